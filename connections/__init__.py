@@ -1,0 +1,4 @@
+"""Affine connections, Coriolis matrices and the geometry of mechanical systems."""
+
+from connections import _jax  # noqa: F401  (first: float64)
+from connections.geometry import *  # noqa: F403

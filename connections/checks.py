@@ -1,0 +1,168 @@
+"""Measured residuals, named errors, and the validation of arguments at the public boundary.
+
+A `Check` is a measurement: a residual beside the largest term that entered it before cancellation. Errors
+say which argument, joint, body or point is at fault, and derive from `ValueError` when the caller's input is
+wrong and from `RuntimeError` when a computation on valid input could not finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+
+class ShapeError(ValueError):
+    """An array has the wrong shape.
+
+    Parameters
+    ----------
+    name : what was given, as the caller calls it.
+    expected, got : the shapes; leading batch axes are written as ``...``.
+    """
+
+    def __init__(self, name: str, expected: object, got: object) -> None:
+        super().__init__(f"{name}: expected shape {_shape_text(expected)}, got {_shape_text(got)}")
+        self.name, self.expected, self.got = name, expected, got
+
+
+class NonFiniteError(ValueError):
+    """A number is NaN or infinite."""
+
+
+class MetricError(ValueError):
+    """A metric is not symmetric positive definite at a point."""
+
+
+class FrameError(ValueError):
+    """A frame lost rank, its brackets leave its span, or objects of different frames were combined."""
+
+
+class PointError(ValueError):
+    """An array does not describe a point of the manifold, e.g. a quaternion of norm other than one."""
+
+
+class SymmetryError(ValueError):
+    """A tensor lacks the symmetry that its use asks for."""
+
+
+class ModelError(ValueError):
+    """A robot description cannot become a model; the message names the joint, the body or the file."""
+
+
+class IntegrationError(RuntimeError):
+    """A differential equation could not be integrated to the requested time."""
+
+
+class ConvergenceError(RuntimeError):
+    """An iteration did not converge; nothing is returned in place of the answer."""
+
+
+class CheckError(AssertionError):
+    """A required check failed."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A measured residual and the scale against which it is judged.
+
+    Parameters
+    ----------
+    name : the property.
+    residual : largest absolute deviation over all points and components.
+    scale : largest term before cancellation, in the units of the residual.
+    tol : relative tolerance, dimensionless.
+    """
+
+    name: str
+    residual: float
+    scale: float
+    tol: float
+
+    @property
+    def relative(self) -> float:
+        """Residual over scale (zero when both are zero)."""
+        if self.residual == 0.0:
+            return 0.0
+        return self.residual / self.scale if self.scale > 0.0 else float("inf")
+
+    @property
+    def ok(self) -> bool:
+        """Whether residual <= tol * scale. A NaN fails."""
+        return bool(self.residual <= self.tol * self.scale)
+
+    def require(self) -> Check:
+        """Return the check itself, or raise `CheckError` when it does not hold."""
+        if not self.ok:
+            raise CheckError(f"{self} fails")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The four numbers, the relative residual and the verdict, for JSON."""
+        return asdict(self) | {"relative": self.relative, "ok": self.ok}
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Check has no truth value: read .ok or call .require()")
+
+    def __str__(self) -> str:
+        return f"{self.name}: residual {self.residual:.2e}, scale {self.scale:.2e}, tolerance {self.tol:.1e}"
+
+
+def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
+    """`value` as a float64 array whose trailing axes are `core_shape`; leading axes are batch axes.
+
+    Parameters
+    ----------
+    name : how the caller calls the argument.
+    value : array, list, or JAX tracer.
+    core_shape : trailing shape; None admits any length on that axis.
+
+    Raises
+    ------
+    ShapeError : the trailing axes differ.
+    TypeError : the value is not made of real numbers.
+    """
+    if not isinstance(value, jax.Array):
+        try:
+            value = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name}: expected an array of real numbers, got {type(value).__name__}") from error
+    elif value.dtype != np.float64:
+        value = value.astype(np.float64)
+    shape, count = value.shape, len(core_shape)
+    tail = shape[len(shape) - count :] if count else ()
+    if len(tail) != count or any(
+        want is not None and want != have for want, have in zip(core_shape, tail, strict=True)
+    ):
+        raise ShapeError(name, ("...", *("k" if size is None else size for size in core_shape)), shape)
+    return value
+
+
+def require_finite(name: str, value: Any) -> None:
+    """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
+    array = np.asarray(value)
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(int(i) for i in bad[0])
+        where = f"{name}[{', '.join(map(str, index))}]" if index else name
+        raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
+
+
+def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:
+    """Raise `FrameError` naming both objects unless their frames are equal."""
+    if first != second:
+        raise FrameError(f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame")
+
+
+def raise_at(error: type[Exception], what: str, q: Any) -> NoReturn:
+    """Raise `error` with `what` and the point at which it happened."""
+    raise error(f"{what} at q = {np.array2string(np.asarray(q), precision=6, threshold=12)}")
+
+
+def _shape_text(shape: object) -> str:
+    if isinstance(shape, tuple):
+        return "(" + ", ".join(map(str, shape)) + (",)" if len(shape) == 1 else ")")
+    return str(shape)

@@ -1,0 +1,30 @@
+"""What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
+
+from connections.geometry.frames import ChangedFrame, CoordinateFrame, FrameField, MatrixFrame
+from connections.geometry.groups import SE3Frame, SO3Frame
+from connections.geometry.metrics import (
+    ChangedMetric,
+    ConstantMetric,
+    InducedMetric,
+    MatrixMetric,
+    Metric,
+    PullbackMetric,
+)
+from connections.geometry.products import ProductFrame, ProductMetric
+
+__all__ = [
+    "ChangedFrame",
+    "ChangedMetric",
+    "ConstantMetric",
+    "CoordinateFrame",
+    "FrameField",
+    "InducedMetric",
+    "MatrixFrame",
+    "MatrixMetric",
+    "Metric",
+    "ProductFrame",
+    "ProductMetric",
+    "PullbackMetric",
+    "SE3Frame",
+    "SO3Frame",
+]

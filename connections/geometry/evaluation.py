@@ -1,0 +1,135 @@
+"""The public boundary: one point in, any batch out, compiled once, validated inside the compiled call.
+
+Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
+batch axes broadcast together, the compiled function is cached on its owner, and validity (finite numbers,
+unit quaternions, positive definite metrics, frames of full rank) is one boolean computed beside the values,
+because a separate test on the host costs more than the mathematics. When that boolean is false, the owner's
+``explain`` looks for the culprit in plain Python and raises its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
+
+
+class Argument(NamedTuple):
+    """A public argument: its name, its value, the shape of one item, and whether leading axes are batches."""
+
+    name: str
+    value: Any
+    core: tuple[int | None, ...]
+    batched: bool = True
+
+
+def evaluate(
+    owner: Any, key: Hashable, point_function: Callable[..., Any], *arguments: Argument, checked: bool = True
+) -> Any:
+    """`point_function` over all batch axes of `arguments`, compiled once for `owner` and `key`.
+
+    Parameters
+    ----------
+    owner : object with ``valid_at(q)`` and ``explain(q)``; the compiled function is kept on it.
+    key : name of the function, with the user's functions that it closes over.
+    point_function : the definition at one point; JAX-traceable.
+    arguments : the first is the point q when `checked`.
+    checked : whether ``owner.valid_at`` judges the first argument.
+
+    Returns
+    -------
+    What `point_function` returns, with the broadcast batch shape in front of every array.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, and the errors of ``owner.explain``.
+    """
+    arrays = [as_array(item.name, item.value, item.core) for item in arguments]
+    compiled = owner.__dict__.setdefault("_compiled", {})
+    function = compiled.get(key)
+    if function is None:
+        function = jax.jit(_with_validity(owner, point_function, arguments, checked))
+        compiled[key] = function
+    try:
+        values, ok = function(*arrays)
+    except _BatchError:
+        _raise_batch_error(arguments, arrays)
+    if not isinstance(ok, jax.core.Tracer) and not ok:
+        _explain(owner, key, values, arguments, arrays, checked)
+    return values
+
+
+class _BatchError(ValueError):
+    """Batch axes do not broadcast; translated into a `ShapeError` that names the arguments."""
+
+
+def _with_validity(owner, point_function, arguments, checked):
+    cores = [len(item.core) for item in arguments]
+    batched = [item.batched for item in arguments]
+
+    def at_point(*arrays):
+        values = point_function(*arrays)
+        ok = owner.valid_at(arrays[0]) if checked else True
+        for leaf in (*arrays, *jax.tree_util.tree_leaves(values)):
+            ok = ok & jnp.all(jnp.isfinite(leaf))
+        return values, ok
+
+    def over_batch(*arrays):
+        shapes = [a.shape[: a.ndim - c] for a, c, b in zip(arrays, cores, batched, strict=True) if b]
+        try:
+            batch = jnp.broadcast_shapes(*shapes)
+        except ValueError as error:
+            raise _BatchError from error
+        if not batch:
+            return at_point(*arrays)
+        flat = [
+            jnp.broadcast_to(a, batch + a.shape[a.ndim - c :]).reshape((-1,) + a.shape[a.ndim - c :]) if b else a
+            for a, c, b in zip(arrays, cores, batched, strict=True)
+        ]
+        values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in batched))(*flat)
+        return jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), values), jnp.all(ok)
+
+    return over_batch
+
+
+def _raise_batch_error(arguments, arrays) -> None:
+    shapes = {item.name: a.shape for item, a in zip(arguments, arrays, strict=True) if item.batched}
+    text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    raise ShapeError("batch axes", "shapes that broadcast together", text)
+
+
+def _explain(owner, key, values, arguments, arrays, checked) -> None:
+    for item, array in zip(arguments, arrays, strict=True):
+        require_finite(item.name, array)
+    if checked:
+        for q in np.asarray(arrays[0]).reshape((-1,) + np.shape(arrays[0])[-1:]):
+            owner.explain(q)
+    name = key[0] if isinstance(key, tuple) else key
+    points = np.asarray(arrays[0]).reshape(-1, np.shape(arrays[0])[-1]) if np.ndim(arrays[0]) else arrays[0]
+    for leaf in jax.tree_util.tree_leaves(values):
+        flat = np.asarray(leaf).reshape(len(points), -1) if np.size(leaf) % max(len(points), 1) == 0 else None
+        if flat is not None and not np.isfinite(flat).all():
+            row = int(np.argmin(np.isfinite(flat).all(axis=1)))
+            raise_at(NonFiniteError, f"{name} of {type(owner).__name__} is not finite", points[row])
+    raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
+
+
+def full_rank(matrix: jax.Array, tol: float = 1e-7) -> jax.Array:
+    """Whether the columns of `matrix` (m, n), normalized, are independent to `tol`; one boolean.
+
+    The test is the smallest pivot of the Cholesky factor of the normalized Gram matrix.
+    """
+    norms = jnp.linalg.norm(matrix, axis=0)
+    unit = matrix / norms
+    pivots = jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+    return jnp.all(pivots > tol)
+
+
+def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:
+    """Leading axes of `array` before its last `core_ndim` axes."""
+    return np.shape(array)[: np.ndim(array) - core_ndim]

@@ -1,0 +1,346 @@
+"""Frame fields: n vector fields X_1 .. X_n that span the tangent space, in ambient coordinates.
+
+``qdot = X(q) v``: X is (nq, n) of full column rank, nq >= n. The Lie derivative along a frame field is
+``df[i, ...] = L_{X_i} f``, the bracket ``[X_i, X_j] = s^k_ij X_k``, stored as ``s[k, i, j]``.
+Source: [W] III-A; docs/conventions.md.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import FrameError, NonFiniteError, PointError, ShapeError, raise_at, require_finite
+from connections.geometry.evaluation import Argument, evaluate, full_rank
+
+PointFunction = Callable[[jax.Array], jax.Array]
+
+
+class FrameField(abc.ABC):
+    """n pointwise independent vector fields on an n-dimensional manifold described by nq coordinates.
+
+    Subclasses are frozen dataclasses that give `dim`, `ambient_dim` and `matrix_at`; equal frames compare
+    equal, and only objects of equal frames may be combined.
+    """
+
+    dim: int
+    ambient_dim: int
+
+    # --- the definition at one point -------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """X(q), (nq, n): column j is the frame field X_j in ambient coordinates."""
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """Left inverse of X(q), (n, nq): turns an ambient tangent vector into frame components."""
+        X = self.matrix_at(q)
+        if self.dim == self.ambient_dim:
+            return jnp.linalg.inv(X)
+        return jnp.linalg.solve(X.T @ X, X.T)
+
+    def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
+        """Frame components v (n,) of the tangent vector `q_dot` (nq,)."""
+        return self.dual_at(q) @ q_dot
+
+    def lie_derivative_at(self, f: PointFunction, q: jax.Array) -> jax.Array:
+        """L_{X_i} f, (n, ...): derivative index first."""
+        X = self.matrix_at(q)
+        return jax.vmap(lambda direction: jax.jvp(f, (q,), (direction,))[1], in_axes=1)(X)
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """s[k, i, j] of [X_i, X_j] = s^k_ij X_k, (n, n, n)."""
+        return jnp.einsum("ka,aij->kij", self.dual_at(q), self._ambient_brackets_at(q))
+
+    def bracket_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
+        """Components of [X, Y], (n,): X^i L_i Y^k - Y^i L_i X^k + s^k_ij X^i Y^j."""
+        x, y = X(q), Y(q)
+        along = x @ self.lie_derivative_at(Y, q) - y @ self.lie_derivative_at(X, q)
+        return along + jnp.einsum("kij,i,j->k", self.structure_functions_at(q), x, y)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """The point of the manifold nearest to `q` (nq,); the identity where coordinates are independent."""
+        return q
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """The representative of `q` nearest to `reference`: q or -q for unit quaternions, else q."""
+        return q
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """A point of the manifold on a smooth curve t -> retract(q, t xi) that leaves q with velocity X xi."""
+        if self.dim == self.ambient_dim:
+            return q + self.matrix_at(q) @ xi
+        k1 = self.matrix_at(q) @ xi
+        k2 = self.matrix_at(q + k1 / 2) @ xi
+        k3 = self.matrix_at(q + k2 / 2) @ xi
+        k4 = self.matrix_at(q + k3) @ xi
+        return self.project_at(q + (k1 + 2 * k2 + 2 * k3 + k4) / 6)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether q is a point of the manifold at which the frame has full rank; one boolean."""
+        return full_rank(self.matrix_at(q))
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        require_finite("q", q)
+        X = np.asarray(self.matrix_at(jnp.asarray(q)))
+        if X.shape != (self.ambient_dim, self.dim):
+            raise ShapeError(f"matrix of {self}", (self.ambient_dim, self.dim), X.shape)
+        if not np.isfinite(X).all():
+            raise_at(NonFiniteError, f"{self} is not finite", q)
+        if not full_rank(X):
+            rank = np.linalg.matrix_rank(X / np.maximum(np.linalg.norm(X, axis=0), 1e-300), tol=1e-7)
+            raise_at(FrameError, f"{self} lost rank ({rank} of {self.dim} fields are independent)", q)
+
+    # --- the public functions ----------------------------------------------------------------------------
+
+    def matrix(self, q: Any) -> jax.Array:
+        """X(q), (..., nq, n), with qdot = X(q) v.
+
+        Parameters
+        ----------
+        q : (..., nq) points in ambient coordinates.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError (q off the manifold), FrameError (rank lost).
+        """
+        return evaluate(self, "matrix", self.matrix_at, self._point(q))
+
+    def structure_functions(self, q: Any) -> jax.Array:
+        """s[..., k, i, j] of [X_i, X_j] = s^k_ij X_k.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Raises
+        ------
+        FrameError : the frame lost rank, or its brackets leave its span (nq > n).
+
+        Source: [W] III-A, below eq. (6).
+        """
+        return evaluate(self, "structure_functions", self.structure_functions_at, self._point(q))
+
+    def lie_derivative(self, f: PointFunction, q: Any) -> jax.Array:
+        """L_{X_i} f, (..., n, *shape of f): the derivative index comes first.
+
+        Parameters
+        ----------
+        f : one point (nq,) to an array; JAX-traceable.
+        q : (..., nq) points.
+        """
+        return evaluate(self, ("lie_derivative", f), lambda p: self.lie_derivative_at(f, p), self._point(q))
+
+    def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+        """Frame components of the Lie bracket [X, Y], (..., n).
+
+        Parameters
+        ----------
+        X, Y : vector fields, q -> (n,) frame components; JAX-traceable.
+        q : (..., nq) points.
+        """
+        return evaluate(self, ("bracket", X, Y), lambda p: self.bracket_at(X, Y, p), self._point(q))
+
+    def change(self, matrix: PointFunction) -> ChangedFrame:
+        """The frame X' = X A(q).
+
+        Parameters
+        ----------
+        matrix : q -> A (n, n), invertible; JAX-traceable. Column j holds X'_j in the old frame.
+        """
+        return ChangedFrame(self, matrix)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _point(self, q: Any) -> Argument:
+        return Argument("q", q, (self.ambient_dim,))
+
+    def _ambient_brackets_at(self, q: jax.Array) -> jax.Array:
+        """[X_i, X_j] in ambient coordinates, (nq, n, n)."""
+        dX = self.lie_derivative_at(self.matrix_at, q)  # dX[i, a, j] = L_{X_i} X_j^a
+        return jnp.transpose(dX, (1, 0, 2)) - jnp.transpose(dX, (1, 2, 0))
+
+
+@dataclass(frozen=True)
+class CoordinateFrame(FrameField):
+    """The coordinate fields d/dq^1 .. d/dq^n of a chart: X = identity, v = qdot, all brackets zero."""
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        require_positive_int("dim", self.dim)
+
+    @property
+    def ambient_dim(self) -> int:  # type: ignore[override]
+        """nq = n."""
+        return self.dim
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """The identity, (n, n)."""
+        return jnp.eye(self.dim)
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """The identity, (n, n)."""
+        return jnp.eye(self.dim)
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """Zero: coordinate fields commute."""
+        return jnp.zeros((self.dim,) * 3)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Every finite q is a point of the chart."""
+        return jnp.asarray(True)
+
+
+@dataclass(frozen=True)
+class MatrixFrame(FrameField):
+    """A frame given by its matrix.
+
+    Parameters
+    ----------
+    matrix : q (nq,) -> X (nq, n); JAX-traceable.
+    dim, ambient_dim : n and nq; nq > n is legal where the brackets stay in the span (checked).
+    project : optional, q (nq,) -> the nearest point of the manifold; without it an embedded manifold is kept
+        only to the integrators' tolerance.
+    """
+
+    matrix_function: PointFunction
+    dim: int
+    ambient_dim: int
+    project: PointFunction | None = None
+
+    def __init__(
+        self, matrix: PointFunction, dim: int, ambient_dim: int, project: PointFunction | None = None
+    ) -> None:
+        for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
+            require_positive_int(name, value)
+        if ambient_dim < dim:
+            raise ShapeError("ambient_dim", f"at least dim = {dim}", ambient_dim)
+        object.__setattr__(self, "matrix_function", matrix)
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "ambient_dim", ambient_dim)
+        object.__setattr__(self, "project", project)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """The user's matrix X(q), (nq, n)."""
+        X = jnp.asarray(self.matrix_function(q))
+        if X.shape != (self.ambient_dim, self.dim):
+            raise ShapeError("frame matrix", (self.ambient_dim, self.dim), X.shape)
+        return X
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """The user's projection, or q itself."""
+        return q if self.project is None else self.project(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
+        ok = full_rank(self.matrix_at(q))
+        if self.dim < self.ambient_dim:
+            ok = ok & (self._bracket_leak_at(q) <= 1e-8)
+        if self.project is not None:
+            ok = ok & (jnp.max(jnp.abs(self.project(q) - q)) <= 1e-6)
+        return ok
+
+    def explain(self, q: Any) -> None:
+        """As for every frame, and `FrameError` where a bracket leaves the span."""
+        super().explain(q)
+        if self.dim < self.ambient_dim and not self._bracket_leak_at(jnp.asarray(q)) <= 1e-8:
+            raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
+        if self.project is not None:
+            require_on_manifold(q, np.asarray(self.project(jnp.asarray(q))), str(self))
+
+    def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
+        brackets = self._ambient_brackets_at(q)
+        inside = jnp.einsum("ak,kij->aij", self.matrix_at(q), self.structure_functions_at(q))
+        scale = jnp.max(jnp.abs(self.lie_derivative_at(self.matrix_at, q))) + jnp.max(jnp.abs(self.matrix_at(q)))
+        return jnp.max(jnp.abs(brackets - inside)) / scale
+
+
+@dataclass(frozen=True)
+class ChangedFrame(FrameField):
+    """The frame X' = X A(q): X'_j = A^i_j X_i.
+
+    Parameters
+    ----------
+    base : the old frame X.
+    change_matrix : q -> A (n, n), invertible; JAX-traceable.
+    """
+
+    base: FrameField
+    change_matrix: PointFunction
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """n of the base."""
+        return self.base.dim
+
+    @property
+    def ambient_dim(self) -> int:  # type: ignore[override]
+        """nq of the base."""
+        return self.base.ambient_dim
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """X A, (nq, n)."""
+        return self.base.matrix_at(q) @ self.change_at(q)
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """A^-1 times the base's dual, (n, nq)."""
+        return jnp.linalg.solve(self.change_at(q), self.base.dual_at(q))
+
+    def change_at(self, q: jax.Array) -> jax.Array:
+        """A(q), (n, n)."""
+        A = jnp.asarray(self.change_matrix(q))
+        if A.shape != (self.dim, self.dim):
+            raise ShapeError("change of frame", (self.dim, self.dim), A.shape)
+        return A
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """A^-1 (L_{X'_i} A_j - L_{X'_j} A_i + s(A_i, A_j))."""
+        A = self.change_at(q)
+        dA = jnp.einsum("mi,mkj->kij", A, self.base.lie_derivative_at(self.change_at, q))
+        s = jnp.einsum("kab,ai,bj->kij", self.base.structure_functions_at(q), A, A)
+        brackets = dA - jnp.swapaxes(dA, 1, 2) + s
+        return jnp.linalg.solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """The base's projection."""
+        return self.base.project_at(q)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """The base's representative."""
+        return self.base.align_at(q, reference)
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """The base's retraction along A xi."""
+        return self.base.retract_at(q, self.change_at(q) @ xi)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The base is valid and A invertible."""
+        return self.base.valid_at(q) & full_rank(self.change_at(q))
+
+    def explain(self, q: Any) -> None:
+        """The base's error, or `FrameError` where A is singular."""
+        self.base.explain(q)
+        A = self.change_at(jnp.asarray(q))
+        if not np.isfinite(A).all() or not full_rank(A):
+            raise_at(FrameError, "the change of frame is not invertible", q)
+
+
+def require_positive_int(name: str, value: Any) -> None:
+    """Raise `ShapeError` unless `value` is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ShapeError(name, "a positive integer", value)
+
+
+def require_on_manifold(q: Any, nearest: Any, name: str) -> None:
+    """Raise `PointError` where `q` is farther than 1e-6 from `nearest`, its projection on the manifold."""
+    gap = float(np.max(np.abs(np.asarray(q) - nearest)))
+    if not gap <= 1e-6:
+        raise_at(PointError, f"{name}: the point is {gap:.2e} off the manifold", q)

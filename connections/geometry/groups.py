@@ -1,0 +1,170 @@
+"""Rotations and rigid motions: unit quaternions (x, y, z, w), body angular velocity, body twists.
+
+``SO3Frame`` and ``SE3Frame`` hold the left-invariant fields of the two groups in quaternion coordinates, so
+nq = n + 1 and no orientation is singular. Twists are ordered [omega; v], body frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import PointError, raise_at, require_finite
+from connections.geometry.frames import FrameField
+
+QUATERNION_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class SO3Frame(FrameField):
+    """Left-invariant frame of SO(3): q = unit quaternion (x, y, z, w), v = body angular velocity [rad/s].
+
+    [X_i, X_j] = eps_ijk X_k.
+    """
+
+    dim: int = 3
+    ambient_dim: int = 4
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "dim", 3)
+        object.__setattr__(self, "ambient_dim", 4)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """Half the right multiplication: qdot = (1/2) q * (omega, 0), (4, 3)."""
+        r, w = q[:3], q[3]
+        return 0.5 * jnp.concatenate([w * jnp.eye(3) + skew(r), -r[None, :]])
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """4 X^T on the unit sphere, (3, 4)."""
+        return 4.0 * self.matrix_at(q).T / jnp.dot(q, q)
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """eps[k, i, j], (3, 3, 3)."""
+        return jnp.asarray(LEVI_CIVITA)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """q / |q|."""
+        return q / jnp.linalg.norm(q)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """q or -q, the nearer to `reference`."""
+        return jnp.where(jnp.dot(q, reference) < 0.0, -q, q)
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """q * exp(xi): the geodesic of the bi-invariant metric."""
+        return quaternion_multiply(q, quaternion_exponential(xi))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """| |q| - 1 | <= 1e-6."""
+        return jnp.abs(jnp.linalg.norm(q) - 1.0) <= QUATERNION_TOLERANCE
+
+    def explain(self, q: Any) -> None:
+        """Raise `PointError` for a quaternion of norm other than one."""
+        require_finite("q", q)
+        norm = float(np.linalg.norm(q))
+        if not abs(norm - 1.0) <= QUATERNION_TOLERANCE:
+            raise_at(PointError, f"quaternion (x, y, z, w) of norm {norm:.8g}, expected 1: normalize it", q)
+
+
+@dataclass(frozen=True)
+class SE3Frame(FrameField):
+    """Left-invariant frame of SE(3): q = [p, quaternion (x, y, z, w)], v = body twist [omega; v].
+
+    p [m] is the body origin in the fixed frame; omega [rad/s] and v [m/s] are in body axes.
+    """
+
+    dim: int = 6
+    ambient_dim: int = 7
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "dim", 6)
+        object.__setattr__(self, "ambient_dim", 7)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """pdot = R v, quaternion rate = (1/2) q * (omega, 0), (7, 6)."""
+        X = jnp.zeros((7, 6)).at[:3, 3:].set(rotation_matrix(q[3:]))
+        return X.at[3:, :3].set(_SO3.matrix_at(q[3:]))
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """Left inverse, (6, 7)."""
+        dual = jnp.zeros((6, 7)).at[3:, :3].set(rotation_matrix(q[3:]).T)
+        return dual.at[:3, 3:].set(_SO3.dual_at(q[3:]))
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """s[:, i, j] = (e_i x) e_j, the little adjoint of se(3), (6, 6, 6)."""
+        return jnp.asarray(SE3_STRUCTURE)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """Normalize the quaternion."""
+        return jnp.concatenate([q[:3], _SO3.project_at(q[3:])])
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """The quaternion's sign nearest to the reference's."""
+        return jnp.concatenate([q[:3], _SO3.align_at(q[3:], reference[3:])])
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """Rotate by exp(omega), translate by R v."""
+        p = q[:3] + rotation_matrix(q[3:]) @ xi[3:]
+        return jnp.concatenate([p, _SO3.retract_at(q[3:], xi[:3])])
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Unit quaternion."""
+        return _SO3.valid_at(q[3:])
+
+    def explain(self, q: Any) -> None:
+        """Raise `PointError` for a quaternion of norm other than one."""
+        require_finite("q", q)
+        _SO3.explain(q[3:])
+
+
+def skew(a: jax.Array) -> jax.Array:
+    """(a x), (3, 3)."""
+    x, y, z = a[0], a[1], a[2]
+    zero = jnp.zeros_like(x)
+    return jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
+
+
+def quaternion_multiply(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Hamilton product a * b of quaternions (x, y, z, w), (4,)."""
+    (av, aw), (bv, bw) = (a[:3], a[3]), (b[:3], b[3])
+    return jnp.concatenate([aw * bv + bw * av + jnp.cross(av, bv), (aw * bw - av @ bv)[None]])
+
+
+def quaternion_exponential(xi: jax.Array) -> jax.Array:
+    """Unit quaternion of the rotation vector `xi` (3,) [rad]; smooth at zero."""
+    square = xi @ xi
+    small = square < 1e-6
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    sinc = jnp.where(small, 0.5 - square / 48.0 + square**2 / 3840.0, jnp.sin(angle / 2) / angle)
+    cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(angle / 2))
+    return jnp.concatenate([sinc * xi, cosine[None]])
+
+
+def rotation_matrix(q: jax.Array) -> jax.Array:
+    """R of the unit quaternion (x, y, z, w), (3, 3): body axes to fixed axes."""
+    r, w = q[:3], q[3]
+    return (w * w - r @ r) * jnp.eye(3) + 2.0 * jnp.outer(r, r) + 2.0 * w * skew(r)
+
+
+def _levi_civita() -> np.ndarray:
+    symbol = np.zeros((3, 3, 3))
+    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        symbol[a, b, c], symbol[a, c, b] = 1.0, -1.0
+    return symbol
+
+
+def _se3_structure() -> np.ndarray:
+    s = np.zeros((6, 6, 6))
+    s[:3, :3, :3] = LEVI_CIVITA
+    s[3:, :3, 3:] = LEVI_CIVITA  # [omega_i, v_j]
+    s[3:, 3:, :3] = LEVI_CIVITA  # [v_i, omega_j]
+    return s
+
+
+LEVI_CIVITA = _levi_civita()
+SE3_STRUCTURE = _se3_structure()
+_SO3 = SO3Frame()

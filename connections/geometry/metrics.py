@@ -1,0 +1,280 @@
+"""Metrics: the kinetic energy as an inner product, H_ij = <<X_i, X_j>> in a frame.
+
+Kinetic energy is (1/2) v^T H(q) v. A metric is not a connection: `LeviCivita(metric)` has one.
+Source: [W] III-B.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import (
+    FrameError,
+    MetricError,
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    raise_at,
+    require_finite,
+)
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField, PointFunction
+
+SYMMETRY_TOLERANCE = 1e-9
+
+
+class Metric(abc.ABC):
+    """A symmetric positive definite matrix H(q) in a frame."""
+
+    frame: FrameField
+
+    @abc.abstractmethod
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (n, n)."""
+
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """<<v, w>> = v^T H w, a scalar."""
+        return v @ self.matrix_at(q) @ w
+
+    def derivative_at(self, q: jax.Array) -> jax.Array:
+        """dH[k, i, j] = L_{X_k} H_ij, (n, n, n)."""
+        return self.frame.lie_derivative_at(self.matrix_at, q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The frame is valid and H symmetric positive definite; one boolean."""
+        H = self.matrix_at(q)
+        symmetric = jnp.max(jnp.abs(H - H.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(H))
+        positive = jnp.all(jnp.isfinite(jnp.linalg.cholesky(H)))
+        return self.frame.valid_at(q) & symmetric & positive
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        self.frame.explain(q)
+        H = np.asarray(self.matrix_at(jnp.asarray(q)))
+        if not np.isfinite(H).all():
+            raise_at(NonFiniteError, "the metric is not finite", q)
+        gap = float(np.max(np.abs(H - H.T)))
+        if not gap <= SYMMETRY_TOLERANCE * np.max(np.abs(H)):
+            raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
+        smallest = float(np.linalg.eigvalsh(H)[0])
+        if not np.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
+            raise_at(MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q)
+
+    def matrix(self, q: Any) -> jax.Array:
+        """H(q), (..., n, n), in the units of the frame's velocities.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, FrameError; MetricError where H is not symmetric positive
+        definite.
+
+        Source: [W] III-B.
+        """
+        return evaluate(self, "matrix", self.matrix_at, Argument("q", q, (self.frame.ambient_dim,)))
+
+    def inner(self, q: Any, v: Any, w: Any) -> jax.Array:
+        """<<v, w>> = v^T H(q) w, (...,).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, w : (..., n) frame components.
+        """
+        n = (self.frame.dim,)
+        point = Argument("q", q, (self.frame.ambient_dim,))
+        return evaluate(self, "inner", self.inner_at, point, Argument("v", v, n), Argument("w", w, n))
+
+    def change(self, matrix: PointFunction) -> ChangedMetric:
+        """The same metric in the frame X' = X A: A^T H A.
+
+        Parameters
+        ----------
+        matrix : q -> A (n, n), invertible; JAX-traceable.
+        """
+        return ChangedMetric(self, matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMetric(Metric):
+    """A metric given by its matrix in a frame.
+
+    Parameters
+    ----------
+    frame : the frame.
+    matrix : q (nq,) -> H (n, n), symmetric positive definite; JAX-traceable.
+    """
+
+    frame: FrameField
+    matrix_function: PointFunction
+
+    def __init__(self, frame: FrameField, matrix: PointFunction) -> None:
+        object.__setattr__(self, "frame", frame)
+        object.__setattr__(self, "matrix_function", matrix)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """The user's H(q), (n, n)."""
+        H = jnp.asarray(self.matrix_function(q))
+        if H.shape != (self.frame.dim, self.frame.dim):
+            raise ShapeError("metric matrix", (self.frame.dim, self.frame.dim), H.shape)
+        return H
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantMetric(Metric):
+    """A metric whose matrix is constant in its frame: left-invariant, where the frame is.
+
+    Parameters
+    ----------
+    frame : the frame.
+    H : (n, n), symmetric positive definite; checked at construction.
+    """
+
+    frame: FrameField
+    H: np.ndarray
+
+    def __post_init__(self) -> None:
+        H = as_array("H", self.H, (self.frame.dim, self.frame.dim))
+        object.__setattr__(self, "H", H)
+        if H.ndim != 2:
+            raise ShapeError("H", (self.frame.dim, self.frame.dim), H.shape)
+        if isinstance(H, jax.core.Tracer):
+            return
+        require_finite("H", H)
+        gap, size = float(np.max(np.abs(H - H.T))), float(np.max(np.abs(H)))
+        if gap > SYMMETRY_TOLERANCE * size:
+            raise MetricError(f"H is not symmetric (H - H^T has an entry of {gap:.2e})")
+        smallest = float(np.linalg.eigvalsh(H)[0])
+        if not smallest > 0.0:
+            raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})")
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H, (n, n)."""
+        return jnp.asarray(self.H)
+
+    def derivative_at(self, q: jax.Array) -> jax.Array:
+        """Zero, (n, n, n)."""
+        return jnp.zeros((self.frame.dim,) * 3)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """H was checked at construction; the frame decides."""
+        return self.frame.valid_at(q)
+
+
+@dataclass(frozen=True, eq=False)
+class PullbackMetric(Metric):
+    """The metric that an embedding into Euclidean space induces: H_ij = L_{X_i} f . L_{X_j} f.
+
+    Parameters
+    ----------
+    frame : the frame.
+    embedding : f, q (nq,) -> R^N; JAX-traceable, an immersion.
+    """
+
+    frame: FrameField
+    embedding: PointFunction
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """J^T J with J the derivative of the embedding along the frame, (n, n)."""
+        df = self.frame.lie_derivative_at(self.embedding, q)
+        return df @ df.T
+
+
+@dataclass(frozen=True, eq=False)
+class InducedMetric(Metric):
+    """The metric induced on a submanifold: Hbar = A^T H A.
+
+    Parameters
+    ----------
+    ambient_metric : the metric H of the ambient manifold.
+    frame : frame of the submanifold, Xbar.
+    inclusion : qbar -> A (n, m), v = A vbar; JAX-traceable.
+    embedding : qbar -> q; the identity if None.
+
+    Source: [W] V-A, below eq. (15).
+    """
+
+    ambient_metric: Metric
+    frame: FrameField
+    inclusion: PointFunction
+    embedding: PointFunction | None = None
+
+    def __init__(
+        self,
+        metric: Metric,
+        frame: FrameField,
+        inclusion: PointFunction,
+        embedding: PointFunction | None = None,
+    ) -> None:
+        if embedding is None and metric.frame.ambient_dim != frame.ambient_dim:
+            raise ShapeError("q of the submanifold (no embedding given)", metric.frame.ambient_dim, frame.ambient_dim)
+        object.__setattr__(self, "ambient_metric", metric)
+        object.__setattr__(self, "frame", frame)
+        object.__setattr__(self, "inclusion", inclusion)
+        object.__setattr__(self, "embedding", embedding)
+
+    def embed_at(self, q: jax.Array) -> jax.Array:
+        """Ambient coordinates of the submanifold's point q, (nq,)."""
+        return q if self.embedding is None else self.embedding(q)
+
+    def inclusion_at(self, q: jax.Array) -> jax.Array:
+        """A(q), (n, m)."""
+        A, shape = jnp.asarray(self.inclusion(q)), (self.ambient_metric.frame.dim, self.frame.dim)
+        if A.shape != shape:
+            raise ShapeError("inclusion A", shape, A.shape)
+        return A
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """A^T H A, (m, m)."""
+        A = self.inclusion_at(q)
+        return A.T @ self.ambient_metric.matrix_at(self.embed_at(q)) @ A
+
+    def inclusion_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """L_{Xbar} embedding - X A, which vanishes where A is the embedding's derivative, and its scale."""
+        pushed = self.frame.lie_derivative_at(self.embed_at, q).T
+        expected = self.ambient_metric.frame.matrix_at(self.embed_at(q)) @ self.inclusion_at(q)
+        return jnp.max(jnp.abs(pushed - expected)), jnp.max(jnp.abs(pushed)) + jnp.max(jnp.abs(expected))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """As for every metric, and A is the derivative of the embedding."""
+        residual, scale = self.inclusion_residual_at(q)
+        return super().valid_at(q) & (residual <= 1e-8 * scale)
+
+    def explain(self, q: Any) -> None:
+        """As for every metric, and `FrameError` where A does not fit the embedding."""
+        super().explain(q)
+        residual, scale = self.inclusion_residual_at(jnp.asarray(q))
+        if not residual <= 1e-8 * scale:
+            what = f"the inclusion A is not the derivative of the embedding (they differ by {residual:.2e})"
+            raise_at(FrameError, what, q)
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedMetric(Metric):
+    """A metric in the frame X' = X A(q).
+
+    Parameters
+    ----------
+    base : the metric in the frame X.
+    change_matrix : q -> A (n, n), invertible.
+    """
+
+    base: Metric
+    change_matrix: PointFunction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """A^T H A, (n, n)."""
+        A = self.frame.change_at(q)
+        return A.T @ self.base.matrix_at(q) @ A

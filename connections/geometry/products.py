@@ -1,0 +1,132 @@
+"""Product manifolds: frames and metrics whose factors do not see one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ShapeError
+from connections.geometry.frames import FrameField
+from connections.geometry.metrics import Metric
+
+
+@dataclass(frozen=True)
+class ProductFrame(FrameField):
+    """The frame of a product manifold: coordinates and components are those of the factors, in order.
+
+    Parameters
+    ----------
+    frames : the factors' frames.
+    """
+
+    frames: tuple[FrameField, ...]
+
+    def __init__(self, *frames: FrameField) -> None:
+        if not frames:
+            raise ShapeError("frames", "at least one frame", "none")
+        object.__setattr__(self, "frames", frames)
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """Sum of the factors' n."""
+        return sum(frame.dim for frame in self.frames)
+
+    @property
+    def ambient_dim(self) -> int:  # type: ignore[override]
+        """Sum of the factors' nq."""
+        return sum(frame.ambient_dim for frame in self.frames)
+
+    def split_point(self, q: jax.Array) -> list[jax.Array]:
+        """The factors' coordinates out of q (..., nq)."""
+        return split(q, [frame.ambient_dim for frame in self.frames])
+
+    def split_vector(self, v: jax.Array) -> list[jax.Array]:
+        """The factors' components out of v (..., n)."""
+        return split(v, [frame.dim for frame in self.frames])
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal, (nq, n)."""
+        return block_diagonal([f.matrix_at(p) for f, p in self._factors(q)])
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal, (n, nq)."""
+        return block_diagonal([f.dual_at(p) for f, p in self._factors(q)])
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """Fields of different factors commute, so s is block diagonal in all three indices."""
+        s, start = jnp.zeros((self.dim,) * 3), 0
+        for frame, p in self._factors(q):
+            block = slice(start, start + frame.dim)
+            s = s.at[block, block, block].set(frame.structure_functions_at(p))
+            start += frame.dim
+        return s
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """Factor by factor."""
+        return jnp.concatenate([f.project_at(p) for f, p in self._factors(q)])
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """Factor by factor."""
+        pairs = zip(self._factors(q), self.split_point(reference), strict=True)
+        return jnp.concatenate([f.align_at(p, r) for (f, p), r in pairs])
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """Factor by factor."""
+        pairs = zip(self._factors(q), self.split_vector(xi), strict=True)
+        return jnp.concatenate([f.retract_at(p, x) for (f, p), x in pairs])
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """All factors valid."""
+        ok = jnp.asarray(True)
+        for frame, p in self._factors(q):
+            ok = ok & frame.valid_at(p)
+        return ok
+
+    def explain(self, q: Any) -> None:
+        """The error of the first factor that is not valid."""
+        for frame, p in self._factors(np.asarray(q)):
+            frame.explain(p)
+
+    def _factors(self, q: Any) -> list[tuple[FrameField, Any]]:
+        return list(zip(self.frames, self.split_point(q), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMetric(Metric):
+    """The metric of a product manifold: block diagonal.
+
+    Parameters
+    ----------
+    metrics : the factors' metrics.
+    """
+
+    metrics: tuple[Metric, ...]
+
+    def __init__(self, *metrics: Metric) -> None:
+        object.__setattr__(self, "metrics", metrics)
+        object.__setattr__(self, "frame", ProductFrame(*(metric.frame for metric in metrics)))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal H, (n, n)."""
+        points = self.frame.split_point(q)
+        return block_diagonal([m.matrix_at(p) for m, p in zip(self.metrics, points, strict=True)])
+
+
+def split(array: Any, sizes: list[int]) -> list[Any]:
+    """`array` cut along its last axis into pieces of the given sizes."""
+    ends = np.cumsum(sizes)
+    return [array[..., end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def block_diagonal(blocks: list[jax.Array]) -> jax.Array:
+    """Rectangular blocks along the diagonal, zeros elsewhere."""
+    rows, columns = sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)
+    out, row, column = jnp.zeros((rows, columns)), 0, 0
+    for block in blocks:
+        out = out.at[row : row + block.shape[0], column : column + block.shape[1]].set(block)
+        row, column = row + block.shape[0], column + block.shape[1]
+    return out
