@@ -1,0 +1,231 @@
+"""Systems linear in their parameters, the regressor, and the adaptation law.
+
+    H vdot_r + C v_r + g = Y(q, v, v_r, vdot_r) pi,     pihat_dot = -P Y^T s,
+    V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~,           Vdot = -s^T K_D s.
+
+The regressor is the Jacobian in pi, exact because the force is linear in pi.
+Source: Slotine and Li (1987); [W] IV-A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.integrate import integrate
+from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
+from connections.control.gains import gain_matrix
+from connections.control.passivity import reference_force_at
+from connections.control.references import Reference
+from connections.control.states import start_of_motion
+from connections.coriolis import MechanicalSystem
+from connections.geometry.evaluation import Argument, evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class LinearlyParametrizedSystem:
+    """A family of mechanical systems whose H, C and g are linear in p parameters.
+
+    Parameters
+    ----------
+    make_system : pi (p,) -> MechanicalSystem, always in the same frame; JAX-traceable in pi (give the metric as
+        a `MatrixMetric` whose matrix depends on pi).
+    nominal : (p,) parameters at which the system is valid; the regressor does not depend on them.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError.
+    """
+
+    make_system: Callable[[jax.Array], MechanicalSystem]
+    nominal: Any
+
+    def __post_init__(self) -> None:
+        nominal = np.asarray(as_array("nominal", self.nominal, (None,)))
+        if nominal.ndim != 1 or nominal.size == 0:
+            raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
+        require_finite("nominal", nominal)
+        object.__setattr__(self, "nominal", jnp.asarray(nominal))
+        object.__setattr__(self, "_nominal_system", self.make_system(self.nominal))
+
+    @property
+    def frame(self) -> Any:
+        """The frame of every member."""
+        return self._nominal_system.frame  # type: ignore[attr-defined]
+
+    def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """Y (n, p) at one point: d/d pi of H a_r + C v_r + g."""
+        return jax.jacfwd(self._force_at)(self.nominal, q, v, v_r, a_r)
+
+    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
+        """Y, (..., n, p), with H a_r + C(q, v) v_r + g = Y pi.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v, v_r, a_r : (..., n) velocity, reference velocity and its rate, frame components.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, and the errors of frame and metric at q.
+
+        Source: [W] IV-A, Slotine-Li regressor.
+        """
+        return evaluate(self, "regressor", self.regressor_at, *self._arguments(q, v, v_r, a_r))
+
+    def check_linear(self, q: Any, v: Any, v_r: Any, a_r: Any, tol: float = 1e-9) -> Check:
+        """Whether Y pi equals the force at the nominal parameters and at three times them.
+
+        A force with a part that is constant in pi, or not linear, fails.
+        """
+
+        def forces(p: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array]:
+            Y = self.regressor_at(p, *rest)
+            scaled = [factor * self.nominal for factor in (1.0, 3.0)]
+            gaps = jnp.stack([self._force_at(pi, p, *rest) - Y @ pi for pi in scaled])
+            return gaps, jnp.abs(Y) @ jnp.abs(scaled[1])
+
+        gaps, scale = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
+        residual = float(jnp.max(jnp.abs(gaps)))
+        return Check("linear in the parameters", residual, float(jnp.max(scale)) or 1.0, tol)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether frame and metric of the nominal system are valid at q; one boolean."""
+        return self._nominal_system.metric.valid_at(q)  # type: ignore[attr-defined]
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the frame or the metric for a point that is not valid."""
+        self._nominal_system.metric.explain(q)  # type: ignore[attr-defined]
+
+    def _force_at(
+        self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
+    ) -> jax.Array:
+        return reference_force_at(self.make_system(pi), q, v, v_r, a_r)
+
+    def _arguments(self, q: Any, v: Any, v_r: Any, a_r: Any) -> list[Argument]:
+        n = self.frame.dim
+        vectors = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
+        return [Argument("q", q, (self.frame.ambient_dim,)), *vectors]
+
+
+class AdaptiveMotion(NamedTuple):
+    """An adaptive closed-loop motion at T times."""
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(T, nq) configurations."""
+    v: jax.Array
+    """(T, n) velocities, frame components."""
+    parameters: jax.Array
+    """(T, p) estimates pihat."""
+    s: jax.Array
+    """(T, n) v - v_r."""
+    tau: jax.Array
+    """(T, n) control forces."""
+    lyapunov: jax.Array
+    """(T,), (1/2) s^T H s + (1/2) pi~^T P^-1 pi~."""
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveLoop:
+    """A plant under tau = Y pihat - K_D s with pihat_dot = -P Y^T s.
+
+    Parameters
+    ----------
+    family : the systems among which the controller looks.
+    parameters : (p,) those of the plant; the plant is ``family.make_system(parameters)``.
+    gain : K_D, scalar, (n,) or (n, n), positive definite.
+    adaptation : P, scalar, (p,) or (p, p), symmetric positive definite.
+    reference : what to follow.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, GainError, FrameError.
+
+    Source: Slotine and Li (1987); [W] IV-A.
+    """
+
+    family: LinearlyParametrizedSystem
+    parameters: Any
+    gain: Any
+    adaptation: Any
+    reference: Reference
+
+    def __post_init__(self) -> None:
+        n, p = self.family.frame.dim, self.family.nominal.size
+        require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
+        object.__setattr__(self, "parameters", _parameter_vector("parameters", self.parameters, p))
+        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, n))
+        object.__setattr__(self, "adaptation", gain_matrix("adaptation P", self.adaptation, p, symmetric=True))
+        object.__setattr__(self, "plant", self.family.make_system(self.parameters))
+
+    def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
+        """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, pi~ the error of `parameters` (p,)."""
+        error = parameters - self.parameters
+        kinetic = s @ self.plant.metric.matrix_at(q) @ s  # type: ignore[attr-defined]
+        return 0.5 * (kinetic + error @ jnp.linalg.solve(self.adaptation, error))
+
+    def simulate(
+        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10
+    ) -> AdaptiveMotion:
+        """The motion from (q0, v0) with the estimate starting at `initial`.
+
+        Parameters
+        ----------
+        q0, v0 : (nq,) and (n,) start, v0 in frame components.
+        initial : (p,) first estimate.
+        times : (T,) increasing, s.
+        rtol, atol : tolerances of the integrator.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
+        """
+        plant = self.plant  # type: ignore[attr-defined]
+        q0, v0, times, batch = start_of_motion(plant, q0, v0, times)
+        if batch:
+            raise ShapeError("q0, v0", "one motion at a time, no batch axes", batch)
+        initial = _parameter_vector("initial", initial, self.family.nominal.size)
+        y0 = (q0[0], v0[0], initial, self.reference.initial_state(q0[0], v0[0]))
+        y = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
+        tau, s = jax.vmap(self._torque_at)(times, *y)
+        V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
+        return AdaptiveMotion(times, y[0], y[1], y[2], s, tau, V)
+
+    def _law_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The regressor Y along the reference, and s."""
+        v_r = self.reference.velocity_at(t, q, state)
+        a_r = self.reference.acceleration_at(t, q, v, state)
+        return self.family.regressor_at(q, v, v_r, a_r), v - v_r
+
+    def _torque_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, parameters: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        Y, s = self._law_at(t, q, v, state)
+        return Y @ parameters - self.gain @ s, s
+
+    def _rhs(self, t: jax.Array, y: tuple, args: Any) -> tuple:
+        q, v, parameters, state = y
+        Y, s = self._law_at(t, q, v, state)
+        tau = Y @ parameters - self.gain @ s
+        plant = self.plant  # type: ignore[attr-defined]
+        v_dot = plant.forward_dynamics_at(q, v, tau, t)
+        rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
+        return plant.frame.matrix_at(q) @ v, v_dot, *rates
+
+    def _project(self, y: tuple) -> tuple:
+        return self.family.frame.project_at(y[0]), *y[1:]
+
+
+def _parameter_vector(name: str, value: Any, size: int) -> jax.Array:
+    array = np.asarray(as_array(name, value, (size,)))
+    if array.ndim != 1:
+        raise ShapeError(name, (size,), array.shape)
+    require_finite(name, array)
+    return jnp.asarray(array)

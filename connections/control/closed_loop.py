@@ -1,0 +1,192 @@
+"""A plant under the passivity-based law: simulation, Lyapunov function, covariant form.
+
+    H sdot + (C + K_D) s = Y pi~ + f,        V = (1/2) s^T H s,        Vdot = -s^T K_D s + s^T (Y pi~ + f)
+
+with ``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)`` and f the plant's forces, which the law does not
+know. The Lyapunov function does not depend on the connection; the motion does.
+Source: [W] IV-A, (14) and Remark 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.integrate import integrate
+from connections.checks import require_same_frame
+from connections.control.passivity import PassivityController, reference_force_at
+from connections.control.references import FieldReference, Reference
+from connections.control.states import start_of_motion
+from connections.coriolis import MechanicalSystem
+
+
+class Motion(NamedTuple):
+    """A closed-loop motion at T times; every array has the time axis after the batch axes.
+
+    Components of velocities are in the frame, of forces in the dual frame.
+    """
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(..., T, nq) configurations."""
+    v: jax.Array
+    """(..., T, n) velocities."""
+    v_r: jax.Array
+    """(..., T, n) reference velocities."""
+    a_r: jax.Array
+    """(..., T, n) rates of the components of v_r."""
+    tau: jax.Array
+    """(..., T, n) control forces."""
+    lyapunov: jax.Array
+    """(..., T), (1/2) s^T H s with the plant's H, J."""
+    lyapunov_rate: jax.Array
+    """(..., T), by [W] (14), W."""
+
+    @property
+    def s(self) -> jax.Array:
+        """v - v_r, (..., T, n)."""
+        return self.v - self.v_r
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedLoop:
+    """A plant, a controller and the reference that it follows.
+
+    Parameters
+    ----------
+    plant : the true system; its `forces` act on it and are unknown to the controller.
+    controller : the law, with its own model of the plant.
+    reference : what to follow.
+
+    Raises
+    ------
+    FrameError : the three are not in the same frame.
+
+    Source: [W] IV-A.
+    """
+
+    plant: MechanicalSystem
+    controller: PassivityController
+    reference: Reference
+
+    def __post_init__(self) -> None:
+        frame = self.plant.frame
+        require_same_frame(frame, "the plant", self.controller.model.frame, "the controller's model")
+        require_same_frame(frame, "the plant", self.reference.frame, "the reference")
+
+    def torque_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """Tau (n,) at one instant."""
+        v_r, a_r = self._reference_at(t, q, v, state)
+        return self.controller.torque_at(q, v, v_r, a_r)
+
+    def mismatch_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """Y pi~ (n,): the model's force along the reference minus the plant's, each with its connection."""
+        model = reference_force_at(self.controller.model, q, v, v_r, a_r)
+        return model - reference_force_at(self.plant, q, v, v_r, a_r)
+
+    def lyapunov_at(self, q: jax.Array, s: jax.Array) -> jax.Array:
+        """V = (1/2) s^T H s, H the plant's."""
+        return 0.5 * s @ self.plant.metric.matrix_at(q) @ s
+
+    def lyapunov_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """Vdot = -s^T K_D s + s^T (Y pi~ + f), for a plant connection that is metric compatible.
+
+        Source: [W] (14), with the plant's unmodelled forces f added.
+        """
+        v_r, a_r = self._reference_at(t, q, v, state)
+        s = v - v_r
+        push = self.mismatch_at(q, v, v_r, a_r) + forces_at(self.plant, t, q, v)
+        return s @ (push - self.controller.gain @ s)
+
+    def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
+        """H nabla_qdot s + K_D s - Y pi~ - f (n,), zero along the closed loop, by covariant derivatives.
+
+        nabla_qdot qdot comes from Newton's law, nabla_qdot v_r from the plant's connection applied to the
+        vector field v_r(t, .) plus its partial time derivative: no derivative of components along the motion.
+        Only for a `FieldReference` and a plant connection with Riemannian geodesics.
+        Source: [W] Remark 5.
+        """
+        field, frame, nothing = _field_of(self.reference), self.plant.frame, jnp.zeros(0)
+        v_r, a_r = self._reference_at(t, q, v, nothing)
+        H, f = self.plant.metric.matrix_at(q), forces_at(self.plant, t, q, v)
+        tau = self.controller.torque_at(q, v, v_r, a_r)
+        drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
+        along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
+        nabla_v_r = drift + along + self.plant.connection.apply_at(q, v, v_r)
+        newton = tau + f - self.plant.gravity_at(q)  # H nabla_qdot qdot
+        s = v - v_r
+        return newton - H @ nabla_v_r + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
+
+    def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10) -> Motion:
+        """The motion from (q0, v0) at the given times.
+
+        Parameters
+        ----------
+        q0 : (..., nq) start.
+        v0 : (..., n) velocities at the start, frame components.
+        times : (T,) increasing, s; the motion starts at times[0].
+        rtol, atol : tolerances of the integrator, held at every requested time.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
+        """
+        q0, v0, times, batch = start_of_motion(self.plant, q0, v0, times)
+        motions = [self._simulate_one(q, v, times, rtol, atol) for q, v in zip(q0, v0, strict=True)]
+        if not batch:
+            return motions[0]
+        stacked = jax.tree_util.tree_map(lambda *x: jnp.stack(x).reshape(batch + x[0].shape), *motions)
+        return stacked._replace(times=times)
+
+    def _simulate_one(
+        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float, atol: float
+    ) -> Motion:
+        y0 = (q0, v0, self.reference.initial_state(q0, v0))
+        q, v, state = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
+        return self._record(times, q, v, state)
+
+    @property
+    def _record(self) -> Any:
+        """The record of a whole motion, compiled once."""
+        compiled = self.__dict__.get("_compiled_record")
+        if compiled is None:
+            compiled = jax.jit(jax.vmap(self._record_at))
+            self.__dict__["_compiled_record"] = compiled
+        return compiled
+
+    def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> Motion:
+        v_r, a_r = self._reference_at(t, q, v, state)
+        tau = self.controller.torque_at(q, v, v_r, a_r)
+        rate = self.lyapunov_rate_at(t, q, v, state)
+        return Motion(t, q, v, v_r, a_r, tau, self.lyapunov_at(q, v - v_r), rate)
+
+    def _reference_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        return self.reference.velocity_at(t, q, state), self.reference.acceleration_at(t, q, v, state)
+
+    def _rhs(self, t: jax.Array, y: tuple, args: Any) -> tuple:
+        q, v, state = y
+        tau = self.torque_at(t, q, v, state)
+        v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
+        return self.plant.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
+
+    def _project(self, y: tuple) -> tuple:
+        return self.plant.frame.project_at(y[0]), *y[1:]
+
+
+def forces_at(system: MechanicalSystem, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
+    """The system's own forces (n,), zero where it has none."""
+    return jnp.zeros(system.frame.dim) if system.forces is None else system.forces(t, q, v)
+
+
+def _field_of(reference: Reference) -> Any:
+    if not isinstance(reference, FieldReference):
+        raise TypeError(
+            f"the covariant form needs a FieldReference: {type(reference).__name__} is not a vector field"
+        )
+    return reference.field

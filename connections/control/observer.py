@@ -1,0 +1,168 @@
+"""The momentum observer: an estimate of the forces that nobody measured.
+
+    p = H v,     pdot = tau + C^T v - g + f,     r = K (p - p_0 - int (tau + C^T v - g + r) dt)
+
+gives ``rdot = K (f - r)``: each component of r follows the unknown force f with time constant 1/K. It needs
+C^T v = Hdot v - C v, the same for every connection compatible with the metric that has Riemannian geodesics;
+with another one r is biased by the difference.
+Source: [W] II; De Luca, Albu-Schaeffer, Haddadin and Hirzinger (2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine import AffineConnection
+from connections.affine.integrate import integrate
+from connections.checks import ShapeError, require_same_frame
+from connections.control.closed_loop import forces_at
+from connections.control.gains import gain_matrix
+from connections.control.states import start_of_motion
+from connections.coriolis import MechanicalSystem
+from connections.geometry.evaluation import Argument, evaluate
+
+
+class ObservedMotion(NamedTuple):
+    """A motion of the plant with the observer beside it, at T times."""
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(T, nq) configurations."""
+    v: jax.Array
+    """(T, n) velocities, frame components."""
+    residual: jax.Array
+    """(T, n) estimate r of the unknown force, covector components."""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentumObserver:
+    """r = K (p - z), zdot = tau + C^T v - g + r, with z starting at p.
+
+    Parameters
+    ----------
+    model : the observer's knowledge of the plant; its `forces` are the known ones and are taken off.
+    gain : K, scalar, (n,) or (n, n), positive definite, 1/s.
+    connection : the connection whose C^T v is used; None takes the model's.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, GainError; FrameError where model and connection are in different frames.
+
+    Source: [W] II.
+    """
+
+    model: MechanicalSystem
+    gain: Any
+    connection: AffineConnection | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.frame.dim))
+        model = self.model
+        if self.connection is not None:
+            model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "connection", model.connection)
+
+    def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """P = H v, (n,) covector components; the observer's first state."""
+        return self.model.metric.matrix_at(q) @ v
+
+    def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v)^T v, (n,), of the observer's connection: (C^T v)_k = Gamma_ijk v^j v^i."""
+        p = self.momentum_at(q, v)
+        return jax.vjp(lambda w: self.model.connection.apply_at(q, v, w), v)[1](p)[0]
+
+    def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
+        """R = K (p - z), (n,): the estimate of the unknown force."""
+        return self.gain @ (self.momentum_at(q, v) - z)
+
+    def state_rate_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, tau: jax.Array, z: jax.Array
+    ) -> jax.Array:
+        """Zdot = tau + known forces + C^T v - g + r, (n,)."""
+        known = tau + forces_at(self.model, t, q, v) - self.model.gravity_at(q)
+        return known + self.coriolis_transpose_product_at(q, v) + self.residual_at(q, v, z)
+
+    def coriolis_transpose_product(self, q: Any, v: Any) -> jax.Array:
+        """C(q, v)^T v, (..., n), covector components.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v : (..., n) velocities, frame components.
+
+        Source: [W] II, the product in pdot = tau + C^T v - g.
+        """
+        function = self.coriolis_transpose_product_at
+        return evaluate(self, "coriolis_transpose_product", function, *self._state(q, v))
+
+    def residual(self, q: Any, v: Any, z: Any) -> jax.Array:
+        """r = K (H v - z), (..., n), covector components.
+
+        Parameters
+        ----------
+        q, v : (..., nq), (..., n) measured state.
+        z : (..., n) state of the observer.
+        """
+        z = Argument("z", z, (self.model.frame.dim,))
+        return evaluate(self, "residual", self.residual_at, *self._state(q, v), z)
+
+    def simulate(
+        self,
+        plant: MechanicalSystem,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        control: Any = None,
+        rtol: float = 1e-10,
+        atol: float = 1e-10,
+    ) -> ObservedMotion:
+        """The plant under `control`, with its own forces unknown to the observer, and the observer's residual.
+
+        Parameters
+        ----------
+        plant : the true system; what its `forces` exceed the model's is what the residual estimates.
+        q0, v0 : (nq,) and (n,) start, v0 in frame components.
+        times : (T,) increasing, s.
+        control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
+        rtol, atol : tolerances of the integrator.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError.
+        """
+        require_same_frame(self.model.frame, "the observer's model", plant.frame, "the plant")
+        q0, v0, times, batch = start_of_motion(plant, q0, v0, times)
+        if batch:
+            raise ShapeError("q0, v0", "one motion at a time, no batch axes", batch)
+        n, frame = plant.frame.dim, plant.frame
+
+        def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
+            q, v, z = y
+            tau = jnp.zeros(n) if control is None else jnp.asarray(control(t, q, v))
+            if tau.shape != (n,):
+                raise ShapeError("control(t, q, v)", (n,), tau.shape)
+            v_dot = plant.forward_dynamics_at(q, v, tau, t)
+            return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
+
+        y0 = (q0[0], v0[0], self.momentum_at(q0[0], v0[0]))
+        project = lambda y: (frame.project_at(y[0]), *y[1:])  # noqa: E731
+        q, v, z = integrate(rhs, y0, times, project=project, rtol=rtol, atol=atol)
+        return ObservedMotion(times, q, v, jax.vmap(self.residual_at)(q, v, z))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether frame and metric are valid at q; one boolean."""
+        return self.model.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the frame or the metric for a point that is not valid."""
+        self.model.metric.explain(q)
+
+    def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
+        frame = self.model.frame
+        return Argument("q", q, (frame.ambient_dim,)), Argument("v", v, (frame.dim,))
