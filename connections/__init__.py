@@ -1,4 +1,5 @@
 """Affine connections, Coriolis matrices and the geometry of mechanical systems."""
 
 from connections import _jax  # noqa: F401  (first: float64)
+from connections.affine import *  # noqa: F403
 from connections.geometry import *  # noqa: F403

@@ -1,0 +1,34 @@
+"""What a derivative is: connections, their tensors, geodesics and parallel transport."""
+
+from connections.affine.combinations import (
+    ChangedConnection,
+    CoefficientConnection,
+    ContorsionConnection,
+    ContorsionFamily,
+    ProductConnection,
+    torsion_free_part,
+)
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.geodesics import exponential, geodesic, logarithm
+from connections.affine.induced import InducedConnection
+from connections.affine.levi_civita import LeviCivita
+from connections.affine.transport import covariant_derivative_along, holonomy, parallel_transport
+
+__all__ = [
+    "AffineConnection",
+    "ChangedConnection",
+    "CoefficientConnection",
+    "ConnectionOfMetric",
+    "ContorsionConnection",
+    "ContorsionFamily",
+    "InducedConnection",
+    "LeviCivita",
+    "ProductConnection",
+    "covariant_derivative_along",
+    "exponential",
+    "geodesic",
+    "holonomy",
+    "logarithm",
+    "parallel_transport",
+    "torsion_free_part",
+]

@@ -1,0 +1,379 @@
+"""Affine connections in a frame: nabla_{X_j} X_k = Gamma^i_jk X_i.
+
+``Gamma[i, j, k]``: the middle index is the direction of differentiation, the last the field differentiated.
+From the coefficients follow torsion, curvature, covariant derivatives and, with a metric, the coefficients of
+the first kind, contorsion and non-metricity. Source: [W] III; docs/conventions.md.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.koszul import christoffel_first_kind
+from connections.checks import Check, as_array, require_same_frame
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.metrics import Metric
+
+if TYPE_CHECKING:
+    from connections.affine.combinations import ChangedConnection
+
+
+class AffineConnection(abc.ABC):
+    """An affine connection, given in a frame by its coefficients of the second kind."""
+
+    frame: FrameField
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """Gamma[i, j, k], (n, n, n)."""
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Gamma^i_jk v^j w^k, (n,): v is the direction, w the vector differentiated."""
+        return jnp.einsum("ijk,j,k->i", self.coefficients_at(q), v, w)
+
+    def torsion_at(self, q: jax.Array) -> jax.Array:
+        """T[i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk."""
+        Gamma = self.coefficients_at(q)
+        return Gamma - jnp.swapaxes(Gamma, 1, 2) - self.frame.structure_functions_at(q)
+
+    def curvature_at(self, q: jax.Array) -> jax.Array:
+        """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l."""
+        Gamma = self.coefficients_at(q)
+        dGamma = self.frame.lie_derivative_at(self.coefficients_at, q)  # [i, l, j, k]
+        half = jnp.transpose(dGamma, (1, 3, 0, 2)) + jnp.einsum("lim,mjk->lkij", Gamma, Gamma)
+        s = self.frame.structure_functions_at(q)
+        return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
+
+    def covariant_derivative_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
+        """(nabla_X Y)^i = X^j L_j Y^i + Gamma^i_jk X^j Y^k."""
+        x = X(q)
+        return x @ self.frame.lie_derivative_at(Y, q) + self.apply_at(q, x, Y(q))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the connection is defined at q; one boolean."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        self.frame.explain(q)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """Largest term that enters the coefficients before cancellation, a scalar: the scale of checks."""
+        return _largest(self.coefficients_at(q), self.frame.structure_functions_at(q))
+
+    # --- coefficients and tensors -------------------------------------------------------------------------
+
+    def coefficients(self, q: Any) -> jax.Array:
+        """Gamma[..., i, j, k] of nabla_{X_j} X_k = Gamma^i_jk X_i.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+        Source: [W] III-C.
+        """
+        return evaluate(self, "coefficients", self.coefficients_at, self._point(q))
+
+    def apply(self, q: Any, v: Any, w: Any) -> jax.Array:
+        """Gamma^i_jk v^j w^k, (..., n): the bilinear map, with v the direction and w the vector differentiated.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, w : (..., n) frame components.
+        """
+        return evaluate(
+            self, "apply", self.apply_at, self._point(q), self._vector("v", v), self._vector("w", w)
+        )
+
+    def torsion(self, q: Any) -> jax.Array:
+        """T[..., i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Source: [W] III-C, the torsion-free condition.
+        """
+        return evaluate(self, "torsion", self.torsion_at, self._point(q))
+
+    def curvature(self, q: Any) -> jax.Array:
+        """R[..., l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l.
+
+        X_i Gamma^l_jk - X_j Gamma^l_ik + Gamma^l_im Gamma^m_jk - Gamma^l_jm Gamma^m_ik - s^m_ij Gamma^l_mk.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "curvature", self.curvature_at, self._point(q))
+
+    def ricci(self, q: Any) -> jax.Array:
+        """Ric[..., j, k] = R^i_kij, the trace of Z -> R(Z, X_j) X_k; not symmetric in general.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "ricci", self._ricci_at, self._point(q))
+
+    def scalar(self, metric: Metric, q: Any) -> jax.Array:
+        """Scalar curvature H^jk Ric_jk, (...,).
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+
+        Raises
+        ------
+        FrameError : the metric is in another frame.
+        """
+
+        def at(p: jax.Array) -> jax.Array:
+            return jnp.trace(jnp.linalg.solve(metric.matrix_at(p), self._ricci_at(p)))
+
+        return self._with_metric("scalar", metric, at, q)
+
+    def sectional(self, metric: Metric, q: Any, u: Any, w: Any) -> jax.Array:
+        """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,).
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+        u, w : (..., n) components of two independent vectors.
+
+        Raises
+        ------
+        NonFiniteError : u and w are parallel.
+        """
+
+        def at(p: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+            H = metric.matrix_at(p)
+            Rbab = jnp.einsum("lkij,k,i,j->l", self.curvature_at(p), b, a, b)
+            area, product = (a @ H @ a) * (b @ H @ b), a @ H @ b
+            gram = area - product**2
+            return (a @ H @ Rbab) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
+
+        return self._with_metric("sectional", metric, at, q, self._vector("u", u), self._vector("w", w))
+
+    def first_kind(self, metric: Metric, q: Any) -> jax.Array:
+        """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+
+        Raises
+        ------
+        FrameError : the metric is in another frame.
+        """
+        return self._with_metric("first_kind", metric, lambda p: self._first_kind_at(metric, p), q)
+
+    def contorsion(self, metric: Metric, q: Any) -> jax.Array:
+        """D[..., i, j, k] = Gamma*_ijk - Gamma_ijk, all indices low; star is the metric's Levi-Civita.
+
+        The sign is [W]'s; a D without the (1, 3) antisymmetry also contains the non-metricity.
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+
+        Source: [W] III-C1.
+        """
+        return self._with_metric("contorsion", metric, lambda p: self._contorsion_at(metric, p), q)
+
+    def nonmetricity(self, metric: Metric, q: Any) -> jax.Array:
+        """Q[..., i, j, k] = (nabla_i g)(X_j, X_k) = L_i H_jk - Gamma_kij - Gamma_jik.
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+        """
+        return self._with_metric("nonmetricity", metric, lambda p: self._nonmetricity_at(metric, p), q)
+
+    # --- derivatives of fields ----------------------------------------------------------------------------
+
+    def covariant_derivative(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+        """Components of nabla_X Y, (..., n): X^j L_j Y^i + Gamma^i_jk X^j Y^k.
+
+        Parameters
+        ----------
+        X, Y : vector fields, q -> (n,) frame components; JAX-traceable. X is the direction.
+        q : (..., nq) points.
+        """
+        return evaluate(
+            self,
+            ("covariant_derivative", X, Y),
+            lambda p: self.covariant_derivative_at(X, Y, p),
+            self._point(q),
+        )
+
+    def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+        """Components of <X : Y> = nabla_X Y + nabla_Y X, (..., n).
+
+        Parameters
+        ----------
+        X, Y : vector fields, q -> (n,) frame components; JAX-traceable.
+        q : (..., nq) points.
+
+        Source: [Z] section 6.
+        """
+
+        def at(p: jax.Array) -> jax.Array:
+            return self.covariant_derivative_at(X, Y, p) + self.covariant_derivative_at(Y, X, p)
+
+        return evaluate(self, ("symmetric_product", X, Y), at, self._point(q))
+
+    def change(self, matrix: PointFunction) -> ChangedConnection:
+        """The same connection in the frame X' = X A.
+
+        Parameters
+        ----------
+        matrix : q -> A (n, n), invertible; JAX-traceable.
+        """
+        from connections.affine.combinations import ChangedConnection
+
+        return ChangedConnection(self, matrix)
+
+    # --- checks --------------------------------------------------------------------------------------------
+
+    def check_torsion_free(self, q: Any, tol: float = 1e-9) -> Check:
+        """Whether T = 0 at all points.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        tol : relative to the largest term before cancellation.
+        """
+        scale = evaluate(self, "scale", self.scale_at, self._point(q))
+        return _check("torsion_free", self.torsion(q), scale, tol)
+
+    def check_metric_compatible(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
+        """Whether Q = nabla g = 0 at all points, that is D_ijk = -D_kji.
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+        tol : relative to the largest of the connection's terms, |L_X H| and |H|.
+
+        Source: [W] Prop. III.1.
+        """
+        return _check("metric_compatible", self.nonmetricity(metric, q), self._low_scale(metric, q), tol)
+
+    def check_same_geodesics(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
+        """Whether the geodesics are the metric's, D_ijk = -D_ikj, at all points.
+
+        Parameters
+        ----------
+        metric : a metric in the connection's frame.
+        q : (..., nq) points.
+        tol : relative to the largest of the connection's terms, |L_X H| and |H|.
+
+        Source: [W] Prop. III.2.
+        """
+        D = self.contorsion(metric, q)
+        return _check("same_geodesics", D + jnp.swapaxes(D, -1, -2), self._low_scale(metric, q), tol)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _point(self, q: Any) -> Argument:
+        return Argument("q", q, (self.frame.ambient_dim,))
+
+    def _vector(self, name: str, value: Any) -> Argument:
+        return Argument(name, value, (self.frame.dim,))
+
+    def _ricci_at(self, q: jax.Array) -> jax.Array:
+        return jnp.einsum("ikij->jk", self.curvature_at(q))
+
+    def _first_kind_at(self, metric: Metric, q: jax.Array) -> jax.Array:
+        return jnp.einsum("il,ljk->ijk", metric.matrix_at(q), self.coefficients_at(q))
+
+    def _contorsion_at(self, metric: Metric, q: jax.Array) -> jax.Array:
+        return christoffel_first_kind(metric, q) - self._first_kind_at(metric, q)
+
+    def _nonmetricity_at(self, metric: Metric, q: jax.Array) -> jax.Array:
+        Gamma_low = self._first_kind_at(metric, q)
+        return metric.derivative_at(q) - jnp.transpose(Gamma_low, (1, 2, 0)) - jnp.transpose(Gamma_low, (1, 0, 2))
+
+    def _low_scale(self, metric: Metric, q: Any) -> jax.Array:
+        def at(p: jax.Array) -> jax.Array:
+            H = metric.matrix_at(p)
+            return _largest(jnp.max(jnp.abs(H)) * self.scale_at(p), metric.derivative_at(p), H)
+
+        return self._with_metric("low_scale", metric, at, q)
+
+    def _with_metric(self, key: Any, metric: Metric, at: PointFunction, q: Any, *more: Argument) -> jax.Array:
+        require_same_frame(self.frame, "the connection", metric.frame, "the metric")
+        as_array("q", q, (self.frame.ambient_dim,))
+        owner = _Pair.of(self, metric)
+        return evaluate(owner, key, at, self._point(q), *more)
+
+
+class ConnectionOfMetric(AffineConnection):
+    """A connection that was built with a metric of its own frame, and keeps it as `metric`."""
+
+    metric: Metric
+
+    def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
+        """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.
+
+        Parameters
+        ----------
+        forms : q -> (p, n), components F_a(X_i); JAX-traceable.
+        q : (..., nq) points.
+
+        Source: [Z] section 3.
+        """
+
+        def at(p: jax.Array) -> jax.Array:
+            return jnp.linalg.solve(self.metric.matrix_at(p), forms(p).T)
+
+        return evaluate(self, ("input_coefficients", forms), at, self._point(q))
+
+
+class _Pair:
+    """A connection beside a metric of the same frame: where compiled functions of both live."""
+
+    def __init__(self, nabla: AffineConnection, metric: Metric) -> None:
+        self.nabla, self.metric = nabla, metric
+
+    @classmethod
+    def of(cls, nabla: AffineConnection, metric: Metric) -> _Pair:
+        """The pair, made once for a connection and a metric."""
+        pairs = nabla.__dict__.setdefault("_with_metrics", {})
+        return pairs.setdefault(id(metric), cls(nabla, metric))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Both are valid."""
+        return self.nabla.valid_at(q) & self.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The error of the one that is not valid."""
+        self.nabla.explain(q)
+        self.metric.explain(q)
+
+
+def _largest(*arrays: jax.Array) -> jax.Array:
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(array)) for array in arrays]))
+
+
+def _check(name: str, tensor: Any, scale: Any, tol: float) -> Check:
+    return Check(name, float(np.max(np.abs(tensor))), float(np.max(scale)), tol)

@@ -1,0 +1,106 @@
+"""The connection that a connection on an ambient manifold induces on a submanifold.
+
+Gammabar_ijk = <<Xbar_i, nabla_{Xbar_j} Xbar_k>> with Xbar_j = A^i_j X_i, so with A_k the columns of A
+Gammabar_low[:, j, k] = A^T H (L_{Xbar_j} A_k + Gamma(A_j, A_k)). Source: [W] V, Thm V.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.levi_civita import raise_first_index
+from connections.checks import require_same_frame
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.metrics import InducedMetric, Metric
+
+
+@dataclass(frozen=True, eq=False)
+class InducedConnection(ConnectionOfMetric):
+    """nablabar_X Y = proj nabla_X Y, the projection orthogonal in the ambient metric.
+
+    Parameters
+    ----------
+    ambient : connection on the ambient manifold.
+    ambient_metric : metric that projects.
+    frame : frame of the submanifold.
+    inclusion : qbar -> A (n, m), v = A vbar; JAX-traceable.
+    embedding : qbar -> q; the identity if None.
+
+    Attributes
+    ----------
+    metric : the induced metric A^T H A.
+
+    Raises
+    ------
+    FrameError : `ambient` and `ambient_metric` are in different frames, or, at a point, A is not the
+        derivative of the embedding.
+
+    Source: [W] V-A, eq. (17).
+    """
+
+    ambient: AffineConnection
+    metric: InducedMetric
+
+    def __init__(
+        self,
+        ambient: AffineConnection,
+        ambient_metric: Metric,
+        frame: FrameField,
+        inclusion: PointFunction,
+        embedding: PointFunction | None = None,
+    ) -> None:
+        require_same_frame(ambient.frame, "the ambient connection", ambient_metric.frame, "the ambient metric")
+        object.__setattr__(self, "ambient", ambient)
+        object.__setattr__(self, "metric", InducedMetric(ambient_metric, frame, inclusion, embedding))
+        object.__setattr__(self, "frame", frame)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """Hbar^-1 A^T H (L_{Xbar_j} A_k + Gamma(A_j, A_k)), (m, m, m)."""
+        A, weighted, dA = self._pieces_at(q)
+        turning = self._turning_at(q, A)
+        low = jnp.einsum("ni,njk->ijk", weighted, dA + turning)
+        return raise_first_index(weighted.T @ A, low)
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Hbar^-1 A^T H (A_dot(v) w + Gamma(A v, A w)), (m,)."""
+        metric, X = self.metric, self.frame.matrix_at(q)
+        A, A_dot = jax.jvp(metric.inclusion_at, (q,), (X @ v,))
+        H, p = metric.ambient_metric.matrix_at(metric.embed_at(q)), metric.embed_at(q)
+        low = A.T @ (H @ (A_dot @ w + self.ambient.apply_at(p, A @ v, A @ w)))
+        return jnp.linalg.solve(A.T @ H @ A, low)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|Hbar^-1| times the largest of |A^T H| |dA|, |A^T H| |Gamma(A, A)| and |Hbar|."""
+        A, weighted, dA = self._pieces_at(q)
+        H_bar = weighted.T @ A
+        reach = jnp.max(jnp.sum(jnp.abs(weighted), axis=0))
+        turning = jnp.max(jnp.abs(self._turning_at(q, A)))
+        terms = jnp.stack([reach * jnp.max(jnp.abs(dA)), reach * turning, jnp.max(jnp.abs(H_bar))])
+        return jnp.max(jnp.abs(jnp.linalg.inv(H_bar))) * jnp.max(terms)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The induced metric is valid, and so is the ambient connection."""
+        return self.metric.valid_at(q) & self.ambient.valid_at(self.metric.embed_at(q))
+
+    def explain(self, q: Any) -> None:
+        """The induced metric's error, or the ambient connection's."""
+        self.metric.explain(q)
+        self.ambient.explain(self.metric.embed_at(jnp.asarray(q)))
+
+    def _pieces_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """A (n, m), H A (n, m) and dA[:, j, k] = L_{Xbar_j} A_k (n, m, m)."""
+        metric = self.metric
+        A = metric.inclusion_at(q)
+        dA = jnp.swapaxes(self.frame.lie_derivative_at(metric.inclusion_at, q), 0, 1)
+        return A, metric.ambient_metric.matrix_at(metric.embed_at(q)) @ A, dA
+
+    def _turning_at(self, q: jax.Array, A: jax.Array) -> jax.Array:
+        """Gamma(A_j, A_k), (n, m, m): the ambient map on pairs of columns, its (n, n, n) tensor never formed."""
+        p = self.metric.embed_at(q)
+        pairs = jax.vmap(jax.vmap(self.ambient.apply_at, (None, None, 1), 1), (None, 1, None), 1)
+        return pairs(p, A, A)

@@ -1,0 +1,41 @@
+"""The Koszul formula in any frame: generalized Christoffel symbols from L_X H and the brackets.
+
+2 Gamma*_ijk = L_k H_ij + L_j H_ik - L_i H_jk + s_kij + s_jik + s_ijk, with s_kij = H_kl s^l_ij.
+Source: [W] eq. (8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.geometry.metrics import Metric
+
+
+def koszul(dH: Any, s_low: Any) -> Any:
+    """Gamma*_ijk, (n, n, n), from arrays of NumPy or JAX.
+
+    Parameters
+    ----------
+    dH : dH[k, i, j] = L_{X_k} H_ij.
+    s_low : s_low[k, i, j] = H_kl s^l_ij.
+
+    Source: [W] eq. (8).
+    """
+    first, last = (1, 2, 0), (1, 0, 2)  # t[k, i, j] -> out[i, j, k];  t[j, i, k] -> out[i, j, k]
+    xp = jnp if isinstance(dH, jax.Array) else np
+    metric_part = xp.transpose(dH, first) + xp.transpose(dH, last) - dH
+    bracket_part = xp.transpose(s_low, first) + xp.transpose(s_low, last) + s_low
+    return 0.5 * (metric_part + bracket_part)
+
+
+def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
+    """Gamma*_ijk = <<X_i, nabla*_{X_j} X_k>> of a metric at one point, (n, n, n).
+
+    Source: [W] eq. (8).
+    """
+    s_low = jnp.einsum("kl,lij->kij", metric.matrix_at(q), metric.frame.structure_functions_at(q))
+    return koszul(metric.derivative_at(q), s_low)

@@ -1,0 +1,57 @@
+"""The Riemannian (Levi-Civita) connection of a metric, in any frame.
+
+The unique connection that is metric compatible and torsion free. Source: [W] Thm III.1, eq. (8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import ConnectionOfMetric
+from connections.affine.koszul import christoffel_first_kind
+from connections.geometry.metrics import Metric
+
+
+@dataclass(frozen=True, eq=False)
+class LeviCivita(ConnectionOfMetric):
+    """The Riemannian connection of a metric: generalized Christoffel symbols by the Koszul formula.
+
+    Parameters
+    ----------
+    metric : the metric; its frame may be any.
+
+    Source: [W] eq. (8).
+    """
+
+    metric: Metric
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", self.metric.frame)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma*_low, (n, n, n)."""
+        return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|H^-1| times the largest of |L_X H|, |H s| and |H|."""
+        H = self.metric.matrix_at(q)
+        s_low = jnp.einsum("kl,lij->kij", jnp.abs(H), jnp.abs(self.frame.structure_functions_at(q)))
+        terms = [jnp.max(jnp.abs(a)) for a in (self.metric.derivative_at(q), s_low, H)]
+        return jnp.max(jnp.abs(jnp.linalg.inv(H))) * jnp.max(jnp.stack(terms))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid."""
+        return self.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error."""
+        self.metric.explain(q)
+
+
+def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
+    """H^-1 applied to the first index of `tensor` (n, ...)."""
+    return jnp.linalg.solve(H, tensor.reshape(tensor.shape[0], -1)).reshape(tensor.shape)
