@@ -1,0 +1,81 @@
+"""The documentation is executed: conventions.md, the README example, and the lists that must be complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import connections
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(connections.__file__).parent
+
+
+def python_blocks(path: Path) -> list[tuple[int, str]]:
+    """(line number, source) of the fenced python blocks of a Markdown file."""
+    text = path.read_text()
+    return [
+        (text[: match.start(1)].count("\n"), match.group(1))
+        for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def execute(path: Path) -> int:
+    """Run all python blocks of a page in one namespace; tracebacks carry the page's own line numbers."""
+    namespace: dict = {"__name__": path.stem}
+    blocks = python_blocks(path)
+    for line, source in blocks:
+        exec(compile("\n" * line + source, str(path), "exec"), namespace)
+    return len(blocks)
+
+
+def test_conventions_hold() -> None:
+    page = ROOT / "docs" / "conventions.md"
+    assert execute(page) >= 10
+    assert page.read_text().count("assert ") >= 30
+
+
+def test_a_false_convention_is_caught(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "conventions.md").read_text()
+    wrong = page.replace('jnp.einsum("ijk,j->ik", Gamma_low, v)', 'jnp.einsum("ikj,j->ik", Gamma_low, v)')
+    assert wrong != page
+    (tmp_path / "wrong.md").write_text(wrong)
+    with pytest.raises(AssertionError):
+        execute(tmp_path / "wrong.md")
+
+
+def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(ROOT / "README.md") == 1
+    assert "1." in capsys.readouterr().out
+
+
+def test_readme_holds_two_commands() -> None:
+    lines = [
+        line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("python3 -m venv")
+    ]
+    assert len(lines) == 2
+    assert lines[0].endswith("&& .venv/bin/connections demo")
+    assert lines[1].endswith("&& .venv/bin/python -m pytest -q")
+
+
+def test_every_public_module_is_in_the_api_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = set(re.findall(r"automodule:: (\S+)", page))
+    paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
+    modules = {".".join(path.parts) for path in paths if not path.name.startswith("_")}
+    assert listed == modules
+
+
+def test_equations_page_names_code_that_exists() -> None:
+    """Every `connections/...` path and `tests/...` path of the page exists."""
+    page = (ROOT / "docs" / "equations.md").read_text()
+    paths = set(re.findall(r"`((?:connections|tests|examples)/[\w/]+\.py)", page))
+    missing = sorted(path for path in paths if not (ROOT / path).exists())
+    assert not missing
+    assert len(paths) >= 10
+
+
+@pytest.mark.parametrize("number", range(1, 33))
+def test_every_equation_of_the_first_paper_is_listed(number: int) -> None:
+    page = (ROOT / "docs" / "equations.md").read_text()
+    assert re.search(rf"^\| [^|]*\({number}\)", page, re.MULTILINE), f"[W] ({number})"
