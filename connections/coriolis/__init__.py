@@ -1,0 +1,21 @@
+"""Coriolis matrices: from a connection, back to a connection, and the audit of a given C(q, v)."""
+
+from connections.coriolis.matrix import (
+    CoriolisConnection,
+    connection_from_coriolis,
+    coriolis_matrix,
+    induced_coriolis_matrix,
+    task_space_coriolis_matrix,
+    task_space_inclusion,
+)
+from connections.coriolis.system import MechanicalSystem
+
+__all__ = [
+    "CoriolisConnection",
+    "MechanicalSystem",
+    "connection_from_coriolis",
+    "coriolis_matrix",
+    "induced_coriolis_matrix",
+    "task_space_coriolis_matrix",
+    "task_space_inclusion",
+]

@@ -1,0 +1,199 @@
+"""Coriolis matrices and connections: C_ik = Gamma_ijk v^j.
+
+The velocity contracts the middle index, the direction of differentiation; only then is Hdot - 2C skew exactly
+when the connection is metric compatible. Sources: [W] eqs. (10), (17), Remark 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.levi_civita import raise_first_index
+from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_same_frame
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.metrics import Metric
+
+CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
+_PROBE = (0.61803398875, -0.41421356237, 0.73205080757, -0.23606797750)
+
+
+def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> jax.Array:
+    """C[..., i, k] = Gamma_ijk v^j, the Coriolis matrix of the connection `nabla`.
+
+    Parameters
+    ----------
+    nabla : the connection whose C this is; `LeviCivita(metric)` gives the Christoffel-consistent one.
+    metric : the kinetic-energy metric, in the connection's frame.
+    q : (..., nq) points.
+    v : (..., n) velocities, frame components.
+
+    Returns
+    -------
+    (..., n, n), in H vdot + C v + g = tau.
+
+    Raises
+    ------
+    FrameError : the metric is in another frame.
+
+    Source: [W] eq. (10).
+    """
+    require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
+    key = ("coriolis_matrix", metric)
+    point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
+    return evaluate(nabla, key, lambda p, w: coriolis_matrix_at(nabla, metric, p, w), point, velocity)
+
+
+def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v: jax.Array) -> jax.Array:
+    """C_ik = Gamma_ijk v^j at one point, (n, n); column k is H Gamma(v, e_k), no tensor of three indices formed."""
+    columns = jax.vmap(lambda e: nabla.apply_at(q, v, e), out_axes=1)(jnp.eye(nabla.frame.dim))
+    return metric.matrix_at(q) @ columns
+
+
+def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
+    """Cbar = A^T C A + A^T H A_dot, (..., m, m): the Coriolis matrix of the induced connection.
+
+    Inherits from C the skew-symmetry of Hdot - 2C, the right dynamics, and being Riemannian.
+
+    Parameters
+    ----------
+    C, H : (..., n, n) Coriolis and mass matrix in the frame of v, at v = A vbar.
+    A : (..., n, m), v = A vbar.
+    A_dot : (..., n, m), derivative of A along the actual motion: vbar^k L_{Xbar_k} A.
+
+    Raises
+    ------
+    ShapeError.
+
+    Source: [W] Thm V.1, eq. (17); Props V.1 to V.3.
+    """
+    A = jnp.asarray(as_array("A", A, (None, None)))
+    n, m = A.shape[-2:]
+    C, H = (jnp.asarray(as_array(name, value, (n, n))) for name, value in (("C", C), ("H", H)))
+    A_dot = jnp.asarray(as_array("A_dot", A_dot, (n, m)))
+    return jnp.swapaxes(A, -1, -2) @ (C @ A + H @ A_dot)
+
+
+def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
+    """(A, Lambda) of a task with xdot = J v: A = H^-1 J^T Lambda, Lambda = (J H^-1 J^T)^-1 = A^T H A.
+
+    Parameters
+    ----------
+    H : (..., n, n) mass matrix.
+    J : (..., m, n) task Jacobian of full row rank, v -> xdot.
+
+    Returns
+    -------
+    A (..., n, m), with J A = 1, and Lambda (..., m, m), the task-space inertia.
+
+    Raises
+    ------
+    ShapeError; SymmetryError : J lost rank.
+
+    Source: [W] Remark 8.
+    """
+    J = jnp.asarray(as_array("J", J, (None, None)))
+    H = jnp.asarray(as_array("H", H, (J.shape[-1],) * 2))
+    weighted = jnp.linalg.solve(H, jnp.swapaxes(J, -1, -2))
+    return weighted @ jnp.linalg.inv(J @ weighted), jnp.linalg.inv(J @ weighted)
+
+
+def task_space_coriolis_matrix(
+    nabla: AffineConnection, metric: Metric, task: Callable[[jax.Array], jax.Array], q: Any, v: Any
+) -> jax.Array:
+    """C_task = A^T C A + A^T H A_dot, (..., m, m), with A = H^-1 J^T Lambda and J = L_X task.
+
+    C (of the connection `nabla`) and A_dot are taken along the actual v, not along A xdot; Lambda_dot - 2 C_task
+    is skew if Hdot - 2C is.
+
+    Parameters
+    ----------
+    nabla : the connection of C.
+    metric : the kinetic-energy metric.
+    task : q (nq,) -> x (m,); JAX-traceable.
+    q : (..., nq) points.
+    v : (..., n) velocities.
+
+    Source: [W] Remark 8, eq. (17).
+    """
+    require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
+
+    def inclusion(p: jax.Array) -> jax.Array:
+        return task_space_inclusion(metric.matrix_at(p), metric.frame.lie_derivative_at(task, p).T)[0]
+
+    def at(p: jax.Array, w: jax.Array) -> jax.Array:
+        A, A_dot = jax.jvp(inclusion, (p,), (metric.frame.matrix_at(p) @ w,))
+        return induced_coriolis_matrix(coriolis_matrix_at(nabla, metric, p, w), metric.matrix_at(p), A, A_dot)
+
+    point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
+    return evaluate(nabla, ("task_space_coriolis_matrix", metric, task), at, point, velocity)
+
+
+@dataclass(frozen=True, eq=False)
+class CoriolisConnection(ConnectionOfMetric):
+    """The connection of a given Coriolis matrix: Gamma_ijk = C_ik(q, e_j).
+
+    Parameters
+    ----------
+    metric : the kinetic-energy metric, in the frame of v.
+    coriolis : (q, v) -> C (n, n), linear in v (checked at every point); JAX-traceable.
+
+    Source: [W] eq. (10) read backwards.
+    """
+
+    metric: Metric
+    coriolis: CoriolisFunction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", self.metric.frame)
+
+    def first_kind_at(self, q: jax.Array) -> jax.Array:
+        """Gamma_ijk = C_ik(q, e_j), (n, n, n)."""
+        Gamma_low = jax.vmap(lambda e: jnp.asarray(self.coriolis(q, e)), out_axes=1)(jnp.eye(self.frame.dim))
+        if Gamma_low.shape != (self.frame.dim,) * 3:
+            n = self.frame.dim
+            raise ShapeError("C(q, v)", (n, n), (Gamma_low.shape[0], *Gamma_low.shape[2:]))
+        return Gamma_low
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low, (n, n, n)."""
+        return raise_first_index(self.metric.matrix_at(q), self.first_kind_at(q))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid and C is linear in v."""
+        return self.metric.valid_at(q) & (self._nonlinearity_at(q) <= 1e-9)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error, or `SymmetryError` where C is not linear in v."""
+        self.metric.explain(q)
+        gap = float(self._nonlinearity_at(jnp.asarray(q)))
+        if not gap <= 1e-9:
+            raise_at(SymmetryError, f"C(q, v) is not linear in v (relative residual {gap:.2e}): it has no connection", q)
+
+    def _nonlinearity_at(self, q: jax.Array) -> jax.Array:
+        n = self.frame.dim
+        v = jnp.resize(jnp.asarray(_PROBE), n) * (1.0 + jnp.arange(n) / n)
+        C, terms = self.coriolis(q, v), jnp.einsum("ijk,j->ijk", self.first_kind_at(q), v)
+        return jnp.max(jnp.abs(C - terms.sum(axis=1))) / jnp.maximum(jnp.max(jnp.abs(terms)), 1e-300)
+
+
+def connection_from_coriolis(metric: Metric, coriolis: CoriolisFunction) -> CoriolisConnection:
+    """The connection that a Coriolis matrix belongs to: Gamma_ijk = C_ik(q, e_j).
+
+    Parameters
+    ----------
+    metric : the kinetic-energy metric, in the frame of v.
+    coriolis : (q, v) -> C (n, n), linear in v; JAX-traceable.
+
+    Raises
+    ------
+    SymmetryError : at a point where C is not linear in v.
+
+    Source: [W] eq. (10).
+    """
+    return CoriolisConnection(metric, coriolis)

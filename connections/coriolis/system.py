@@ -1,0 +1,257 @@
+"""Mechanical systems: H vdot + C v + g = tau + F in a frame, with C of a chosen connection.
+
+Hamel's equations are here as the independent route to the same motion: they use the Lagrangian and the
+brackets, never a connection. Sources: [W] eqs. (1), (6), (10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection
+from connections.affine.geodesics import geodesic_at
+from connections.affine.integrate import Trajectories
+from connections.affine.levi_civita import LeviCivita
+from connections.checks import require_same_frame
+from connections.coriolis.matrix import coriolis_matrix_at
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.metrics import Metric
+
+Potential = Callable[[jax.Array], jax.Array]
+Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True, eq=False)
+class MechanicalSystem:
+    """A mechanical system in a frame: H vdot + C v + g = tau + F.
+
+    Parameters
+    ----------
+    metric : kinetic energy (1/2) v^T H v [J].
+    potential : optional, q (nq,) -> V [J]; JAX-traceable.
+    forces : optional, (t, q, v) -> F (n,), generalized forces paired with the frame; JAX-traceable.
+    connection : whose Coriolis matrix the system uses; the metric's Levi-Civita connection if None. The motion
+        is that of this connection, the physical one exactly when its geodesics are the metric's.
+
+    Raises
+    ------
+    FrameError : metric and connection are in different frames.
+
+    Source: [W] eq. (1).
+    """
+
+    metric: Metric
+    potential: Potential | None = None
+    forces: Forces | None = None
+    connection: AffineConnection | None = None
+
+    def __post_init__(self) -> None:
+        if self.connection is None:
+            object.__setattr__(self, "connection", LeviCivita(self.metric))
+        require_same_frame(self.metric.frame, "the metric", self._nabla.frame, "the connection")
+        object.__setattr__(self, "frame", self.metric.frame)
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def mass_matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (n, n)."""
+        return self.metric.matrix_at(q)
+
+    def coriolis_matrix_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v) of the system's connection, (n, n)."""
+        return coriolis_matrix_at(self._nabla, self.metric, q, v)
+
+    def bias_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C v = H Gamma(v, v), (n,)."""
+        return self.metric.matrix_at(q) @ self._nabla.apply_at(q, v, v)
+
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """V(q), a scalar; zero without a potential."""
+        return jnp.asarray(0.0) if self.potential is None else jnp.asarray(self.potential(q)).reshape(())
+
+    def gravity_at(self, q: jax.Array) -> jax.Array:
+        """g_i = L_{X_i} V, (n,)."""
+        if self.potential is None:
+            return jnp.zeros(self.metric.frame.dim)
+        return self.metric.frame.lie_derivative_at(self.potential_at, q)
+
+    def forces_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """F(t, q, v), (n,); zero without forces."""
+        return jnp.zeros(self.metric.frame.dim) if self.forces is None else self.forces(t, q, v)
+
+    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
+        """H a + C v + g, (n,)."""
+        H = self.metric.matrix_at(q)
+        return H @ (a + self._nabla.apply_at(q, v, v)) + self.gravity_at(q)
+
+    def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
+        """H^-1 (tau + F - g) - Gamma(v, v), (n,)."""
+        generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q)
+        return jnp.linalg.solve(self.metric.matrix_at(q), generalized) - self._nabla.apply_at(q, v, v)
+
+    def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """(1/2) v^T H v + V, a scalar."""
+        return 0.5 * v @ self.metric.matrix_at(q) @ v + self.potential_at(q)
+
+    def hamel_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
+        """d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L, (n,)."""
+        frame = self.metric.frame
+
+        def lagrangian(point: jax.Array, velocity: jax.Array) -> jax.Array:
+            return 0.5 * velocity @ self.metric.matrix_at(point) @ velocity - self.potential_at(point)
+
+        momentum = jax.grad(lagrangian, argnums=1)
+        _, rate = jax.jvp(momentum, (q, v), (frame.matrix_at(q) @ v, a))
+        turning = jnp.einsum("kij,k,j->i", frame.structure_functions_at(q), momentum(q, v), v)
+        return rate + turning - frame.lie_derivative_at(lambda p: lagrangian(p, v), q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Metric and connection are valid."""
+        return self.metric.valid_at(q) & self._nabla.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The error of the metric or of the connection."""
+        self.metric.explain(q)
+        self._nabla.explain(q)
+
+    # --- the public functions ----------------------------------------------------------------------------
+
+    def mass_matrix(self, q: Any) -> jax.Array:
+        """H(q), (..., n, n).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return self._evaluate("mass_matrix", self.mass_matrix_at, q)
+
+    def coriolis_matrix(self, q: Any, v: Any) -> jax.Array:
+        """C(q, v) of the system's connection, (..., n, n): C_ik = Gamma_ijk v^j.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities, frame components.
+
+        Source: [W] eq. (10).
+        """
+        return self._evaluate("coriolis_matrix", self.coriolis_matrix_at, q, v=v)
+
+    def bias(self, q: Any, v: Any) -> jax.Array:
+        """C(q, v) v, (..., n), generalized force.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities.
+        """
+        return self._evaluate("bias", self.bias_at, q, v=v)
+
+    def gravity(self, q: Any) -> jax.Array:
+        """g_i = L_{X_i} V, (..., n), generalized force.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return self._evaluate("gravity", self.gravity_at, q)
+
+    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> jax.Array:
+        """tau = H a + C v + g, (..., n).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, a : (..., n) velocities and their time derivatives, frame components.
+
+        Source: [W] eq. (1).
+        """
+        return self._evaluate("inverse_dynamics", self.inverse_dynamics_at, q, v=v, a=a)
+
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> jax.Array:
+        """vdot = H^-1 (tau + F(t, q, v) - C v - g), (..., n).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, tau : (..., n) velocities and generalized forces.
+        t : (...,) time at which the system's own forces are taken [s].
+        """
+        arguments = [*self._arguments(q, v=v, tau=tau), Argument("t", t, ())]
+        return evaluate(self, "forward_dynamics", self.forward_dynamics_at, *arguments)
+
+    def energy(self, q: Any, v: Any) -> jax.Array:
+        """(1/2) v^T H v + V, (...,) [J].
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities.
+        """
+        return self._evaluate("energy", self.energy_at, q, v=v)
+
+    def hamel(self, q: Any, v: Any, a: Any) -> jax.Array:
+        """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
+
+        Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics`.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, a : (..., n) velocities and their time derivatives.
+
+        Source: [W] eq. (6).
+        """
+        return self._evaluate("hamel", self.hamel_at, q, v=v, a=a)
+
+    def simulate(self, q0: Any, v0: Any, times: Any, control: Forces | None = None) -> tuple[jax.Array, jax.Array]:
+        """The motion (q, v) from (q0, v0) under potential, forces and control.
+
+        Parameters
+        ----------
+        q0 : (..., nq) initial points, at times[0].
+        v0 : (..., n) initial velocities.
+        times : (T,) strictly monotone [s].
+        control : optional, (t, q, v) -> tau (n,); JAX-traceable.
+
+        Returns
+        -------
+        q (..., T, nq), v (..., T, n), integrated to rtol = atol = 1e-10.
+
+        Raises
+        ------
+        IntegrationError : the motion leaves the chart or blows up; names the time and the point.
+        """
+
+        def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+            tau = self.forces_at(t, q, v) - self.gravity_at(q)
+            if control is not None:
+                tau = tau + control(t, q, v)
+            return jnp.linalg.solve(self.metric.matrix_at(q), tau)
+
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+            states = geodesic_at(self._nabla, q, v, clock, acceleration)
+            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+
+        frame = self.metric.frame
+        arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
+        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    @property
+    def _nabla(self) -> AffineConnection:
+        assert self.connection is not None  # set in __post_init__
+        return self.connection
+
+    def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
+        n = (self.metric.frame.dim,)
+        return [Argument("q", q, (self.metric.frame.ambient_dim,))] + [Argument(k, x, n) for k, x in vectors.items()]
+
+    def _evaluate(self, name: str, at: Any, q: Any, **vectors: Any) -> jax.Array:
+        return evaluate(self, name, at, *self._arguments(q, **vectors))
