@@ -1,0 +1,153 @@
+"""Forward kinematics of a tree and A = X Phi, the definition that everything else of a robot comes from.
+
+Body b has the pose (R_b, p_b) in the world, joint j the columns Phi_j in the axes of its child body, and
+
+    A[b, :, j] = [R_b^T w_j; R_b^T (u_j + w_j x (p_b - p_j))],   [w_j; u_j] = [R_j Phi_j^w; R_j Phi_j^v],
+
+for every joint j that moves body b, zero otherwise: only differences of positions enter, so numbers stay
+accurate far from the world origin. All bodies are computed at once, by joint class and then by doubling the
+distance over which poses are composed, so the traced program grows with the logarithm of the depth.
+Source: [W] VI-B, A = X Phi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.multibody.graph import Tree
+from connections.multibody.joints import Joint
+from connections.multibody.spatial import cross, quaternion_product, rotation_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class _JointGroup:
+    """All g joints of one class: where their coordinates lie in q, and their parameters."""
+
+    kind: type[Joint]
+    bodies: np.ndarray  # (g,)
+    coordinates: np.ndarray  # (g, nq_J) indices into q
+    parameters: np.ndarray  # (g, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Kinematics:
+    """The layout of a tree's configuration, and its kinematics at one configuration.
+
+    Parameters
+    ----------
+    tree : the bodies.
+    nq, nv : numbers of coordinates and velocity components.
+    q_starts, v_starts : (N + 1,) where each joint's slice of q and of v begins; the last entry is nq, nv.
+    body_of : (nv,) the body whose joint has this velocity component.
+    moves : (N, nv) whether this velocity component moves this body.
+    """
+
+    tree: Tree
+    nq: int
+    nv: int
+    q_starts: np.ndarray
+    v_starts: np.ndarray
+    body_of: np.ndarray
+    moves: np.ndarray
+    _groups: tuple[_JointGroup, ...]
+    _jumps: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, tree: Tree) -> Kinematics:
+        """Lay out `tree`: one slice of q and one of v per joint, in the order of the bodies."""
+        q_starts = np.cumsum([0, *(joint.nq for joint in tree.joints)])
+        v_starts = np.cumsum([0, *(joint.nv for joint in tree.joints)])
+        body_of = np.repeat(np.arange(len(tree.joints)), np.diff(v_starts))
+        return cls(
+            tree=tree,
+            nq=int(q_starts[-1]),
+            nv=int(v_starts[-1]),
+            q_starts=q_starts,
+            v_starts=v_starts,
+            body_of=body_of,
+            moves=tree.supports[:, body_of],
+            _groups=_group_joints(tree, q_starts),
+            _jumps=_doubling_jumps(tree.parents),
+        )
+
+    def relative_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their parents' frames, at q (nq,)."""
+        moved = [
+            jax.vmap(group.kind.transform_with)(jnp.asarray(group.parameters), q[group.coordinates])
+            for group in self._groups
+        ]
+        quaternion = self._in_body_order([pose[0] for pose in moved])
+        position = self._in_body_order([pose[1] for pose in moved])
+        placements = jnp.asarray(self.tree.quaternions)
+        placed = jnp.einsum("bij,bj->bi", rotation_matrix(placements), position)
+        return quaternion_product(placements, quaternion), jnp.asarray(self.tree.positions) + placed
+
+    def world_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Quaternions (N, 4) and positions (N, 3), m, of the bodies in the world, at q (nq,)."""
+        quaternion, position = self.relative_poses_at(q)
+        quaternion = jnp.concatenate([quaternion, jnp.array([[0.0, 0.0, 0.0, 1.0]])])  # the ground comes last
+        position = jnp.concatenate([position, jnp.zeros((1, 3))])
+        for above in self._jumps:
+            rotation = rotation_matrix(quaternion[above])
+            position = position[above] + jnp.einsum("bij,bj->bi", rotation, position)
+            quaternion = quaternion_product(quaternion[above], quaternion)
+        return quaternion[:-1], position[:-1]
+
+    def Phi_columns_at(self, q: jax.Array) -> jax.Array:
+        """The columns of all Phi, (nv, 6): twists [omega; v] in the axes of the joint's child body."""
+        columns = []
+        for group in self._groups:
+            Phi = jax.vmap(group.kind.motion_with)(jnp.asarray(group.parameters), q[group.coordinates])
+            columns.append(jnp.swapaxes(Phi, 1, 2).reshape(-1, 6))
+        widths = np.diff(self.v_starts)
+        starts = [np.repeat(group.bodies, widths[group.bodies]) for group in self._groups]
+        order = np.argsort(np.concatenate(starts), kind="stable")
+        return jnp.concatenate(columns)[order]
+
+    def body_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """A = X Phi, (N, 6, nv), at q (nq,): body twists [omega; v] = A v, in body axes.
+
+        Source: [W] VI-B.
+        """
+        quaternion, position = self.world_poses_at(q)
+        rotation, columns = rotation_matrix(quaternion), self.Phi_columns_at(q)
+        at_joint = rotation[self.body_of]
+        w = jnp.einsum("jab,jb->ja", at_joint, columns[:, :3])
+        u = jnp.einsum("jab,jb->ja", at_joint, columns[:, 3:])
+        lever = position[:, None] - position[self.body_of]
+        linear = u + jnp.einsum("jab,njb->nja", cross(w), lever)
+        back = jnp.swapaxes(rotation, 1, 2)
+        twists = jnp.concatenate(
+            [jnp.einsum("nab,jb->naj", back, w), jnp.einsum("nab,njb->naj", back, linear)], axis=1
+        )
+        return jnp.where(self.moves[:, None, :], twists, 0.0)
+
+    def _in_body_order(self, by_group: list[jax.Array]) -> jax.Array:
+        order = np.argsort(np.concatenate([group.bodies for group in self._groups]))
+        return jnp.concatenate(by_group)[order]
+
+
+def _group_joints(tree: Tree, q_starts: np.ndarray) -> tuple[_JointGroup, ...]:
+    kinds = dict.fromkeys(type(joint) for joint in tree.joints)
+    groups = []
+    for kind in kinds:
+        bodies = np.array([b for b, joint in enumerate(tree.joints) if type(joint) is kind])
+        coordinates = q_starts[bodies][:, None] + np.arange(kind.nq)
+        parameters = np.stack([tree.joints[b].parameters for b in bodies])
+        groups.append(_JointGroup(kind, bodies, coordinates, parameters))
+    return tuple(groups)
+
+
+def _doubling_jumps(parents: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Ancestors at distance 1, 2, 4, ..., (N + 1,) each, the ground being number N and its own ancestor."""
+    ground = len(parents)
+    above = np.append(np.where(parents < 0, ground, parents), ground)
+    jumps = []
+    while (above != ground).any():
+        jumps.append(above)
+        above = above[above]
+    return tuple(jumps)

@@ -1,0 +1,252 @@
+"""`Model`: a robot as a mechanical system, by its definitions.
+
+The configuration is embedded into SE(3)^N by forward kinematics; the velocity by A = X Phi. So the robot's
+metric is A^T H A and its connection the one that N rigid bodies induce, [W] Thm V.1. Everything here is
+JAX-traceable. Source: [W] VI-B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.induced import InducedConnection
+from connections.checks import ModelError, as_array
+from connections.geometry import CoordinateFrame, FrameField, InducedMetric, ProductFrame
+from connections.geometry.evaluation import Argument, evaluate
+from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.regularity import require_regular
+from connections.multibody.rigid_bodies import RigidBodySystemConnection
+from connections.multibody.spatial import rotation_matrix
+
+if TYPE_CHECKING:
+    from connections.coriolis import MechanicalSystem
+
+DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A robot: N bodies in a tree of joints under gravity. Made by `from_urdf`; immutable.
+
+    Parameters
+    ----------
+    kinematics : the tree and the layout of its coordinates.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+    """
+
+    kinematics: Kinematics
+    gravity: tuple[float, float, float]
+
+    @classmethod
+    def of(cls, tree: Tree, gravity: Any = DEFAULT_GRAVITY) -> Model:
+        """The model of a tree of bodies.
+
+        Parameters
+        ----------
+        tree : the bodies.
+        gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+        Raises
+        ------
+        ModelError : gravity is not three finite numbers, or a joint moves nothing that has inertia.
+        """
+        require_regular(tree)
+        return cls(Kinematics.of(tree), _gravity(gravity))
+
+    # --- layout ------------------------------------------------------------------------------------------
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return self.kinematics.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity components."""
+        return self.kinematics.nv
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the independent joints, in the order of their slices of q and v."""
+        return self.kinematics.tree.joint_names
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the moving bodies, in the order in which `body_jacobians` stacks them."""
+        return self.kinematics.tree.body_names
+
+    def configuration_slice(self, joint: str) -> slice:
+        """Where the coordinates of `joint` lie in q.
+
+        Raises
+        ------
+        ModelError : there is no such joint.
+        """
+        return self._slice(self.kinematics.q_starts, joint)
+
+    def velocity_slice(self, joint: str) -> slice:
+        """Where the velocity components of `joint` lie in v.
+
+        Raises
+        ------
+        ModelError : there is no such joint.
+        """
+        return self._slice(self.kinematics.v_starts, joint)
+
+    def neutral(self) -> np.ndarray:
+        """The configuration (nq,) of zero angles and displacements."""
+        return np.concatenate([joint.neutral() for joint in self.kinematics.tree.joints])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform.
+
+        Joint limits are not part of the model.
+
+        Parameters
+        ----------
+        rng : NumPy's random generator.
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
+        return np.concatenate([joint.random(rng) for joint in self.kinematics.tree.joints])
+
+    def spanning_configuration(self, q: Any) -> dict[str, jax.Array]:
+        """The configuration of every joint by name; all joints of a tree are independent.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+
+        Returns
+        -------
+        {joint name: (..., nq of the joint)}.
+        """
+        q = jnp.asarray(as_array("q", q, (self.nq,)))
+        return {name: q[..., self.configuration_slice(name)] for name in self.joint_names}
+
+    @cached_property
+    def cluster_tree(self) -> ClusterTree:
+        """The arborescence of clusters, from the ground out.
+
+        Nodes are tuples of body names, here of one each, with the attributes ``bodies`` and ``joints``
+        (names). The root is the ground, ``("ground",)``.
+        """
+        return self.kinematics.tree.cluster_tree()
+
+    # --- geometry ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def frame(self) -> FrameField:
+        """The frame in which v are components: the product of the joints' frames."""
+        frames: list[FrameField] = []
+        for joint in self.kinematics.tree.joints:
+            frame = joint.frame
+            if isinstance(frame, CoordinateFrame) and frames and isinstance(frames[-1], CoordinateFrame):
+                frame = CoordinateFrame(frames.pop().dim + frame.dim)
+            frames.append(frame)
+        return frames[0] if len(frames) == 1 else ProductFrame(*frames)
+
+    @cached_property
+    def connection(self) -> InducedConnection:
+        """The Levi-Civita connection, induced by that of N rigid bodies on SE(3).
+
+        Source: [W] Thm V.1 and VI-B.
+        """
+        bodies = RigidBodySystemConnection(self.kinematics.tree.inertias)
+        return InducedConnection(bodies, bodies.metric, self.frame, self.body_jacobians_at, self.embed_at)
+
+    @property
+    def metric(self) -> InducedMetric:
+        """The kinetic energy metric H = A^T diag(I_b) A; the mass matrix."""
+        return self.connection.metric
+
+    def embed_at(self, q: jax.Array) -> jax.Array:
+        """World poses of all bodies, (7N,), [p, quaternion] each, at q (nq,)."""
+        quaternions, positions = self.kinematics.world_poses_at(q)
+        return jnp.concatenate([positions, quaternions], axis=1).reshape(-1)
+
+    def body_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """A = X Phi, (6N, nv), at q (nq,)."""
+        return self.kinematics.body_jacobians_at(q).reshape(-1, self.nv)
+
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """Potential energy of gravity, J, at q (nq,): -sum_b g . (m_b p_b + R_b h_b)."""
+        inertias = self.kinematics.tree.inertias
+        masses = inertias[:, 5, 5]
+        moments = inertias[:, [2, 0, 1], [4, 5, 3]]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
+        quaternions, positions = self.kinematics.world_poses_at(q)
+        moment = masses @ positions + jnp.einsum("nab,nb->a", rotation_matrix(quaternions), moments)
+        return -jnp.asarray(self.gravity) @ moment
+
+    @property
+    def potential(self) -> Any:
+        """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
+        return self.potential_at
+
+    def system(self) -> MechanicalSystem:
+        """The robot as a mechanical system: its metric, gravity, and its connection."""
+        from connections.coriolis import MechanicalSystem
+
+        return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
+
+    def with_gravity(self, gravity: Any) -> Model:
+        """The same robot under another gravity.
+
+        Parameters
+        ----------
+        gravity : (3,) acceleration of free fall in world axes, m/s^2.
+        """
+        return Model(self.kinematics, _gravity(gravity))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether q is a configuration (unit quaternions); one boolean."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not a configuration."""
+        self.frame.explain(q)
+
+    def __repr__(self) -> str:
+        return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
+
+    def _slice(self, starts: np.ndarray, joint: str) -> slice:
+        if joint not in self.joint_names:
+            raise ModelError(f"there is no joint '{joint}'; the joints are {', '.join(self.joint_names)}")
+        number = self.joint_names.index(joint)
+        return slice(int(starts[number]), int(starts[number + 1]))
+
+
+def body_jacobians(model: Model, q: Any) -> jax.Array:
+    """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+
+    Bodies are stacked in the order of ``model.body_names``; rad/s and m/s per unit of v.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; PointError for a quaternion of norm other than one.
+
+    Source: [W] VI-B.
+    """
+    return evaluate(model, "body_jacobians", model.body_jacobians_at, Argument("q", q, (model.nq,)))
+
+
+def _gravity(gravity: Any) -> tuple[float, float, float]:
+    try:
+        x, y, z = (float(component) for component in gravity)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"gravity: expected three numbers, got {gravity!r}") from error
+    if not np.isfinite([x, y, z]).all():
+        raise ModelError(f"gravity is not finite: {(x, y, z)}")
+    return x, y, z

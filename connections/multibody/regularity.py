@@ -1,0 +1,62 @@
+"""Whether every joint of a tree moves something that has inertia, so that the mass matrix is invertible.
+
+The articulated-body elimination meets a singular block Phi^T I^A Phi exactly where H is singular; it is run
+once, at a generic configuration, when a model is built. Source: Featherstone, Rigid Body Dynamics Algorithms,
+chapter 7.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from connections.checks import ModelError
+from connections.multibody.graph import Tree
+from connections.multibody.inertia import skew
+from connections.multibody.joints import Joint
+
+_TOLERANCE = 1e-12  # of the articulated inertia along a joint, relative to the composite one
+
+
+def require_regular(tree: Tree) -> None:
+    """Raise `ModelError` naming the joint and body along which nothing has inertia.
+
+    Parameters
+    ----------
+    tree : the bodies; tried at a random configuration with a fixed seed.
+    """
+    rng = np.random.default_rng(0)
+    articulated, composite = tree.inertias.copy(), tree.inertias.copy()
+    for body in reversed(range(len(tree.joints))):
+        joint = tree.joints[body]
+        q = jnp.asarray(joint.random(rng))
+        Phi = np.asarray(joint.Phi_at(q))
+        force = articulated[body] @ Phi
+        block, whole = Phi.T @ force, Phi.T @ composite[body] @ Phi
+        if not np.linalg.eigvalsh(block)[0] > _TOLERANCE * np.trace(whole):
+            raise ModelError(
+                f"joint '{tree.joint_names[body]}' moves body '{tree.body_names[body]}' and what it carries "
+                "in a direction without inertia: the mass matrix is singular"
+            )
+        parent = tree.parents[body]
+        if parent >= 0:
+            X = _motion_transform(*_pose_in_parent(tree, body, joint, q))
+            left = articulated[body] - force @ np.linalg.solve(block, force.T)
+            articulated[parent] += X.T @ left @ X
+            composite[parent] += X.T @ composite[body] @ X
+
+
+def _pose_in_parent(tree: Tree, body: int, joint: Joint, q: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation (3, 3) and position (3,), m, of the body's frame in that of its parent."""
+    quaternion, position = (np.asarray(part) for part in joint.transform_at(q))
+    placement = Rotation.from_quat(tree.quaternions[body]).as_matrix()
+    rotation = placement @ Rotation.from_quat(quaternion).as_matrix()
+    return rotation, tree.positions[body] + placement @ position
+
+
+def _motion_transform(rotation: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """(6, 6), twists of the parent's frame to those of a frame placed at this pose in it."""
+    R = rotation.T
+    return np.block([[R, np.zeros((3, 3))], [-R @ skew(position), R]])

@@ -1,0 +1,125 @@
+"""N free rigid bodies: the ambient manifold SE(3)^N in which a mechanism moves.
+
+The metric is block diagonal, <<v, w>> = sum_b v_b^T I_b w_b, constant in the body frames; its Levi-Civita
+connection applies body by body,
+
+    I_b Gamma_b(v, w) = C_b(v) w = 1/2 [I_b (v x w) + v x* (I_b w) + w x* (I_b v)],
+
+so no (6N)^3 tensor is formed. Source: [W] VI-A, eq. (18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import ConnectionOfMetric
+from connections.checks import ShapeError, require_finite
+from connections.geometry import Metric, ProductFrame, SE3Frame
+from connections.multibody.spatial import force_cross_product, motion_cross_product
+
+
+@dataclass(frozen=True, eq=False)
+class RigidBodySystemMetric(Metric):
+    """The kinetic energy of N rigid bodies: diag(I_1, ..., I_N).
+
+    A link without mass is legal, so the matrix may be semidefinite; what it induces on a mechanism must not
+    be, and is checked there.
+
+    Parameters
+    ----------
+    inertias : (N, 6, 6) spatial inertias in body frames, symmetric.
+
+    Source: [W] VI-A (printed there with a factor 1/2 that belongs to the energy).
+    """
+
+    inertias: np.ndarray
+
+    def __post_init__(self) -> None:
+        inertias = np.array(self.inertias, dtype=np.float64)
+        if inertias.ndim != 3 or inertias.shape[1:] != (6, 6) or not len(inertias):
+            raise ShapeError("inertias", ("N", 6, 6), inertias.shape)
+        require_finite("inertias", inertias)
+        inertias.flags.writeable = False
+        object.__setattr__(self, "inertias", inertias)
+        object.__setattr__(self, "frame", ProductFrame(*[SE3Frame()] * len(inertias)))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """diag(I_1, ..., I_N), (6N, 6N)."""
+        count = len(self.inertias)
+        blocks = np.zeros((count, 6, count, 6))
+        blocks[np.arange(count), :, np.arange(count)] = self.inertias
+        return jnp.asarray(blocks.reshape(6 * count, 6 * count))
+
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """sum_b v_b^T I_b w_b."""
+        return jnp.einsum("na,nab,nb->", v.reshape(-1, 6), self.inertias, w.reshape(-1, 6))
+
+    def derivative_at(self, q: jax.Array) -> jax.Array:
+        """Zero, (6N, 6N, 6N)."""
+        return jnp.zeros((self.frame.dim,) * 3)
+
+
+@dataclass(frozen=True, eq=False)
+class RigidBodySystemConnection(ConnectionOfMetric):
+    """The Levi-Civita connection of N rigid bodies, body by body.
+
+    Parameters
+    ----------
+    inertias : (N, 6, 6) spatial inertias in body frames, symmetric.
+
+    Source: [W] eq. (18).
+    """
+
+    inertias: np.ndarray
+    metric: RigidBodySystemMetric = field(init=False, repr=False)
+    _inverses: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        metric = RigidBodySystemMetric(self.inertias)
+        object.__setattr__(self, "inertias", metric.inertias)
+        object.__setattr__(self, "metric", metric)
+        object.__setattr__(self, "frame", metric.frame)
+        # A body without mass has no I^-1; the forces C_b(v) w of a distribution of mass stay in I_b's range.
+        object.__setattr__(self, "_inverses", np.linalg.pinv(metric.inertias, rcond=1e-13, hermitian=True))
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """Gamma[i, j, k], (6N, 6N, 6N), block diagonal in all three indices; for small N."""
+        count = len(self.inertias)
+        basis = jnp.eye(6)
+        pairs = jax.vmap(jax.vmap(self._forces_of, (None, 0), -1), (0, None), -2)  # [n, a, j, k]
+        each = jnp.einsum("nab,nbjk->najk", self._inverses, pairs(basis, basis))
+        body = np.arange(count)
+        Gamma = jnp.zeros((count, 6, count, 6, count, 6))
+        return Gamma.at[body, :, body, :, body, :].set(each).reshape((6 * count,) * 3)
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """I_b^-1 C_b(v_b) w_b for every body, (6N,); zero for a body without inertia."""
+        forces = self._forces_of(v.reshape(-1, 6), w.reshape(-1, 6))
+        return jnp.einsum("nab,nb->na", self._inverses, forces).reshape(-1)
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C_b(v_b) w_b for every body, (6N,), where `metric` is the bodies' own: exact for singular I_b."""
+        if metric is not self.metric:
+            return super().lowered_at(metric, q, v, w)
+        return self._forces_of(v.reshape(-1, 6), w.reshape(-1, 6)).reshape(-1)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Every orientation is a unit quaternion."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The frame's error."""
+        self.frame.explain(q)
+
+    def _forces_of(self, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C_b(v_b) w_b, (N, 6), of twists v, w (N, 6) or (6,): eq. (18) applied to w."""
+        inertias = jnp.asarray(self.inertias)
+        v, w = jnp.broadcast_to(v, (len(inertias), 6)), jnp.broadcast_to(w, (len(inertias), 6))
+        momentum_v, momentum_w = (jnp.einsum("nab,nb->na", inertias, twist) for twist in (v, w))
+        moved = jnp.einsum("nab,nb->na", inertias, motion_cross_product(v, w))
+        return (moved + force_cross_product(v, momentum_w) + force_cross_product(w, momentum_v)) / 2

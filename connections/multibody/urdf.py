@@ -1,0 +1,189 @@
+"""URDF files, read through yourdfpy's parser, into a `Model`.
+
+Joint types: fixed, revolute, continuous, prismatic, floating. Joints are numbered depth first, the joints of
+one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry is
+ignored; a missing ``<inertial>`` is zero. What is not supported is refused by name, never skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from copy import deepcopy
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
+from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, breaks_triangle_inequality
+from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute
+from connections.multibody.model import DEFAULT_GRAVITY, Model
+
+ROOT_JOINT = "root_joint"
+INERTIAL_ATTRIBUTES = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
+
+
+def from_urdf(
+    path: str | os.PathLike[str], floating_base: bool = False, gravity: Any = DEFAULT_GRAVITY
+) -> Model:
+    """The model of the robot described in a URDF file.
+
+    Parameters
+    ----------
+    path : the file.
+    floating_base : put a free joint named ``root_joint`` between the world and the root link, first in
+        ``joint_names``; otherwise the root link is fixed to the world.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+    Raises
+    ------
+    ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
+        do not form a tree; a joint type, mimic joint, loop or coupling is not supported; an axis is zero, a
+        number is not finite, a mass is negative, an inertia is not positive semidefinite, or a moving part
+        has no inertia. The message names the file and the link or joint.
+
+    Warns
+    -----
+    InertiaWarning : principal moments of a link break the triangle inequality.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ModelError(f"{path}: there is no such file")
+    try:
+        links, edges, suspects = _read(path)
+        root = find_root([link.name for link in links], edges)
+        if floating_base and any(edge.name == ROOT_JOINT for edge in edges):
+            raise ModelError(
+                f"a joint is already named '{ROOT_JOINT}', the name of the floating base's joint"
+            )
+        base: Joint = Free() if floating_base else Fixed()
+        trunk = Edge(
+            ROOT_JOINT if floating_base else "ground to root link", GROUND, str(root), base, np.eye(4)
+        )
+        model = Model.of(build_tree(links, [trunk, *edges]), gravity)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+    if suspects:
+        names = ", ".join(f"'{name}'" for name in suspects)
+        text = f"{path}: the principal moments of inertia of {names} break the triangle inequality"
+        warnings.warn(text, InertiaWarning, stacklevel=2)
+    return model
+
+
+def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
+    """The links in the file's order, the joints sorted by name, and the links with impossible inertias."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (ElementTree.ParseError, UnicodeDecodeError, LookupError) as error:
+        raise ModelError(f"malformed XML: {error}") from error
+    if root.tag != "robot":
+        raise ModelError(f"not a URDF: the root element is <{root.tag}>, not <robot>")
+    elements = [element for element in root if element.tag in ("link", "joint")]
+    for element in root:
+        if element.tag in ("loop", "coupling", "constraint"):
+            raise ModelError(f"<{element.tag}> '{element.get('name')}': closed loops are not yet supported")
+    for element in elements:
+        _require_complete(element)
+    robot = _parse(elements)
+    edges = [_edge(joint) for joint in robot.joints]
+    suspects = [
+        link.name
+        for link in robot.links
+        if link.inertial is not None and breaks_triangle_inequality(link.inertial.inertia)
+    ]
+    return [_link(link) for link in robot.links], sorted(edges, key=lambda edge: edge.name), suspects
+
+
+def _require_complete(element: Any) -> None:
+    """Refuse what the parser would fill in with a default, and what is not supported."""
+    if not element.get("name"):
+        raise ModelError(f"a <{element.tag}> has no name")
+    owner = f"{element.tag} '{element.get('name')}'"
+    if element.tag == "joint":
+        for role in ("parent", "child"):
+            if element.find(role) is None or not element.find(role).get("link"):
+                raise ModelError(f"{owner}: its <{role}> link is missing")
+        mimic = element.find("mimic")
+        if mimic is not None:
+            raise ModelError(f"{owner} mimics '{mimic.get('joint')}': mimic joints are not yet supported")
+    inertial = element.find("inertial")
+    if element.tag == "link" and inertial is not None:
+        for tag, attributes in (
+            ("mass", ("value",)),
+            ("inertia", ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")),
+        ):
+            for attribute in attributes:
+                if inertial.find(tag) is None or inertial.find(tag).get(attribute) is None:
+                    raise ModelError(f"{owner}: its <inertial> has no <{tag} {attribute}=...>")
+
+
+def _parse(elements: list[Any]) -> Any:
+    """yourdfpy's robot of the given links and joints, without their geometry."""
+    try:
+        return _parse_robot(elements)
+    except Exception as error:
+        for element in elements:
+            try:
+                _parse_robot([element])
+            except Exception as culprit:
+                raise ModelError(f"{element.tag} '{element.get('name')}': {culprit}") from culprit
+        raise ModelError(f"yourdfpy cannot parse it: {error}") from error
+
+
+def _parse_robot(elements: list[Any]) -> Any:
+    from yourdfpy import URDF
+
+    robot = ElementTree.Element("robot", name="robot")
+    for element in elements:
+        bare = deepcopy(element)
+        for geometry in bare.findall("visual") + bare.findall("collision"):
+            bare.remove(geometry)
+        robot.append(bare)
+    file = BytesIO(ElementTree.tostring(robot))
+    return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
+
+
+def _link(parsed: Any) -> Link:
+    if parsed.inertial is None:
+        return Link(parsed.name, NO_INERTIA)
+    pose = _placement(f"link '{parsed.name}'", parsed.inertial.origin)
+    inertia = body_inertia(
+        parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
+    )
+    return Link(parsed.name, inertia)
+
+
+def _edge(parsed: Any) -> Edge:
+    placement = _placement(f"joint '{parsed.name}'", parsed.origin)
+    return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
+
+
+def _joint(name: str, parsed: Any) -> Joint:
+    try:
+        match parsed.type:
+            case "revolute" | "continuous":
+                return Revolute(parsed.axis)
+            case "prismatic":
+                return Prismatic(parsed.axis)
+            case "floating":
+                return Free()
+            case "fixed":
+                return Fixed()
+            case "planar":
+                raise ModelError("planar joints are not yet supported")
+    except ModelError as error:
+        raise ModelError(f"joint '{name}': {error}") from error
+    raise ModelError(f"joint '{name}': unknown type '{parsed.type}'")
+
+
+def _placement(owner: str, origin: np.ndarray | None) -> np.ndarray:
+    """The <origin> as a (4, 4) transform; the identity where there is none."""
+    if origin is None:
+        return np.eye(4)
+    if not np.isfinite(origin).all():
+        raise ModelError(f"{owner}: its <origin> is not finite")
+    return origin
