@@ -39,6 +39,10 @@ class AffineConnection(abc.ABC):
         """Gamma^i_jk v^j w^k, (n,): v is the direction, w the vector differentiated."""
         return jnp.einsum("ijk,j,k->i", self.coefficients_at(q), v, w)
 
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H_il Gamma^l_jk v^j w^k, (n,); overridden where H may be singular and this is not."""
+        return metric.matrix_at(q) @ self.apply_at(q, v, w)
+
     def torsion_at(self, q: jax.Array) -> jax.Array:
         """T[i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk."""
         Gamma = self.coefficients_at(q)

@@ -63,7 +63,7 @@ class InducedConnection(ConnectionOfMetric):
         """Hbar^-1 A^T H (L_{Xbar_j} A_k + Gamma(A_j, A_k)), (m, m, m)."""
         A, weighted, dA = self._pieces_at(q)
         turning = self._turning_at(q, A)
-        low = jnp.einsum("ni,njk->ijk", weighted, dA + turning)
+        low = jnp.einsum("ni,njk->ijk", weighted, dA) + jnp.einsum("ni,njk->ijk", A, turning)
         return raise_first_index(weighted.T @ A, low)
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
@@ -71,16 +71,16 @@ class InducedConnection(ConnectionOfMetric):
         metric, X = self.metric, self.frame.matrix_at(q)
         A, A_dot = jax.jvp(metric.inclusion_at, (q,), (X @ v,))
         H, p = metric.ambient_metric.matrix_at(metric.embed_at(q)), metric.embed_at(q)
-        low = A.T @ (H @ (A_dot @ w + self.ambient.apply_at(p, A @ v, A @ w)))
+        low = A.T @ (H @ (A_dot @ w) + self.ambient.lowered_at(metric.ambient_metric, p, A @ v, A @ w))
         return jnp.linalg.solve(A.T @ H @ A, low)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """|Hbar^-1| times the largest of |A^T H| |dA|, |A^T H| |Gamma(A, A)| and |Hbar|."""
+        """|Hbar^-1| times the largest of |A^T H| |dA|, |A^T| |H Gamma(A, A)| and |Hbar|."""
         A, weighted, dA = self._pieces_at(q)
         H_bar = weighted.T @ A
-        reach = jnp.max(jnp.sum(jnp.abs(weighted), axis=0))
-        turning = jnp.max(jnp.abs(self._turning_at(q, A)))
-        terms = jnp.stack([reach * jnp.max(jnp.abs(dA)), reach * turning, jnp.max(jnp.abs(H_bar))])
+        moving = jnp.max(jnp.sum(jnp.abs(weighted), axis=0)) * jnp.max(jnp.abs(dA))
+        turning = jnp.max(jnp.sum(jnp.abs(A), axis=0)) * jnp.max(jnp.abs(self._turning_at(q, A)))
+        terms = jnp.stack([moving, turning, jnp.max(jnp.abs(H_bar))])
         return jnp.max(jnp.abs(jnp.linalg.inv(H_bar))) * jnp.max(terms)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -100,7 +100,10 @@ class InducedConnection(ConnectionOfMetric):
         return A, metric.ambient_metric.matrix_at(metric.embed_at(q)) @ A, dA
 
     def _turning_at(self, q: jax.Array, A: jax.Array) -> jax.Array:
-        """Gamma(A_j, A_k), (n, m, m): the ambient map on pairs of columns, its (n, n, n) tensor never formed."""
-        p = self.metric.embed_at(q)
-        pairs = jax.vmap(jax.vmap(self.ambient.apply_at, (None, None, 1), 1), (None, 1, None), 1)
-        return pairs(p, A, A)
+        """H Gamma(A_j, A_k), (n, m, m): on pairs of columns: the (n, n, n) tensor is never formed."""
+        p, metric = self.metric.embed_at(q), self.metric.ambient_metric
+
+        def lowered(v: jax.Array, w: jax.Array) -> jax.Array:
+            return self.ambient.lowered_at(metric, p, v, w)
+
+        return jax.vmap(jax.vmap(lowered, (None, 1), 1), (1, None), 1)(A, A)
