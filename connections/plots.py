@@ -1,8 +1,8 @@
 """Figures of the paper, drawn from the library's own computations.
 
-Figure 3: three vectors carried along a geodesic by four connections on R^3. Figures 4 to 7: the tracking example.
-The sweep: tracking error, effort and frequency content against beta. Every function returns a matplotlib Figure
-that belongs to no window; matplotlib is imported when the first figure is drawn.
+Figure 3: three vectors carried along a geodesic by four connections on R^3. Figures 4 to 7: the tracking
+example. The sweep: tracking error, effort and frequency content against beta. Every function returns a
+matplotlib Figure that belongs to no window; matplotlib is imported when the first figure is drawn.
 Source: [W] Figs 3 to 7.
 """
 
@@ -13,15 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import ContorsionConnection, geodesic, parallel_transport
+from connections.affine import ContorsionConnection
+from connections.affine.integrate import integrate
 from connections.control.tracking_example import (
     MEASURES,
     PAPER_BETAS,
     TrackingResult,
     desired_position,
+    energy_spectrum,
     explore,
     table,
 )
@@ -54,34 +57,63 @@ def four_contorsions() -> dict[tuple[bool, bool], np.ndarray]:
     both = stretch.copy()
     both[1, 0, 0] += 0.25  # the geodesic bends
     both[2, 0, 0] += 0.12
-    return {(True, True): 0.55 * volume, (True, False): 1.0 * helix, (False, True): stretch, (False, False): both}
+    return {
+        (True, True): 0.55 * volume,
+        (True, False): 1.0 * helix,
+        (False, True): stretch,
+        (False, False): both,
+    }
+
+
+def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Geodesics along e_1 from the origin of Euclidean R^3, and the unit triad transported along them.
+
+    Parameters
+    ----------
+    contorsions : (m, 3, 3, 3) constant D[i, j, k], one connection each.
+    times : (T,) increasing, s.
+
+    Returns
+    -------
+    q (m, T, 3), z (m, T, 3, 3) with z[a, t, b] the b-th transported vector.
+    """
+    frame = CoordinateFrame(3)
+    metric = ConstantMetric(frame, np.eye(3))
+
+    def one(D: jax.Array) -> tuple[jax.Array, jax.Array]:
+        nabla = ContorsionConnection(metric, lambda q: D)
+
+        def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
+            q, z = y  # the first transported vector is the geodesic's velocity
+            return z[0], -jax.vmap(lambda vector: nabla.apply_at(q, z[0], vector))(z)
+
+        return integrate(rhs, (jnp.zeros(3), jnp.eye(3)), jnp.asarray(times))
+
+    q, z = jax.jit(jax.vmap(one))(jnp.asarray(contorsions))
+    return np.asarray(q), np.asarray(z)
 
 
 def figure_3() -> Figure:
     """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3."""
-    figure = _new_figure(10.0, 8.6)
-    metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
-    times = np.linspace(0.0, 4.0, 61)
-    for number, ((compatible, riemannian), D) in enumerate(_in_grid_order(four_contorsions())):
-        array = jnp.asarray(D)
-        nabla = ContorsionConnection(metric, lambda q, array=array: array)
-        q, v = (np.asarray(x) for x in geodesic(nabla, np.zeros(3), np.array([1.0, 0.0, 0.0]), times))
-        z = np.asarray(parallel_transport(nabla, (times, q), np.eye(3), times))
+    figure = _new_figure(10.0, 8.0)
+    kinds = {
+        (True, True): "D totally antisymmetric",
+        (False, True): "D antisymmetric in (2, 3) only",
+        (True, False): "D antisymmetric in (1, 3) only",
+        (False, False): "D antisymmetric in neither",
+    }  # row by row
+    contorsions = four_contorsions()
+    q, z = transported_frames(np.stack([contorsions[kind] for kind in kinds]), np.linspace(0.0, 4.0, 61))
+    for number, words in enumerate(kinds.values()):
         axes = figure.add_subplot(2, 2, number + 1, projection="3d")
-        _draw_transport(axes, q, z, every=6)
-        symmetry = {
-            (True, True): "D totally antisymmetric",
-            (True, False): "D antisymmetric in (1, 3) only",
-            (False, True): "D antisymmetric in (2, 3) only",
-            (False, False): "D antisymmetric in neither",
-        }[compatible, riemannian]
-        axes.set_title(symmetry, fontsize=11, y=0.98)
-    for x, answer in ((0.29, "yes"), (0.76, "no")):
+        _draw_transport(axes, q[number], z[number], every=6)
+        axes.set_title(words, fontsize=11, y=1.0)
+    for x, answer in ((0.28, "yes"), (0.76, "no")):
         figure.text(x, 0.965, f"metric compatible: {answer}", ha="center", fontsize=13, weight="bold")
-    for y, answer in ((0.72, "yes"), (0.27, "no")):
+    for y, answer in ((0.70, "yes"), (0.25, "no")):
         words = f"Riemannian geodesics: {answer}"
-        figure.text(0.02, y, words, rotation=90, va="center", fontsize=13, weight="bold")
-    figure.subplots_adjust(left=0.05, right=0.99, bottom=0.04, top=0.93, wspace=0.0, hspace=0.06)
+        figure.text(0.015, y, words, rotation=90, va="center", fontsize=13, weight="bold")
+    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.02, top=0.90, wspace=0.02, hspace=0.10)
     return figure
 
 
@@ -125,7 +157,9 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
         for number, result in enumerate(results):
             t, q = np.asarray(result.motion.times), np.asarray(result.motion.q)
             x, y, z = q[t <= last].T
-            axes.plot(x, y, z, color=_color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta))
+            axes.plot(
+                x, y, z, color=_color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta)
+            )
         t = np.asarray(results[0].motion.times)
         line = np.asarray([desired_position(time) for time in t[t <= last][::20]])
         axes.plot(*line.T, color=BLACK, ls=(0, (4, 3)), lw=1.0, label="desired")
@@ -181,7 +215,7 @@ def figure_sweep(results: Sequence[TrackingResult]) -> Figure:
         ("rms_error", "rms tracking error [m]"),
         ("effort", r"effort $\int |\tau|^2 dt$ [N$^2$ s]"),
         ("zero_crossings", r"zero crossings of $v_z$"),
-        ("centroid", "spectral centroid [Hz]"),
+        ("rms_frequency", "rms frequency [Hz]"),
     )
     for axes, (name, label) in zip(figure.subplots(2, 2, sharex=True).flat, panels, strict=True):
         axes.plot(beta, [getattr(r, name) for r in ordered], "o-", color=BLUE, lw=1.4, ms=5)
@@ -205,10 +239,8 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
     figure = _new_figure(8.0, 4.6)
     axes = figure.subplots()
     for number, result in enumerate(results):
-        t, v = np.asarray(result.motion.times), np.asarray(result.motion.v)[:, 1:]
-        amplitude = np.linalg.norm(np.fft.rfft(v, axis=0), axis=1) * (t[1] - t[0])
-        frequency = np.fft.rfftfreq(len(t), t[1] - t[0])
-        axes.plot(frequency, amplitude, color=_color(number), lw=1.6, label=_beta_label(result.beta))
+        energy, frequency = _transverse_spectrum(result)
+        axes.plot(frequency, np.sqrt(energy), color=_color(number), lw=1.6, label=_beta_label(result.beta))
     axes.set_xlim(0.0, 1.2 * max(_band(results), 2.0))
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("frequency [Hz]")
@@ -302,24 +334,18 @@ def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list
     return paths
 
 
-def _in_grid_order(contorsions: dict[tuple[bool, bool], Any]) -> list[tuple[tuple[bool, bool], Any]]:
-    """Row by row: columns metric compatible yes, no; rows Riemannian geodesics yes, no."""
-    keys = ((True, True), (False, True), (True, False), (False, False))
-    return [(key, contorsions[key]) for key in keys]
-
-
 def _draw_transport(axes: Axes, q: np.ndarray, z: np.ndarray, every: int) -> None:
     """The geodesic, and the transported triads z (T, 3 vectors, 3) along it."""
     axes.plot(*q.T, color=GREY, lw=1.4)
     for k in range(0, len(q), every):
         for vector, color in zip(z[k], (RED, GREEN, BLUE), strict=True):
-            axes.quiver(*q[k], *(0.5 * vector), color=color, lw=1.5, arrow_length_ratio=0.25)
-    points = np.concatenate([q[:, None], q[:, None] + 0.5 * z], axis=1).reshape(-1, 3)
+            axes.quiver(*q[k], *(0.6 * vector), color=color, lw=1.5, arrow_length_ratio=0.25)
+    points = np.concatenate([q[:, None], q[:, None] + 0.6 * z], axis=1).reshape(-1, 3)
     low, high = points.min(axis=0), points.max(axis=0)
-    centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55)
+    centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55) + 0.15
     for setter, c, h in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, half, strict=True):
         setter(c - h, c + h)
-    axes.set_box_aspect(half, zoom=1.15)
+    axes.set_box_aspect(half, zoom=1.1)
     axes.view_init(elev=24, azim=-62)
     axes.locator_params(nbins=4)
     axes.tick_params(labelsize=7, pad=-2)
@@ -340,11 +366,16 @@ def _beta_label(beta: float) -> str:
     return f"C = {beta:g} (v x)" if beta else "C = 0 (torsion-free)"
 
 
+def _transverse_spectrum(result: TrackingResult) -> tuple[np.ndarray, np.ndarray]:
+    t, v = np.asarray(result.motion.times), np.asarray(result.motion.v)
+    return energy_spectrum(v[:, 1:], t[1] - t[0])
+
+
 def _band(results: Sequence[TrackingResult]) -> float:
-    """Frequency below which 99 % of the transverse power of every motion lies, Hz."""
+    """Frequency below which 95 % of the transverse energy of every motion lies, Hz."""
     edges = []
     for result in results:
-        t, v = np.asarray(result.motion.times), np.asarray(result.motion.v)[:, 1:]
-        power = np.cumsum((np.abs(np.fft.rfft(v, axis=0)) ** 2).sum(axis=1))
-        edges.append(np.fft.rfftfreq(len(t), t[1] - t[0])[np.searchsorted(power, 0.99 * power[-1])])
+        energy, frequency = _transverse_spectrum(result)
+        total = np.cumsum(energy)
+        edges.append(frequency[np.searchsorted(total, 0.95 * total[-1])])
     return float(max(edges))

@@ -17,13 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import integrate
+from connections.affine.integrate import Trajectories, integrate
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
 from connections.control.references import Reference
-from connections.control.states import start_of_motion
 from connections.coriolis import MechanicalSystem
+from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 
 
@@ -33,8 +33,7 @@ class LinearlyParametrizedSystem:
 
     Parameters
     ----------
-    make_system : pi (p,) -> MechanicalSystem, always in the same frame; JAX-traceable in pi (give the metric as
-        a `MatrixMetric` whose matrix depends on pi).
+    make_system : pi (p,) -> MechanicalSystem, always in the same frame; JAX-traceable in pi.
     nominal : (p,) parameters at which the system is valid; the regressor does not depend on them.
 
     Raises
@@ -54,7 +53,7 @@ class LinearlyParametrizedSystem:
         object.__setattr__(self, "_nominal_system", self.make_system(self.nominal))
 
     @property
-    def frame(self) -> Any:
+    def frame(self) -> FrameField:
         """The frame of every member."""
         return self._nominal_system.frame  # type: ignore[attr-defined]
 
@@ -96,11 +95,11 @@ class LinearlyParametrizedSystem:
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric of the nominal system are valid at q; one boolean."""
-        return self._nominal_system.metric.valid_at(q)  # type: ignore[attr-defined]
+        return self._nominal_system.valid_at(q)  # type: ignore[attr-defined]
 
     def explain(self, q: Any) -> None:
         """Raise the error of the frame or the metric for a point that is not valid."""
-        self._nominal_system.metric.explain(q)  # type: ignore[attr-defined]
+        self._nominal_system.explain(q)  # type: ignore[attr-defined]
 
     def _force_at(
         self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
@@ -119,17 +118,17 @@ class AdaptiveMotion(NamedTuple):
     times: jax.Array
     """(T,), s."""
     q: jax.Array
-    """(T, nq) configurations."""
+    """(..., T, nq) configurations."""
     v: jax.Array
-    """(T, n) velocities, frame components."""
+    """(..., T, n) velocities, frame components."""
     parameters: jax.Array
-    """(T, p) estimates pihat."""
+    """(..., T, p) estimates pihat."""
     s: jax.Array
-    """(T, n) v - v_r."""
+    """(..., T, n) v - v_r."""
     tau: jax.Array
-    """(T, n) control forces."""
+    """(..., T, n) control forces."""
     lyapunov: jax.Array
-    """(T,), (1/2) s^T H s + (1/2) pi~^T P^-1 pi~."""
+    """(..., T), (1/2) s^T H s + (1/2) pi~^T P^-1 pi~."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +161,9 @@ class AdaptiveLoop:
         require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
         object.__setattr__(self, "parameters", _parameter_vector("parameters", self.parameters, p))
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, n))
-        object.__setattr__(self, "adaptation", gain_matrix("adaptation P", self.adaptation, p, symmetric=True))
+        object.__setattr__(
+            self, "adaptation", gain_matrix("adaptation P", self.adaptation, p, symmetric=True)
+        )
         object.__setattr__(self, "plant", self.family.make_system(self.parameters))
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
@@ -178,8 +179,8 @@ class AdaptiveLoop:
 
         Parameters
         ----------
-        q0, v0 : (nq,) and (n,) start, v0 in frame components.
-        initial : (p,) first estimate.
+        q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
+        initial : (..., p) first estimate.
         times : (T,) increasing, s.
         rtol, atol : tolerances of the integrator.
 
@@ -187,18 +188,43 @@ class AdaptiveLoop:
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
         """
-        plant = self.plant  # type: ignore[attr-defined]
-        q0, v0, times, batch = start_of_motion(plant, q0, v0, times)
-        if batch:
-            raise ShapeError("q0, v0", "one motion at a time, no batch axes", batch)
-        initial = _parameter_vector("initial", initial, self.family.nominal.size)
-        y0 = (q0[0], v0[0], initial, self.reference.initial_state(q0[0], v0[0]))
-        y = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
-        tau, s = jax.vmap(self._torque_at)(times, *y)
-        V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
-        return AdaptiveMotion(times, y[0], y[1], y[2], s, tau, V)
+        size = self.family.nominal.size
+        start = [
+            Argument(name, value, (length,))
+            for name, value, length in (
+                ("q0", q0, self.frame.ambient_dim),
+                ("v0", v0, self.frame.dim),
+                ("initial", initial, size),
+            )
+        ]
 
-    def _law_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def solve(q: jax.Array, v: jax.Array, pi: jax.Array, clock: jax.Array) -> Any:
+            y0 = (q, v, pi, self.reference.initial_state(q, v))
+            y = integrate(self._rhs, y0, clock, project=self._project, rtol=rtol, atol=atol)
+            tau, s = jax.vmap(self._torque_at)(clock, *y)
+            V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
+            motion = AdaptiveMotion(clock, y[0], y[1], y[2], s, tau, V)
+            return motion, y[0], jnp.ones(clock.shape, bool)
+
+        motion = Trajectories.of(self).run(("simulate", rtol, atol), solve, tuple(start), times)
+        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of plant and reference."""
+        return self.family.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the plant's frame and metric are valid at q; one boolean."""
+        return self.plant.valid_at(q)  # type: ignore[attr-defined]
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the plant's frame or metric for a point that is not valid."""
+        self.plant.explain(q)  # type: ignore[attr-defined]
+
+    def _law_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         """The regressor Y along the reference, and s."""
         v_r = self.reference.velocity_at(t, q, state)
         a_r = self.reference.acceleration_at(t, q, v, state)

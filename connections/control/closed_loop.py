@@ -2,8 +2,8 @@
 
     H sdot + (C + K_D) s = Y pi~ + f,        V = (1/2) s^T H s,        Vdot = -s^T K_D s + s^T (Y pi~ + f)
 
-with ``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)`` and f the plant's forces, which the law does not
-know. The Lyapunov function does not depend on the connection; the motion does.
+with ``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)`` and f the plant's forces, which the law
+does not know. The Lyapunov function does not depend on the connection; the motion does.
 Source: [W] IV-A, (14) and Remark 5.
 """
 
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from connections.affine.integrate import integrate
+from connections.affine.integrate import Trajectories, integrate
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, reference_force_at
 from connections.control.references import FieldReference, Reference
-from connections.control.states import start_of_motion
 from connections.coriolis import MechanicalSystem
+from connections.geometry import FrameField
+from connections.geometry.evaluation import Argument
 
 
 class Motion(NamedTuple):
@@ -48,7 +49,7 @@ class Motion(NamedTuple):
 
     @property
     def s(self) -> jax.Array:
-        """v - v_r, (..., T, n)."""
+        """The sliding variable v - v_r, (..., T, n)."""
         return self.v - self.v_r
 
 
@@ -99,7 +100,7 @@ class ClosedLoop:
         """
         v_r, a_r = self._reference_at(t, q, v, state)
         s = v - v_r
-        push = self.mismatch_at(q, v, v_r, a_r) + forces_at(self.plant, t, q, v)
+        push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)
         return s @ (push - self.controller.gain @ s)
 
     def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -112,7 +113,7 @@ class ClosedLoop:
         """
         field, frame, nothing = _field_of(self.reference), self.plant.frame, jnp.zeros(0)
         v_r, a_r = self._reference_at(t, q, v, nothing)
-        H, f = self.plant.metric.matrix_at(q), forces_at(self.plant, t, q, v)
+        H, f = self.plant.metric.matrix_at(q), self.plant.forces_at(t, q, v)
         tau = self.controller.torque_at(q, v, v_r, a_r)
         drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
         along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
@@ -120,6 +121,14 @@ class ClosedLoop:
         newton = tau + f - self.plant.gravity_at(q)  # H nabla_qdot qdot
         s = v - v_r
         return newton - H @ nabla_v_r + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
+
+    def simulate_at(
+        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = 1e-10, atol: float = 1e-10
+    ) -> Motion:
+        """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
+        y0 = (q0, v0, self.reference.initial_state(q0, v0))
+        y = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
+        return jax.vmap(self._record_at)(times, *y)
 
     def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10) -> Motion:
         """The motion from (q0, v0) at the given times.
@@ -135,28 +144,28 @@ class ClosedLoop:
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
         """
-        q0, v0, times, batch = start_of_motion(self.plant, q0, v0, times)
-        motions = [self._simulate_one(q, v, times, rtol, atol) for q, v in zip(q0, v0, strict=True)]
-        if not batch:
-            return motions[0]
-        stacked = jax.tree_util.tree_map(lambda *x: jnp.stack(x).reshape(batch + x[0].shape), *motions)
-        return stacked._replace(times=times)
+        frame = self.plant.frame
+        start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
-    def _simulate_one(
-        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float, atol: float
-    ) -> Motion:
-        y0 = (q0, v0, self.reference.initial_state(q0, v0))
-        q, v, state = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
-        return self._record(times, q, v, state)
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Motion, jax.Array, jax.Array]:
+            motion = self.simulate_at(q, v, clock, rtol, atol)
+            return motion, motion.q, jnp.ones(clock.shape, bool)
+
+        motion = Trajectories.of(self).run(("simulate", rtol, atol), solve, start, times)
+        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
 
     @property
-    def _record(self) -> Any:
-        """The record of a whole motion, compiled once."""
-        compiled = self.__dict__.get("_compiled_record")
-        if compiled is None:
-            compiled = jax.jit(jax.vmap(self._record_at))
-            self.__dict__["_compiled_record"] = compiled
-        return compiled
+    def frame(self) -> FrameField:
+        """The frame of plant, controller and reference."""
+        return self.plant.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the plant is defined at q; one boolean."""
+        return self.plant.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the plant for a point that is not valid."""
+        self.plant.explain(q)
 
     def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> Motion:
         v_r, a_r = self._reference_at(t, q, v, state)
@@ -177,11 +186,6 @@ class ClosedLoop:
 
     def _project(self, y: tuple) -> tuple:
         return self.plant.frame.project_at(y[0]), *y[1:]
-
-
-def forces_at(system: MechanicalSystem, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
-    """The system's own forces (n,), zero where it has none."""
-    return jnp.zeros(system.frame.dim) if system.forces is None else system.forces(t, q, v)
 
 
 def _field_of(reference: Reference) -> Any:

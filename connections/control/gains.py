@@ -41,12 +41,10 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
     require_finite(name, array)
     matrix = array if array.ndim == 2 else np.diag(np.broadcast_to(array, (dim,)))
     if symmetric and not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
-        raise GainError(f"{name} must be symmetric: it differs from its transpose by {_asymmetry(matrix):.2e}")
+        gap = float(np.max(np.abs(matrix - matrix.T)))
+        raise GainError(f"{name} must be symmetric: it differs from its transpose by {gap:.2e}")
     smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
     if not smallest > 0.0:
-        raise GainError(f"{name} must be positive definite: smallest eigenvalue of its symmetric part {smallest:.3e}")
+        what = f"smallest eigenvalue of its symmetric part {smallest:.3e}"
+        raise GainError(f"{name} must be positive definite: {what}")
     return jnp.asarray(matrix)
-
-
-def _asymmetry(matrix: np.ndarray) -> float:
-    return float(np.max(np.abs(matrix - matrix.T)))

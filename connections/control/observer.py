@@ -17,12 +17,11 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.integrate import integrate
+from connections.affine.integrate import Trajectories, integrate
 from connections.checks import ShapeError, require_same_frame
-from connections.control.closed_loop import forces_at
 from connections.control.gains import gain_matrix
-from connections.control.states import start_of_motion
 from connections.coriolis import MechanicalSystem
+from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 
 
@@ -32,11 +31,11 @@ class ObservedMotion(NamedTuple):
     times: jax.Array
     """(T,), s."""
     q: jax.Array
-    """(T, nq) configurations."""
+    """(..., T, nq) configurations."""
     v: jax.Array
-    """(T, n) velocities, frame components."""
+    """(..., T, n) velocities, frame components."""
     residual: jax.Array
-    """(T, n) estimate r of the unknown force, covector components."""
+    """(..., T, n) estimate r of the unknown force, covector components."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class MomentumObserver:
         object.__setattr__(self, "connection", model.connection)
 
     def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """P = H v, (n,) covector components; the observer's first state."""
+        """The momentum p = H v, (n,) covector components; the observer's first state."""
         return self.model.metric.matrix_at(q) @ v
 
     def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -78,14 +77,14 @@ class MomentumObserver:
         return jax.vjp(lambda w: self.model.connection.apply_at(q, v, w), v)[1](p)[0]
 
     def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
-        """R = K (p - z), (n,): the estimate of the unknown force."""
+        """The estimate r = K (p - z), (n,): the estimate of the unknown force."""
         return self.gain @ (self.momentum_at(q, v) - z)
 
     def state_rate_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, tau: jax.Array, z: jax.Array
     ) -> jax.Array:
-        """Zdot = tau + known forces + C^T v - g + r, (n,)."""
-        known = tau + forces_at(self.model, t, q, v) - self.model.gravity_at(q)
+        """Rate of z: tau + known forces + C^T v - g + r, (n,)."""
+        known = tau + self.model.forces_at(t, q, v) - self.model.gravity_at(q)
         return known + self.coriolis_transpose_product_at(q, v) + self.residual_at(q, v, z)
 
     def coriolis_transpose_product(self, q: Any, v: Any) -> jax.Array:
@@ -102,7 +101,7 @@ class MomentumObserver:
         return evaluate(self, "coriolis_transpose_product", function, *self._state(q, v))
 
     def residual(self, q: Any, v: Any, z: Any) -> jax.Array:
-        """r = K (H v - z), (..., n), covector components.
+        """The estimate r = K (H v - z), (..., n), covector components.
 
         Parameters
         ----------
@@ -122,12 +121,12 @@ class MomentumObserver:
         rtol: float = 1e-10,
         atol: float = 1e-10,
     ) -> ObservedMotion:
-        """The plant under `control`, with its own forces unknown to the observer, and the observer's residual.
+        """The plant under `control`, its forces unknown to the observer, and the observer's residual.
 
         Parameters
         ----------
         plant : the true system; what its `forces` exceed the model's is what the residual estimates.
-        q0, v0 : (nq,) and (n,) start, v0 in frame components.
+        q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         times : (T,) increasing, s.
         control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
         rtol, atol : tolerances of the integrator.
@@ -136,11 +135,9 @@ class MomentumObserver:
         ------
         ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError.
         """
-        require_same_frame(self.model.frame, "the observer's model", plant.frame, "the plant")
-        q0, v0, times, batch = start_of_motion(plant, q0, v0, times)
-        if batch:
-            raise ShapeError("q0, v0", "one motion at a time, no batch axes", batch)
+        require_same_frame(self.frame, "the observer's model", plant.frame, "the plant")
         n, frame = plant.frame.dim, plant.frame
+        start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
         def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
             q, v, z = y
@@ -150,18 +147,31 @@ class MomentumObserver:
             v_dot = plant.forward_dynamics_at(q, v, tau, t)
             return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
 
-        y0 = (q0[0], v0[0], self.momentum_at(q0[0], v0[0]))
-        project = lambda y: (frame.project_at(y[0]), *y[1:])  # noqa: E731
-        q, v, z = integrate(rhs, y0, times, project=project, rtol=rtol, atol=atol)
-        return ObservedMotion(times, q, v, jax.vmap(self.residual_at)(q, v, z))
+        def project(y: tuple) -> tuple:
+            return frame.project_at(y[0]), *y[1:]
+
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> Any:
+            y0 = (q, v, self.momentum_at(q, v))
+            q, v, z = integrate(rhs, y0, clock, project=project, rtol=rtol, atol=atol)
+            motion = ObservedMotion(clock, q, v, jax.vmap(self.residual_at)(q, v, z))
+            return motion, q, jnp.ones(clock.shape, bool)
+
+        key = ("simulate", plant, control, rtol, atol)
+        motion = Trajectories.of(self).run(key, solve, start, times)
+        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of the model."""
+        return self.model.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether frame and metric are valid at q; one boolean."""
-        return self.model.metric.valid_at(q)
+        """Whether the model is defined at q; one boolean."""
+        return self.model.valid_at(q)
 
     def explain(self, q: Any) -> None:
-        """Raise the error of the frame or the metric for a point that is not valid."""
-        self.model.metric.explain(q)
+        """Raise the model's error for a point that is not valid."""
+        self.model.explain(q)
 
     def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
         frame = self.model.frame

@@ -51,11 +51,11 @@ class PassivityController:
         object.__setattr__(self, "connection", model.connection)
 
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
-        """Tau (n,) at one point: the law itself."""
+        """The force tau (n,) at one point: the law itself."""
         return reference_force_at(self.model, q, v, v_r, a_r) - self.gain @ (v - v_r)
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
-        """Tau, (..., n), covector components in the frame.
+        """The force tau, (..., n), covector components in the frame.
 
         Parameters
         ----------
@@ -76,11 +76,11 @@ class PassivityController:
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric are valid at q; one boolean."""
-        return self.model.metric.valid_at(q)
+        return self.model.valid_at(q)
 
     def explain(self, q: Any) -> None:
         """Raise the error of the frame or the metric for a point that is not valid."""
-        self.model.metric.explain(q)
+        self.model.explain(q)
 
 
 def reference_force_at(

@@ -202,9 +202,10 @@ def trajectory_reference(
     Source: [W] IV-A, with the sign of Lambda reversed: as printed, q_r = q_d + Lambda (q - q_d) diverges.
     """
     _require_output("trajectory(t)", trajectory, (frame.ambient_dim,), ())
-    start = trajectory(jnp.asarray(0.0))
-    require_finite("trajectory(0)", start)
-    frame.explain(np.asarray(start))
+    with jax.ensure_compile_time_eval():
+        start = trajectory(jnp.asarray(0.0))
+        require_finite("trajectory(0)", start)
+        frame.explain(np.asarray(start))
     if error is None:
 
         def error(q: jax.Array, q_d: jax.Array) -> jax.Array:
@@ -277,9 +278,9 @@ def task_reference(
 def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> jax.Array:
     """Error of `q` from `q_d`, (n,), zero where they are the same configuration.
 
-    Coordinates: q - q_d (angles are not wrapped). Unit quaternions: the rotation vector of R_d^T R, in desired
-    body axes, of length at most pi. Poses: that, then R_d^T (p - p_d). Products: factor by factor. Other frames
-    with nq > n: X(q_d)^+ (q - q_d), the first-order error.
+    Coordinates: q - q_d (angles are not wrapped). Unit quaternions: the rotation vector of R_d^T R, in
+    desired body axes, of length at most pi. Poses: that, then R_d^T (p - p_d). Products: factor by factor.
+    Other frames with nq > n: X(q_d)^+ (q - q_d), the first-order error.
 
     Parameters
     ----------
