@@ -1,5 +1,6 @@
 """Coriolis matrices: from a connection, back to a connection, and the audit of a given C(q, v)."""
 
+from connections.coriolis.audit import AuditReport, audit_coriolis
 from connections.coriolis.matrix import (
     CoriolisConnection,
     connection_from_coriolis,
@@ -11,8 +12,10 @@ from connections.coriolis.matrix import (
 from connections.coriolis.system import MechanicalSystem
 
 __all__ = [
+    "AuditReport",
     "CoriolisConnection",
     "MechanicalSystem",
+    "audit_coriolis",
     "connection_from_coriolis",
     "coriolis_matrix",
     "induced_coriolis_matrix",

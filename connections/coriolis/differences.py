@@ -94,7 +94,7 @@ def function_noise(values: Array) -> float:
 
 def _noise_grid() -> Array:
     """Equally spaced parameters around zero."""
-    return NOISE_SPACING * (np.arange(NOISE_POINTS) - NOISE_POINTS // 2)
+    return NOISE_SPACING * (np.arange(NOISE_POINTS, dtype=np.float64) - NOISE_POINTS // 2)
 
 
 def _differentiate(forward: Array, backward: Array) -> Derivative:

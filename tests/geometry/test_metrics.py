@@ -1,0 +1,57 @@
+"""Metrics: closed forms, pullback, induced, products, change of frame."""
+
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import systems
+
+import connections as cn
+
+
+def test_sphere_metric_is_the_pullback_of_the_embedding(rng):
+    q = np.array([1.1, 0.4]) + 0.3 * rng.standard_normal((5, 2))
+    np.testing.assert_allclose(systems.SPHERE_PULLBACK.matrix(q), systems.SPHERE.matrix(q), atol=1e-14)
+    np.testing.assert_allclose(systems.SPHERE.matrix(q)[:, 1, 1], np.sin(q[:, 0]) ** 2, atol=1e-14)
+
+
+def test_pullback_in_a_frame_that_is_no_coordinate_frame(rng):
+    """H = (d embedding X)^T (d embedding X)."""
+    q = np.array([0.8, -0.2])
+    metric = cn.PullbackMetric(systems.SPHERE_ORTHONORMAL.frame, systems.sphere_point)
+    np.testing.assert_allclose(metric.matrix(q), np.eye(2), atol=1e-14)
+    assert np.abs(np.asarray(systems.SPHERE_PULLBACK.matrix(q)) - np.eye(2)).max() > 0.1
+
+
+def test_change_of_frame_is_a_congruence(rng):
+    q = systems.points(rng)
+    A = np.asarray(systems.change_of_frame(jnp.asarray(q)))
+    H = np.asarray(systems.METRIC.matrix(q))
+    changed = systems.METRIC.change(systems.change_of_frame)
+    np.testing.assert_allclose(changed.matrix(q), A.T @ H @ A, atol=1e-13)
+    assert changed.frame == systems.FRAME.change(systems.change_of_frame)
+
+
+def test_induced_metric(rng):
+    """Rigid rotation about an axis: A = axis, H = axis^T I axis."""
+    axis = np.array([0.0, 0.6, 0.8])
+
+    def orientation(angle):
+        return jnp.concatenate([jnp.asarray(axis) * jnp.sin(angle / 2), jnp.cos(angle / 2)])
+
+    metric = cn.InducedMetric(
+        systems.TOP, cn.CoordinateFrame(1), lambda p: jnp.asarray(axis)[:, None], orientation
+    )
+    q = rng.standard_normal((3, 1))
+    np.testing.assert_allclose(
+        metric.matrix(q), np.full((3, 1, 1), axis @ systems.TOP_INERTIA @ axis), rtol=1e-13
+    )
+
+
+def test_product_metric_is_block_diagonal(rng):
+    product = cn.ProductMetric(systems.TOP, systems.METRIC)
+    orientation, p = oracles.random_quaternion(rng), systems.points(rng)
+    H = np.asarray(product.matrix(np.concatenate([orientation, p])))
+    np.testing.assert_allclose(H[:3, :3], systems.TOP_INERTIA)
+    np.testing.assert_allclose(H[3:, 3:], systems.METRIC.matrix(p))
+    assert not H[:3, 3:].any() and not H[3:, :3].any()
+    assert product.frame == cn.ProductFrame(systems.SO3, systems.FRAME)
