@@ -145,7 +145,7 @@ def require_finite(name: str, value: Any) -> None:
     """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
     array = np.asarray(value)
     bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
+    if len(bad):  # not bad.size: the index of a scalar is empty
         index = tuple(int(i) for i in bad[0])
         where = f"{name}[{', '.join(map(str, index))}]" if index else name
         raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
