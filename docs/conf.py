@@ -1,18 +1,19 @@
 """Sphinx configuration. Warnings are errors: `python -m sphinx -W -b html docs docs/_build/html`."""
 
-import os
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
+from pathlib import Path
 
-sys.path.insert(0, os.path.abspath(".."))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
 project = "connections"
 author = "The connections developers"
 copyright = "2026, The connections developers"
 try:
-    release = version("connections")
-except PackageNotFoundError:  # built from a checkout that is not installed
+    release = metadata.version("connections")
+except metadata.PackageNotFoundError:  # built from a checkout that is not installed
     release = "0.1.0"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
@@ -34,20 +35,59 @@ napoleon_use_rtype = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "show-inheritance": True}
-# The names re-exported by the rooms are documented once, in the module that defines them.
 autodoc_class_signature = "mixed"
 
 
-def escape_mathematics(app, what, name, obj, options, lines):
-    """Docstrings are plain text with mathematics (`|X_i|`, `Gamma*`, `dH_`): keep reST from reading markup into it."""
+def prepare_docstring(app, what, name, obj, options, lines):
+    """Turn the project's docstrings into what napoleon reads: sections, fields, mathematics kept as it is."""
+    lines[:] = [_escape(line) for line in _split_fields(_raise_source(lines))]
+
+
+def _raise_source(lines):
+    """Move the closing `Source:` paragraph before the first section, where it is text and not a field."""
+    starts = [number for number, line in enumerate(lines) if line.startswith("Source:")]
+    rules = [number for number, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)]
+    if not starts or not rules or starts[-1] < rules[0]:
+        return lines
+    start, first_section = starts[-1], rules[0] - 1
+    return [*lines[:first_section], *lines[start:], "", *lines[first_section:start]]
+
+
+def _split_fields(lines):
+    """Write `q : (..., nq) points` as a name with a description; napoleon would take the rest for a type."""
+    section, fields = False, []
     for number, line in enumerate(lines):
-        pieces = re.split(r"(``.+?``|`[^`]+`)", line)  # literals stay as they are
-        for index in range(0, len(pieces), 2):
-            piece = re.sub(r"([*|\\])", r"\\\1", pieces[index])
-            pieces[index] = re.sub(r"(?<=\w)_(?=\W|$)", r"\\_", piece)
-        lines[number] = "".join(pieces)
+        section |= number > 0 and re.fullmatch(r"-{3,}", line) is not None
+        match = re.match(r"^(\w[\w, ]*?) : (.+)$", line) if section else None
+        fields.extend([match.group(1), "    " + match.group(2)] if match else [line])
+    return fields
+
+
+def _escape(line):
+    """Keep reST from reading markup into |X_i| and Gamma*."""
+    pieces = re.split(r"(``.+?``|`[^`]+`)", line)  # literals stay as they are
+    for index in range(0, len(pieces), 2):
+        piece = re.sub(r"([*|\\])", r"\\\1", pieces[index])
+        pieces[index] = re.sub(r"(?<=\w)_(?=\W|$)", r"\\_", piece)
+    return "".join(pieces)
+
+
+def list_modules(app, docname, source):
+    """Fill the line `@modules ROOM` of api.md with every public module of that room."""
+
+    def directives(match):
+        room = ROOT / "connections" / match.group(1)
+        paths = sorted(room.glob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+        paths = [path for path in paths if path.exists() and not path.name.startswith("_")]
+        names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+        blocks = [f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n" for name in names]
+        return "\n".join(blocks) or "Not built yet."
+
+    if docname == "api":
+        source[0] = re.sub(r"^@modules (\w+)$", directives, source[0], flags=re.MULTILINE)
 
 
 def setup(app):
-    """Escape before napoleon (priority 500) reads the sections."""
-    app.connect("autodoc-process-docstring", escape_mathematics, priority=400)
+    """Prepare docstrings before napoleon (priority 500) reads them; fill the list of modules."""
+    app.connect("source-read", list_modules)
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=400)
