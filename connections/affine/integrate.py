@@ -134,6 +134,9 @@ class Trajectories:
         itself is admissible at each time (T,).
         """
         times = as_times(times)
+        for item in arguments:  # before the solver spends its whole budget of steps on a NaN
+            if not isinstance(item.value, jax.core.Tracer):
+                require_finite(item.name, as_array(item.name, item.value, item.core))
 
         def at(*arrays: jax.Array) -> tuple[Any, Any, Any]:
             values, points, ok = solve(*arrays)
