@@ -107,13 +107,15 @@ def figure_3() -> Figure:
     for number, words in enumerate(kinds.values()):
         axes = figure.add_subplot(2, 2, number + 1, projection="3d")
         _draw_transport(axes, q[number], z[number], every=6)
-        axes.set_title(words, fontsize=11, y=1.0)
+        axes.set_title(words, fontsize=11, y=1.02)
     for x, answer in ((0.28, "yes"), (0.76, "no")):
         figure.text(x, 0.965, f"metric compatible: {answer}", ha="center", fontsize=13, weight="bold")
     for y, answer in ((0.70, "yes"), (0.25, "no")):
         words = f"Riemannian geodesics: {answer}"
         figure.text(0.015, y, words, rotation=90, va="center", fontsize=13, weight="bold")
-    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.02, top=0.90, wspace=0.02, hspace=0.10)
+    caption = "three vectors, orthonormal at the start, transported along the geodesic of the red one"
+    figure.text(0.52, 0.02, caption, ha="center", fontsize=10)
+    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.05, top=0.90, wspace=0.02, hspace=0.10)
     return figure
 
 
@@ -345,7 +347,7 @@ def _draw_transport(axes: Axes, q: np.ndarray, z: np.ndarray, every: int) -> Non
     centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55) + 0.15
     for setter, c, h in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, half, strict=True):
         setter(c - h, c + h)
-    axes.set_box_aspect(half, zoom=1.1)
+    axes.set_box_aspect(half, zoom=1.15 if half.max() > 2.0 * half.min() else 0.95)
     axes.view_init(elev=24, azim=-62)
     axes.locator_params(nbins=4)
     axes.tick_params(labelsize=7, pad=-2)
@@ -355,7 +357,10 @@ def _color(number: int) -> Any:
     import matplotlib
 
     fixed = (BLUE, RED, GREEN)
-    return fixed[number] if number < len(fixed) else matplotlib.colormaps["viridis"]((number % 8) / 8)
+    if number < len(fixed):
+        return fixed[number]
+    others = [color for k, color in enumerate(matplotlib.colormaps["tab10"].colors) if k not in (0, 2, 3)]
+    return others[(number - len(fixed)) % len(others)]
 
 
 def _style(number: int) -> str:

@@ -226,8 +226,7 @@ class AdaptiveLoop:
         self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """The regressor Y along the reference, and s."""
-        v_r = self.reference.velocity_at(t, q, state)
-        a_r = self.reference.acceleration_at(t, q, v, state)
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
         return self.family.regressor_at(q, v, v_r, a_r), v - v_r
 
     def _torque_at(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from connections.affine import LeviCivita
 from connections.affine.integrate import Trajectories, integrate
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, reference_force_at
@@ -106,9 +107,10 @@ class ClosedLoop:
     def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
         """H nabla_qdot s + K_D s - Y pi~ - f (n,), zero along the closed loop, by covariant derivatives.
 
-        nabla_qdot qdot comes from Newton's law, nabla_qdot v_r from the plant's connection applied to the
-        vector field v_r(t, .) plus its partial time derivative: no derivative of components along the motion.
-        Only for a `FieldReference` and a plant connection with Riemannian geodesics.
+        vdot comes from Newton's law with the Levi-Civita connection, nabla_qdot v_r from the plant's
+        connection applied to the vector field v_r(t, .) plus its partial time derivative: no derivative of
+        components along the motion. Zero where the plant's connection has Riemannian geodesics; the reference
+        must be a `FieldReference`.
         Source: [W] Remark 5.
         """
         field, frame, nothing = _field_of(self.reference), self.plant.frame, jnp.zeros(0)
@@ -117,10 +119,12 @@ class ClosedLoop:
         tau = self.controller.torque_at(q, v, v_r, a_r)
         drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
         along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
-        nabla_v_r = drift + along + self.plant.connection.apply_at(q, v, v_r)
-        newton = tau + f - self.plant.gravity_at(q)  # H nabla_qdot qdot
+        nabla = self.plant.connection
+        twist = nabla.apply_at(q, v, v) - LeviCivita(self.plant.metric).apply_at(q, v, v)
+        H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
         s = v - v_r
-        return newton - H @ nabla_v_r + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
+        H_nabla_s = H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))
+        return H_nabla_s + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
 
     def simulate_at(
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = 1e-10, atol: float = 1e-10
@@ -176,7 +180,7 @@ class ClosedLoop:
     def _reference_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        return self.reference.velocity_at(t, q, state), self.reference.acceleration_at(t, q, v, state)
+        return self.reference.pair_at(t, q, v, state)
 
     def _rhs(self, t: jax.Array, y: tuple, args: Any) -> tuple:
         q, v, state = y

@@ -57,6 +57,12 @@ class Reference(abc.ABC):
     def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """vdot_r (n,): time derivative of the components of v_r along the motion with velocity v."""
 
+    def pair_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(v_r, vdot_r) at one instant."""
+        return self.velocity_at(t, q, state), self.acceleration_at(t, q, v, state)
+
     @abc.abstractmethod
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """Time derivative of the state (m,)."""
@@ -94,8 +100,14 @@ class FieldReference(Reference):
 
     def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """d_t v_r + L_v v_r, (n,): the components' rate with qdot = X(q) v."""
+        return self.pair_at(t, q, v, state)[1]
+
+    def pair_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(v_r, vdot_r) by one Jacobian-vector product in (t, q)."""
         tangent = (jnp.ones_like(t), self.frame.matrix_at(q) @ v)
-        return jax.jvp(self.field, (t, q), tangent)[1]
+        return jax.jvp(self.field, (t, q), tangent)
 
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """No state: shape (0,)."""

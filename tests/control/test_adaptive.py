@@ -1,0 +1,134 @@
+"""The regressor against closed forms and members of the family; adaptation against its Lyapunov function."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import connections as cn
+from connections.checks import FrameError, NonFiniteError, ShapeError
+from connections.control import AdaptiveLoop, GainError, LinearlyParametrizedSystem, trajectory_reference
+
+TRUE = np.array([3.2, 0.9, 1.1, 14.0, 6.0])
+GUESS = np.array([2.0, 0.3, 0.8, 8.0, 9.0])
+TIMES = np.linspace(0.0, 8.0, 161)
+
+
+def arm(pi):
+    """Planar two-joint arm: pi = (a1, a2, a3, b1, b2) in H and in the potential."""
+
+    def mass(q):
+        coupling = pi[1] * jnp.cos(q[1])
+        return jnp.array([[pi[0] + 2.0 * coupling, pi[2] + coupling], [pi[2] + coupling, pi[2]]])
+
+    def potential(q):
+        return pi[3] * jnp.sin(q[0]) + pi[4] * jnp.sin(q[0] + q[1])
+
+    return cn.MechanicalSystem(cn.MatrixMetric(cn.CoordinateFrame(2), mass), potential)
+
+
+def arm_regressor(q, v, w, a):
+    """Slotine and Li's regressor of the arm, by hand."""
+    (v1, v2), (w1, w2), (a1, a2) = v, w, a
+    c, s = np.cos(q[1]), np.sin(q[1])
+    first = [a1, 2 * c * a1 + c * a2 - s * (v2 * w1 + (v1 + v2) * w2), a2, np.cos(q[0]), np.cos(q[0] + q[1])]
+    second = [0.0, c * a1 + s * v1 * w1, a1 + a2, 0.0, np.cos(q[0] + q[1])]
+    return np.array([first, second])
+
+
+def spinning(pi):
+    """A rigid body about a fixed point: the six entries of its inertia."""
+    rows = jnp.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+    return cn.MechanicalSystem(cn.ConstantMetric(cn.SO3Frame(), pi[rows]))
+
+
+@pytest.fixture(scope="module")
+def family():
+    return LinearlyParametrizedSystem(arm, TRUE)
+
+
+@pytest.fixture(scope="module")
+def loop(family):
+    goal = lambda t: jnp.stack([jnp.sin(t), 0.5 * jnp.cos(2.0 * t)])  # noqa: E731
+    reference = trajectory_reference(family.frame, goal, 2.0)
+    return AdaptiveLoop(family, TRUE, 5.0, [1.0, 1.0, 1.0, 20.0, 20.0], reference)
+
+
+def test_regressor_equals_the_one_by_hand(family, rng):
+    q, v, w, a = rng.normal(size=(4, 6, 2))
+    Y = np.asarray(family.regressor(q, v, w, a))
+    assert Y.shape == (6, 2, 5)
+    for k in range(6):
+        np.testing.assert_allclose(Y[k], arm_regressor(q[k], v[k], w[k], a[k]), rtol=1e-10, atol=1e-10)
+    assert np.linalg.norm(Y - np.asarray(family.regressor(q, v, a, w))) > 1e-2
+
+
+def test_regressor_predicts_other_members_and_does_not_depend_on_the_nominal_one(family, rng):
+    q, v, w, a = rng.normal(size=(4, 2))
+    Y = family.regressor(q, v, w, a)
+    other = arm(GUESS)
+    force = other.mass_matrix(q) @ a + other.coriolis_matrix(q, v) @ w + other.gravity(q)
+    np.testing.assert_allclose(Y @ GUESS, force, rtol=1e-11)
+    np.testing.assert_allclose(LinearlyParametrizedSystem(arm, GUESS).regressor(q, v, w, a), Y, atol=1e-10)
+
+
+def test_linearity_is_checked_and_a_quadratic_family_fails(family, rng):
+    arguments = rng.normal(size=(4, 5, 2))
+    family.check_linear(*arguments).require()
+    assert not LinearlyParametrizedSystem(lambda pi: arm(pi**2), TRUE).check_linear(*arguments).ok
+
+
+def test_adaptation_never_raises_the_lyapunov_function_and_tracks(loop):
+    motion = loop.simulate([0.5, -0.8], [0.0, 1.0], GUESS, TIMES)
+    V, s = np.asarray(motion.lyapunov), np.asarray(motion.s)
+    assert (np.diff(V) <= 1e-9 * V[0]).all()
+    assert np.linalg.norm(s[-1]) < 0.1 * np.linalg.norm(s[0])
+    dissipated = np.trapezoid(5.0 * (s**2).sum(axis=1), TIMES)
+    np.testing.assert_allclose(V[0] - V[-1], dissipated, rtol=2e-2)
+    assert motion.parameters.shape == (161, 5) and motion.tau.shape == (161, 2)
+
+
+def test_without_adaptation_the_error_stays(family, loop):
+    frozen = AdaptiveLoop(family, TRUE, 5.0, 1e-9, loop.reference)
+    late = slice(120, None)
+    with_it = np.asarray(loop.simulate([0.5, -0.8], [0.0, 1.0], GUESS, TIMES).s)[late]
+    without = np.asarray(frozen.simulate([0.5, -0.8], [0.0, 1.0], GUESS, TIMES).s)[late]
+    assert np.linalg.norm(with_it) < 0.2 * np.linalg.norm(without)
+
+
+def test_adaptation_on_the_rotation_group(rng):
+    inertia = np.array([1.0, 0.1, 0.0, 1.6, 0.2, 2.1])
+    family = LinearlyParametrizedSystem(spinning, inertia)
+    q = rng.normal(size=4)
+    arguments = (q / np.linalg.norm(q), *rng.normal(size=(3, 3)))
+    family.check_linear(*arguments).require()
+    goal = lambda t: jnp.stack([jnp.sin(0.3 * t), 0.0 * t, 0.0 * t, jnp.cos(0.3 * t)])  # noqa: E731
+    reference = trajectory_reference(family.frame, goal, 1.0)
+    loop = AdaptiveLoop(family, inertia, 2.0, 0.5, reference)
+    start = np.tile([0.0, 0.6, 0.0, 0.8], (2, 1))
+    motion = loop.simulate(
+        start, [1.0, -1.0, 0.5], [[1.0, 0, 0, 1.0, 0, 1.0], inertia], np.linspace(0, 8, 41)
+    )
+    assert motion.q.shape == (2, 41, 4)
+    assert (np.diff(motion.lyapunov, axis=1) <= 1e-9 * motion.lyapunov[:, :1]).all()
+    np.testing.assert_allclose(motion.parameters[1], np.tile(inertia, (41, 1)), atol=1.0)
+    assert np.linalg.norm(motion.s[0, -1]) < 0.1 * np.linalg.norm(motion.s[0, 0])
+
+
+def test_bad_input_is_named(family, loop, body):
+    with pytest.raises(ShapeError, match="nominal"):
+        LinearlyParametrizedSystem(arm, np.ones((2, 5)))
+    with pytest.raises(NonFiniteError, match="nominal"):
+        LinearlyParametrizedSystem(arm, [1.0, np.nan, 1.0, 1.0, 1.0])
+    with pytest.raises(ShapeError, match="parameters"):
+        AdaptiveLoop(family, TRUE[:4], 1.0, 1.0, loop.reference)
+    with pytest.raises(GainError, match="adaptation P must be symmetric"):
+        AdaptiveLoop(family, TRUE, 1.0, np.eye(5) + np.eye(5, k=1), loop.reference)
+    with pytest.raises(GainError, match="K_D"):
+        AdaptiveLoop(family, TRUE, 0.0, 1.0, loop.reference)
+    with pytest.raises(FrameError, match="family"):
+        goal = lambda t: jnp.array([0.0, 0.0, 0.0, 1.0])  # noqa: E731
+        AdaptiveLoop(family, TRUE, 1.0, 1.0, trajectory_reference(body.frame, goal, 1.0))
+    with pytest.raises(ShapeError, match="initial"):
+        loop.simulate([0.0, 0.0], [0.0, 0.0], TRUE[:3], TIMES)
+    with pytest.raises(ShapeError, match="v_r"):
+        family.regressor([0.0, 0.0], [0.0, 0.0], [0.0], [0.0, 0.0])
