@@ -144,7 +144,8 @@ def _parse_robot(elements: list[Any]) -> Any:
             bare.remove(geometry)
         robot.append(bare)
     file = BytesIO(ElementTree.tostring(robot))
-    return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
+    with np.errstate(invalid="ignore"):  # numbers that are not finite are refused below, by name
+        return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
 
 
 def _link(parsed: Any) -> Link:

@@ -1,0 +1,240 @@
+"""The URDF reader: merging, order, and one error per way in which a file can be wrong."""
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+from pinocchio_oracle import PinocchioRobot
+from robots import robot_path
+from urdf_parts import INERTIAL, joint, link
+
+from connections import multibody as mb
+from connections.checks import ModelError
+from connections.multibody.graph import GROUND
+
+TWO_LINKS = link("base") + link("arm")
+THREE_LINKS = TWO_LINKS + link("tip")
+SHOULDER = joint("shoulder", "base", "arm")
+
+
+@pytest.fixture
+def load(tmp_path):
+    def _load(body, **options):
+        path = tmp_path / "robot.urdf"
+        path.write_text(f'<robot name="r">{body}</robot>', encoding="utf8")
+        return mb.from_urdf(path, **options)
+
+    return _load
+
+
+def test_the_plain_robot_loads(load):
+    model = load(TWO_LINKS + SHOULDER)  # what every error below departs from
+    assert (model.joint_names, model.body_names) == (("shoulder",), ("arm",))
+
+
+def inertia(**changes):
+    text = INERTIAL
+    for name, value in changes.items():
+        old = {"mass": '"2"', "ixx": '"0.2"', "com": '"0.1 0 0"'}[name]
+        text = text.replace(old, f'"{value}"')
+    return text
+
+
+BAD = {
+    "dangling child": (TWO_LINKS + joint("wrist", "arm", "hand") + SHOULDER, "'wrist'.*child link 'hand'"),
+    "dangling parent": (TWO_LINKS + joint("shoulder", "torso", "arm"), "'shoulder'.*parent link 'torso'"),
+    "cycle": (
+        THREE_LINKS + SHOULDER + joint("j1", "arm", "tip") + joint("j2", "tip", "arm"),
+        "cycle: .*'arm' -.j1.*'tip' -.j2",
+    ),
+    "separate cycle": (
+        THREE_LINKS + joint("j1", "arm", "tip") + joint("j2", "tip", "arm"),
+        "cycle: .*j1.*j2",
+    ),
+    "joint to itself": (TWO_LINKS + SHOULDER + joint("own", "arm", "arm"), "cycle.*own"),
+    "two parents": (
+        THREE_LINKS + SHOULDER + joint("j1", "base", "tip") + joint("j2", "arm", "tip"),
+        "link 'tip' has 2 parents .*'j1'.*'j2'.*not yet",
+    ),
+    "two roots": (THREE_LINKS + SHOULDER, "several root links: 'base', 'tip'"),
+    "duplicate link": (TWO_LINKS + link("arm") + SHOULDER, "two links have the name 'arm'"),
+    "duplicate joint": (
+        THREE_LINKS + SHOULDER + joint("shoulder", "arm", "tip"),
+        "two joints have the name 'shoulder'",
+    ),
+    "nameless link": (TWO_LINKS + "<link/>" + SHOULDER, "a <link> has no name"),
+    "nameless joint": (TWO_LINKS + SHOULDER.replace('name="shoulder"', ""), "a <joint> has no name"),
+    "no child": (TWO_LINKS + SHOULDER.replace('<child link="arm"/>', ""), "'shoulder'.*<child>"),
+    "mimic": (
+        THREE_LINKS + SHOULDER + joint("follower", "arm", "tip", more='<mimic joint="shoulder"/>'),
+        "'follower' mimics 'shoulder'.*not yet",
+    ),
+    "loop": (TWO_LINKS + SHOULDER + '<loop name="closure"/>', "<loop> 'closure'.*not yet"),
+    "coupling": (TWO_LINKS + SHOULDER + '<coupling name="gear"/>', "<coupling> 'gear'.*not yet"),
+    "planar": (TWO_LINKS + joint("shoulder", "base", "arm", "planar"), "'shoulder': planar.*not yet"),
+    "unknown type": (TWO_LINKS + joint("shoulder", "base", "arm", "ball"), "'shoulder': unknown type 'ball'"),
+    "zero axis": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 0 0"/>'),
+        "'shoulder': axis .* is zero",
+    ),
+    "axis not finite": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 nan 1"/>'),
+        "'shoulder': axis .* not finite",
+    ),
+    "axis not a number": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 z 1"/>'),
+        "joint 'shoulder': .*'z'",
+    ),
+    "two numbers": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 1"/>'),
+        "'shoulder': axis .* three",
+    ),
+    "origin not finite": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 inf 0"/>'),
+        "joint 'shoulder': its <origin>",
+    ),
+    "origin too short": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 1"/>'),
+        "joint 'shoulder': ",
+    ),
+    "mass negative": (link("base") + link("arm", inertia(mass=-2)) + SHOULDER, "'arm': mass is negative"),
+    "mass not finite": (link("base") + link("arm", inertia(mass="nan")) + SHOULDER, "'arm': mass is not fin"),
+    "com not finite": (link("base") + link("arm", inertia(com="nan 0 0")) + SHOULDER, "'arm': its <origin>"),
+    "mass missing": (
+        link("base") + link("arm", inertia().replace('<mass value="2"/>', "")) + SHOULDER,
+        "link 'arm': .*<mass value",
+    ),
+    "moment missing": (
+        link("base") + link("arm", inertia().replace('ixx="0.2"', "")) + SHOULDER,
+        "link 'arm': .*<inertia ixx",
+    ),
+    "inertia not semidefinite": (
+        link("base") + link("arm", inertia(ixx=-0.2)) + SHOULDER,
+        "'arm': inertia is not positive semidefinite .*-0.2",
+    ),
+    "inertia not finite": (
+        link("base") + link("arm", inertia(ixx="inf")) + SHOULDER,
+        "'arm': inertia is not finite",
+    ),
+    "massless leaf": (
+        link("base") + link("arm", "") + SHOULDER,
+        "joint 'shoulder' moves body 'arm'.*without inertia",
+    ),
+    "massless branch": (
+        TWO_LINKS + link("tip", "") + link("end", "") + SHOULDER + joint("j1", "arm", "tip")
+        + joint("weld", "tip", "end", "fixed"),
+        "joint 'j1' moves body 'tip'",
+    ),
+    "massless between coaxial joints": (
+        link("base") + link("arm", "") + link("tip") + SHOULDER + joint("j1", "arm", "tip"),
+        "joint 'shoulder' moves body 'arm'.*without inertia",
+    ),
+    "no moving joint": (TWO_LINKS + joint("weld", "base", "arm", "fixed"), "nothing moves"),
+    "no links": ("", "no links"),
+    "malformed": ("<link name='a'>", "malformed XML: .*line 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused_by_name(case, load):
+    body, message = BAD[case]
+    with pytest.raises(ModelError, match=f"robot.urdf: .*{message}"):
+        load(body)
+
+
+def test_missing_file_and_other_roots(tmp_path):
+    with pytest.raises(ModelError, match="nowhere.urdf: there is no such file"):
+        mb.from_urdf(tmp_path / "nowhere.urdf")
+    (tmp_path / "x.urdf").write_text("<mujoco/>")
+    with pytest.raises(ModelError, match="x.urdf: not a URDF: .*<mujoco>"):
+        mb.from_urdf(tmp_path / "x.urdf")
+
+
+def test_bad_gravity(load):
+    for gravity in ((0, 0), 9.81, (0, 0, np.nan)):
+        with pytest.raises(ModelError, match="gravity"):
+            load(TWO_LINKS + SHOULDER, gravity=gravity)
+
+
+def test_the_root_joint_name_is_taken(load):
+    body = TWO_LINKS + joint("root_joint", "base", "arm")
+    assert load(body).joint_names == ("root_joint",)
+    with pytest.raises(ModelError, match="already named 'root_joint'"):
+        load(body, floating_base=True)
+
+
+def test_a_massless_link_between_joints_is_legal(load):
+    across = joint("j1", "arm", "tip", more='<axis xyz="0 1 0"/>')
+    model = load(link("base") + link("arm", "") + link("tip") + SHOULDER + across)
+    assert np.linalg.eigvalsh(model.metric.matrix(np.array([0.3, 0.4])))[0] > 0
+    axis_in_line = joint("j1", "arm", "tip")  # negative control: the same, coaxial
+    with pytest.raises(ModelError, match="without inertia"):
+        load(link("base") + link("arm", "") + link("tip") + SHOULDER + axis_in_line)
+
+
+def test_impossible_inertia_warns_where_the_file_was_read(load):
+    with pytest.warns(mb.InertiaWarning, match="robot.urdf: .*'arm'.*triangle") as caught:
+        load(link("base") + link("arm", inertia(ixx=0.9)) + SHOULDER)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(link("base") + link("arm", inertia(ixx=0.55)) + SHOULDER)  # a flat plate: equality
+
+
+def test_fixed_links_are_merged(load):
+    welded = joint("weld", "arm", "tip", "fixed", '<origin xyz="1 2 3" rpy="0.3 0.2 0.1"/>')
+    model = load(THREE_LINKS + SHOULDER + welded)
+    tree = model.kinematics.tree
+    assert tree.links == (("arm", "tip"),)
+    assert tree.inertias[0, 5, 5] == 4.0
+    assert load(TWO_LINKS + SHOULDER).kinematics.tree.inertias[0, 5, 5] == 2.0  # negative control
+
+
+def test_a_fixed_root_disappears_into_the_ground(load):
+    body = THREE_LINKS + joint("stand", "base", "arm", "fixed") + joint("shoulder", "arm", "tip")
+    assert load(body).body_names == ("tip",)
+    floating = load(body, floating_base=True)
+    assert floating.body_names == ("base", "tip")
+    assert floating.joint_names == ("root_joint", "shoulder")
+    assert (floating.nq, floating.nv) == (8, 7)
+
+
+def test_a_floating_joint_keeps_its_name(load):
+    model = load(TWO_LINKS + joint("flight", "base", "arm", "floating"))
+    assert (model.joint_names, model.nq, model.nv) == (("flight",), 7, 6)
+
+
+def test_joints_are_ordered_depth_first_by_name(load):
+    links = "".join(link(name) for name in ("base", "a", "b", "a1", "b1"))
+    joints = joint("z", "base", "a") + joint("c", "base", "b") + joint("y", "a", "a1") + joint("x", "b", "b1")
+    assert load(links + joints).joint_names == ("c", "x", "z", "y")
+
+
+@pytest.mark.parametrize(
+    ("name", "floating_base"),
+    [
+        ("ur5", False), ("ur5", True), ("anymal", True), ("solo12", True), ("a1", True), ("a1", False),
+        ("icub_description/robots/icub.urdf", True), ("hyq_description/robots/hyq_no_sensors.urdf", True),
+        ("human_description/robots/human.urdf", True), ("go2_description/urdf/go2.urdf", True),
+        ("kinova_description/robots/kinova.urdf", False), ("romeo_description/urdf/romeo_small.urdf", True),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+def test_joint_order_is_pinocchios(name, floating_base):
+    path = robot_path(name)
+    model, oracle = mb.from_urdf(path, floating_base=floating_base), PinocchioRobot(path, floating_base)
+    assert model.joint_names == oracle.joint_names
+    assert model.nv == oracle.model.nv
+    for number, joint_name in enumerate(model.joint_names, 1):
+        theirs = oracle.model.joints[number]
+        assert model.velocity_slice(joint_name) == slice(theirs.idx_v, theirs.idx_v + theirs.nv)
+
+
+def test_cluster_tree_is_an_arborescence_from_the_ground(load):
+    model = load(THREE_LINKS + SHOULDER + joint("wrist", "arm", "tip"), floating_base=True)
+    tree = model.cluster_tree
+    assert nx.is_arborescence(tree)
+    assert [node for node, count in tree.in_degree() if count == 0] == [GROUND]
+    assert list(nx.topological_sort(tree)) == [GROUND, ("base",), ("arm",), ("tip",)]
+    assert tree.nodes[("arm",)] == {"bodies": ("arm",), "joints": ("shoulder",)}

@@ -1,0 +1,73 @@
+"""Pinocchio in our conventions: twists angular part first, bodies in the order of the moving joints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+
+
+class PinocchioRobot:
+    """A robot read by Pinocchio; results permuted from its [v; omega] to our [omega; v]."""
+
+    def __init__(self, path, floating_base=False):
+        root = [pin.JointModelFreeFlyer()] if floating_base else []
+        self.model = pin.buildModelFromUrdf(str(path), *root)
+        self.data = self.model.createData()
+        order = np.arange(self.model.nv)
+        for joint in self.model.joints:
+            if joint.shortname() == "JointModelFreeFlyer":
+                block = slice(joint.idx_v, joint.idx_v + 6)
+                order[block] = np.roll(order[block], 3)
+        self.order = order  # ours[i] = pinocchio's[order[i]]
+        # Its unbounded revolute joints are described by (cos, sin), ours by the angle.
+        self.circles = [joint.nq == 2 and joint.nv == 1 for joint in list(self.model.joints)[1:]]
+
+    @property
+    def joint_names(self):
+        return tuple(self.model.names)[1:]
+
+    def mass_matrix(self, q):
+        H = pin.crba(self.model, self.data, self._configuration(q))
+        H = np.triu(H) + np.triu(H, 1).T
+        return H[np.ix_(self.order, self.order)]
+
+    def coriolis_matrix(self, q, v):
+        C = pin.computeCoriolisMatrix(self.model, self.data, self._configuration(q), self._theirs(v))
+        return C[np.ix_(self.order, self.order)].copy()
+
+    def gravity(self, q):
+        return pin.computeGeneralizedGravity(self.model, self.data, self._configuration(q))[self.order].copy()
+
+    def inverse_dynamics(self, q, v, a):
+        return pin.rnea(self.model, self.data, self._configuration(q), self._theirs(v), self._theirs(a))[
+            self.order
+        ].copy()
+
+    def potential(self, q):
+        return pin.computePotentialEnergy(self.model, self.data, self._configuration(q))
+
+    def body_jacobians(self, q):
+        pin.computeJointJacobians(self.model, self.data, self._configuration(q))
+        blocks = []
+        for joint in range(1, self.model.njoints):
+            J = pin.getJointJacobian(self.model, self.data, joint, pin.ReferenceFrame.LOCAL)
+            blocks.append(np.roll(J, 3, axis=0)[:, self.order])
+        return np.concatenate(blocks)
+
+    def world_poses(self, q):
+        """Homogeneous transforms of the bodies, (N, 4, 4)."""
+        pin.forwardKinematics(self.model, self.data, self._configuration(q))
+        return np.stack([pose.homogeneous for pose in list(self.data.oMi)[1:]])
+
+    def _configuration(self, q):
+        parts, start = [], 0
+        for joint, circle in zip(list(self.model.joints)[1:], self.circles, strict=True):
+            part = q[start : start + (1 if circle else joint.nq)]
+            parts.append([np.cos(part[0]), np.sin(part[0])] if circle else part)
+            start += len(part)
+        return np.concatenate(parts)
+
+    def _theirs(self, v):
+        out = np.empty(self.model.nv)
+        out[self.order] = v
+        return out
