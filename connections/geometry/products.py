@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import jax
@@ -50,46 +51,59 @@ class ProductFrame(FrameField):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """Block diagonal, (nq, n)."""
-        return block_diagonal([f.matrix_at(p) for f, p in self._factors(q)])
+        return block_diagonal([_diagonal(stack) for stack in self._mapped("matrix_at", q)])
 
     def dual_at(self, q: jax.Array) -> jax.Array:
         """Block diagonal, (n, nq)."""
-        return block_diagonal([f.dual_at(p) for f, p in self._factors(q)])
+        return block_diagonal([_diagonal(stack) for stack in self._mapped("dual_at", q)])
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """Fields of different factors commute, so s is block diagonal in all three indices."""
         s, start = jnp.zeros((self.dim,) * 3), 0
-        for frame, p in self._factors(q):
-            block = slice(start, start + frame.dim)
-            s = s.at[block, block, block].set(frame.structure_functions_at(p))
-            start += frame.dim
+        for stack in self._mapped("structure_functions_at", q):
+            count, n = stack.shape[:2]
+            index = start + np.arange(count * n).reshape(count, n)
+            s = s.at[index[:, :, None, None], index[:, None, :, None], index[:, None, None, :]].set(stack)
+            start += count * n
         return s
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """Factor by factor."""
-        return jnp.concatenate([f.project_at(p) for f, p in self._factors(q)])
+        return _joined(self._mapped("project_at", q))
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """Factor by factor."""
-        pairs = zip(self._factors(q), self.split_point(reference), strict=True)
-        return jnp.concatenate([f.align_at(p, r) for (f, p), r in pairs])
+        return _joined(self._mapped("align_at", q, points=(reference,)))
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
         """Factor by factor."""
-        pairs = zip(self._factors(q), self.split_vector(xi), strict=True)
-        return jnp.concatenate([f.retract_at(p, x) for (f, p), x in pairs])
+        return _joined(self._mapped("retract_at", q, vectors=(xi,)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """All factors valid."""
-        ok = jnp.asarray(True)
-        for frame, p in self._factors(q):
-            ok = ok & frame.valid_at(p)
-        return ok
+        return jnp.all(_joined(self._mapped("valid_at", q)))
 
     def explain(self, q: Any) -> None:
         """The error of the first factor that is not valid."""
         for frame, p in self._factors(np.asarray(q)):
             frame.explain(p)
+
+    def _mapped(
+        self, name: str, q: jax.Array, points: tuple[Any, ...] = (), vectors: tuple[Any, ...] = ()
+    ) -> list[jax.Array]:
+        """Method `name` of all factors; equal neighbours are mapped together, so N bodies trace as one.
+
+        One array per run of equal factors, the factors of the run along its first axis.
+        """
+        stacks, q_start, v_start = [], 0, 0
+        for frame, run in groupby(self.frames):
+            count = len(list(run))
+            q_end, v_end = q_start + count * frame.ambient_dim, v_start + count * frame.dim
+            arguments = [p[q_start:q_end].reshape(count, -1) for p in (q, *points)]
+            arguments += [x[v_start:v_end].reshape(count, -1) for x in vectors]
+            stacks.append(jax.vmap(getattr(frame, name))(*arguments))
+            q_start, v_start = q_end, v_end
+        return stacks
 
     def _factors(self, q: Any) -> list[tuple[FrameField, Any]]:
         return list(zip(self.frames, self.split_point(q), strict=True))
@@ -114,6 +128,19 @@ class ProductMetric(Metric):
         """Block diagonal H, (n, n)."""
         points = self.frame.split_point(q)
         return block_diagonal([m.matrix_at(p) for m, p in zip(self.metrics, points, strict=True)])
+
+
+def _diagonal(stack: jax.Array) -> jax.Array:
+    """Blocks stack (count, a, b) along the diagonal, (count a, count b)."""
+    count, rows, columns = stack.shape
+    each = np.arange(count)
+    out = jnp.zeros((count, rows, count, columns)).at[each, :, each, :].set(stack)
+    return out.reshape(count * rows, count * columns)
+
+
+def _joined(stacks: list[jax.Array]) -> jax.Array:
+    """All entries one after the other, (sum of sizes,)."""
+    return jnp.concatenate([stack.reshape(-1) for stack in stacks])
 
 
 def split(array: Any, sizes: list[int]) -> list[Any]:
