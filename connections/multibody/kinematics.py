@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections.multibody.graph import Tree
 from connections.multibody.joints import Joint
@@ -53,6 +54,7 @@ class Kinematics:
     v_starts: np.ndarray
     body_of: np.ndarray
     moves: np.ndarray
+    _placements: np.ndarray
     _groups: tuple[_JointGroup, ...]
     _jumps: tuple[np.ndarray, ...]
 
@@ -70,32 +72,37 @@ class Kinematics:
             v_starts=v_starts,
             body_of=body_of,
             moves=tree.supports[:, body_of],
+            _placements=_placements(tree),
             _groups=_group_joints(tree, q_starts),
             _jumps=_doubling_jumps(tree.parents),
         )
 
-    def relative_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their parents' frames, at q (nq,)."""
+    def joint_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their joint frames, at q (nq,)."""
         moved = [
             jax.vmap(group.kind.transform_with)(jnp.asarray(group.parameters), q[group.coordinates])
             for group in self._groups
         ]
-        quaternion = self._in_body_order([pose[0] for pose in moved])
-        position = self._in_body_order([pose[1] for pose in moved])
-        placements = jnp.asarray(self.tree.quaternions)
-        placed = jnp.einsum("bij,bj->bi", rotation_matrix(placements), position)
-        return quaternion_product(placements, quaternion), jnp.asarray(self.tree.positions) + placed
+        return self._in_body_order([pose[0] for pose in moved]), self._in_body_order(
+            [pose[1] for pose in moved]
+        )
 
-    def world_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Quaternions (N, 4) and positions (N, 3), m, of the bodies in the world, at q (nq,)."""
-        quaternion, position = self.relative_poses_at(q)
-        quaternion = jnp.concatenate([quaternion, jnp.array([[0.0, 0.0, 0.0, 1.0]])])  # the ground comes last
-        position = jnp.concatenate([position, jnp.zeros((1, 3))])
+    def world_transforms_at(self, q: jax.Array) -> jax.Array:
+        """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
+        quaternions, positions = self.joint_poses_at(q)
+        transforms = jnp.asarray(self._placements) @ _homogeneous(rotation_matrix(quaternions), positions)
+        transforms = jnp.concatenate([transforms, jnp.eye(4)[None]])  # the ground comes last
         for above in self._jumps:
-            rotation = rotation_matrix(quaternion[above])
-            position = position[above] + jnp.einsum("bij,bj->bi", rotation, position)
-            quaternion = quaternion_product(quaternion[above], quaternion)
-        return quaternion[:-1], position[:-1]
+            transforms = transforms[above] @ transforms
+        return transforms[:-1]
+
+    def world_quaternions_at(self, q: jax.Array) -> jax.Array:
+        """Orientations (N, 4) of the bodies in the world, at q (nq,): products, hence smooth everywhere."""
+        quaternions = quaternion_product(jnp.asarray(self.tree.quaternions), self.joint_poses_at(q)[0])
+        quaternions = jnp.concatenate([quaternions, jnp.array([[0.0, 0.0, 0.0, 1.0]])])
+        for above in self._jumps:
+            quaternions = quaternion_product(quaternions[above], quaternions)
+        return quaternions[:-1]
 
     def Phi_columns_at(self, q: jax.Array) -> jax.Array:
         """The columns of all Phi, (nv, 6): twists [omega; v] in the axes of the joint's child body."""
@@ -113,8 +120,8 @@ class Kinematics:
 
         Source: [W] VI-B.
         """
-        quaternion, position = self.world_poses_at(q)
-        rotation, columns = rotation_matrix(quaternion), self.Phi_columns_at(q)
+        transforms, columns = self.world_transforms_at(q), self.Phi_columns_at(q)
+        rotation, position = transforms[:, :3, :3], transforms[:, :3, 3]
         at_joint = rotation[self.body_of]
         w = jnp.einsum("jab,jb->ja", at_joint, columns[:, :3])
         u = jnp.einsum("jab,jb->ja", at_joint, columns[:, 3:])
@@ -129,6 +136,21 @@ class Kinematics:
     def _in_body_order(self, by_group: list[jax.Array]) -> jax.Array:
         order = np.argsort(np.concatenate([group.bodies for group in self._groups]))
         return jnp.concatenate(by_group)[order]
+
+
+def _placements(tree: Tree) -> np.ndarray:
+    """Joint frames in the frames of their parent bodies, (N, 4, 4)."""
+    placements = np.tile(np.eye(4), (len(tree.joints), 1, 1))
+    placements[:, :3, :3] = Rotation.from_quat(tree.quaternions).as_matrix()
+    placements[:, :3, 3] = tree.positions
+    return placements
+
+
+def _homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:
+    """(N, 4, 4) out of rotations (N, 3, 3) and positions (N, 3)."""
+    upper = jnp.concatenate([rotations, positions[:, :, None]], axis=2)
+    last = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(positions), 1, 4))
+    return jnp.concatenate([upper, last], axis=1)
 
 
 def _group_joints(tree: Tree, q_starts: np.ndarray) -> tuple[_JointGroup, ...]:

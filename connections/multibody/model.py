@@ -23,7 +23,6 @@ from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.regularity import require_regular
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
-from connections.multibody.spatial import rotation_matrix
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
@@ -169,8 +168,8 @@ class Model:
 
     def embed_at(self, q: jax.Array) -> jax.Array:
         """World poses of all bodies, (7N,), [p, quaternion] each, at q (nq,)."""
-        quaternions, positions = self.kinematics.world_poses_at(q)
-        return jnp.concatenate([positions, quaternions], axis=1).reshape(-1)
+        positions = self.kinematics.world_transforms_at(q)[:, :3, 3]
+        return jnp.concatenate([positions, self.kinematics.world_quaternions_at(q)], axis=1).reshape(-1)
 
     def body_jacobians_at(self, q: jax.Array) -> jax.Array:
         """A = X Phi, (6N, nv), at q (nq,)."""
@@ -181,8 +180,8 @@ class Model:
         inertias = self.kinematics.tree.inertias
         masses = inertias[:, 5, 5]
         moments = inertias[:, [2, 0, 1], [4, 5, 3]]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
-        quaternions, positions = self.kinematics.world_poses_at(q)
-        moment = masses @ positions + jnp.einsum("nab,nb->a", rotation_matrix(quaternions), moments)
+        transforms = self.kinematics.world_transforms_at(q)
+        moment = masses @ transforms[:, :3, 3] + jnp.einsum("nab,nb->a", transforms[:, :3, :3], moments)
         return -jnp.asarray(self.gravity) @ moment
 
     @property
