@@ -1,4 +1,4 @@
-"""Named spaces shared by the tests. Built once: their compiled functions are reused by every test that imports them."""
+"""Named spaces shared by the tests, built once: tests that import them reuse their compiled functions."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_bracket_of_fields_is_their_commutator_on_functions(rng):
 
 
 def test_bracket_of_right_invariant_fields_is_minus_that_of_left_invariant_ones(rng):
-    """R^T a are right-invariant: [R^T a, R^T b] = -R^T (a x b), and they commute with left-invariant fields."""
+    """[R^T a, R^T b] = -R^T (a x b), and right-invariant fields commute with left-invariant ones."""
     q, a, b = oracles.random_quaternion(rng), *rng.standard_normal((2, 3))
 
     def right(c):

@@ -42,9 +42,8 @@ def test_induced_metric(rng):
         systems.TOP, cn.CoordinateFrame(1), lambda p: jnp.asarray(axis)[:, None], orientation
     )
     q = rng.standard_normal((3, 1))
-    np.testing.assert_allclose(
-        metric.matrix(q), np.full((3, 1, 1), axis @ systems.TOP_INERTIA @ axis), rtol=1e-13
-    )
+    expected = axis @ systems.TOP_INERTIA @ axis
+    np.testing.assert_allclose(metric.matrix(q), np.full((3, 1, 1), expected), rtol=1e-13)
 
 
 def test_product_metric_is_block_diagonal(rng):

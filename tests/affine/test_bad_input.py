@@ -1,0 +1,122 @@
+"""Bad input to connections, geodesics and transport: a clear error, never a wrong number."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import systems
+
+import connections as cn
+from connections.checks import (
+    FrameError,
+    IntegrationError,
+    MetricError,
+    NonFiniteError,
+    PointError,
+    ShapeError,
+    SymmetryError,
+)
+
+ORIGIN = np.zeros(3)
+OTHER = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+FAMILY = cn.ContorsionFamily(OTHER)
+
+
+def into_the_boundary(t):
+    """A curve of the half plane that reaches y = 0 at t = 1."""
+    return jnp.stack([t, 1.0 - t])
+
+
+def contorsion(symmetry):
+    lopsided = np.arange(27.0).reshape(3, 3, 3)
+    return cn.ContorsionConnection(OTHER, lambda q: jnp.asarray(lopsided), symmetry)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        # shapes
+        (lambda: systems.LEVI_CIVITA.coefficients(np.zeros(4)), ShapeError, "q: expected"),
+        (lambda: systems.LEVI_CIVITA.apply(ORIGIN, np.zeros(3), np.zeros(2)), ShapeError, "w: expected"),
+        (
+            lambda: systems.LEVI_CIVITA.apply(np.zeros((2, 3)), np.zeros((5, 3)), np.zeros(3)),
+            ShapeError,
+            "q|v",
+        ),
+        (
+            lambda: cn.CoefficientConnection(systems.FRAME, lambda q: jnp.zeros((3, 3))).coefficients(ORIGIN),
+            ShapeError,
+            "coefficients",
+        ),
+        (lambda: contorsion(None) and FAMILY.connection([1.0, 2.0]), ShapeError, "beta"),
+        (lambda: FAMILY.connection([np.nan]), NonFiniteError, "beta"),
+        (lambda: FAMILY.connection(lambda q: jnp.zeros(2)).coefficients(ORIGIN), ShapeError, "beta"),
+        (
+            lambda: cn.geodesic(systems.LEVI_CIVITA, ORIGIN, np.zeros(2), [0.0, 1.0]),
+            ShapeError,
+            "v0: expected",
+        ),
+        (lambda: cn.geodesic(systems.LEVI_CIVITA, ORIGIN, ORIGIN, [0.0, 1.0, 0.5]), ShapeError, "times"),
+        # numbers
+        (lambda: systems.LEVI_CIVITA.curvature([0, np.nan, 0]), NonFiniteError, "q"),
+        (lambda: cn.geodesic(systems.LEVI_CIVITA, ORIGIN, [np.inf, 0, 0], [0, 1.0]), NonFiniteError, "v0"),
+        (lambda: cn.geodesic(systems.LEVI_CIVITA, ORIGIN, ORIGIN, [0, np.nan]), NonFiniteError, "times"),
+        # points, metrics
+        (lambda: systems.TOP_NABLA.coefficients([0, 0, 0, 1.2]), PointError, "quaternion"),
+        (lambda: cn.geodesic(systems.TOP_NABLA, [0, 0, 0, 1.2], ORIGIN, [0, 1.0]), PointError, "quaternion"),
+        (lambda: systems.SPHERE_NABLA.coefficients([0.0, 0.0]), MetricError, "positive definite"),
+        # contorsion of the wrong symmetry for its use
+        (lambda: contorsion("admissible").coefficients(ORIGIN), SymmetryError, "admissible"),
+        (lambda: contorsion("metric_compatible").coefficients(ORIGIN), SymmetryError, "metric_compatible"),
+        (lambda: contorsion("same_geodesics").coefficients(ORIGIN), SymmetryError, "same_geodesics"),
+        (lambda: contorsion("nonsense"), SymmetryError, "nonsense"),
+        (lambda: FAMILY.beta_of(np.arange(27.0).reshape(3, 3, 3)), SymmetryError, "antisymmetric"),
+        # different frames combined
+        (lambda: systems.LEVI_CIVITA.first_kind(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.contorsion(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.nonmetricity(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.scalar(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.check_metric_compatible(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.check_same_geodesics(OTHER, ORIGIN), FrameError, "frame"),
+        (lambda: cn.coriolis_matrix(systems.LEVI_CIVITA, OTHER, ORIGIN, ORIGIN), FrameError, "frame"),
+        (
+            lambda: cn.InducedConnection(
+                systems.LEVI_CIVITA, OTHER, cn.CoordinateFrame(1), lambda q: jnp.ones((3, 1))
+            ),
+            FrameError,
+            "frame",
+        ),
+        (lambda: cn.MechanicalSystem(OTHER, connection=systems.LEVI_CIVITA), FrameError, "frame"),
+        # curves
+        (
+            lambda: cn.parallel_transport(
+                systems.HALF_PLANE_NABLA, lambda t: jnp.stack([t, 1.0 - t]), [1.0, 0], [0, 1.0]
+            ),
+            IntegrationError,
+            "parallel_transport: .*t = 1",
+        ),
+        (
+            lambda: cn.parallel_transport(
+                systems.TOP_NABLA, (np.linspace(0, 1, 7), np.ones((7, 4))), ORIGIN, [0.0, 1.0]
+            ),
+            PointError,
+            "quaternion",
+        ),
+        (
+            lambda: cn.parallel_transport(
+                systems.LEVI_CIVITA, (np.linspace(0, 1, 7), np.zeros((7, 3))), ORIGIN, [0.0, 2.0]
+            ),
+            PointError,
+            "outside",
+        ),
+    ],
+)
+def test_error_names_the_culprit(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_plane_that_is_no_plane():
+    """Sectional curvature of parallel vectors is 0/0: an error or nothing, never a number."""
+    u = np.array([1.0, 2.0])
+    with pytest.raises(ValueError):
+        systems.SPHERE_NABLA.sectional(systems.SPHERE, [1.0, 0.0], u, 2 * u)

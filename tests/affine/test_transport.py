@@ -1,0 +1,162 @@
+"""Parallel transport and holonomy: closed forms, isometry, composition, any curve, any connection."""
+
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+import systems
+
+import connections as cn
+from connections.checks import PointError
+
+TURN = np.array([0.0, 2 * np.pi])
+
+
+def turned(angle):
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+@pytest.mark.parametrize("theta", [0.3, 1.0, np.pi / 2, 2.2])
+def test_latitude_circle_turns_vectors_by_the_solid_angle(theta):
+    """Rotation by 2 pi (1 - cos theta) in the orthonormal frame (Foucault)."""
+
+    def latitude(t):
+        return jnp.stack([theta + 0.0 * t, t])
+
+    nabla = systems.SPHERE_ORTHONORMAL_NABLA
+    P = np.asarray(cn.parallel_transport(nabla, latitude, np.eye(2), TURN))[:, -1].T
+    expected = turned(2 * np.pi * (1 - np.cos(theta)))
+    np.testing.assert_allclose(P, expected, atol=1e-9)
+    if abs(np.cos(theta)) > 1e-6:  # the opposite sense is another rotation
+        assert np.abs(P - expected.T).max() > 1e-2
+    scale = np.diag([1.0, np.sin(theta)])  # coordinate components: zdot phi carries 1 / sin(theta)
+    Q = np.asarray(cn.parallel_transport(systems.SPHERE_NABLA, latitude, np.eye(2), TURN))[:, -1].T
+    np.testing.assert_allclose(Q, np.linalg.inv(scale) @ expected @ scale, atol=1e-8)
+
+
+def test_holonomy_of_a_closed_curve_on_the_embedded_sphere():
+    theta = 0.8
+
+    def latitude(t):
+        return jnp.stack([jnp.sin(theta) * jnp.cos(t), jnp.sin(theta) * jnp.sin(t), jnp.cos(theta) + 0.0 * t])
+
+    P = cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, latitude, 0.0, 2 * np.pi)
+    np.testing.assert_allclose(P, turned(2 * np.pi * (1 - np.cos(theta))), atol=1e-8)
+
+
+def test_small_loop_holonomy_is_the_curvature(rng):
+    """P - 1 = -R(X_i, X_j) area + O(area^(3/2)) around a small square of coordinate lines."""
+    nabla = systems.LEVI_CIVITA.change(lambda p: jnp.linalg.inv(systems.FRAME.matrix_at(p)))
+    q = np.array([0.1, -0.2, 0.3])
+    R = np.asarray(nabla.curvature(q))[:, :, 0, 1]
+    errors = []
+    for side in (2e-2, 1e-2):
+
+        def circle(t, r=side):
+            return jnp.asarray(q) + r * jnp.stack([jnp.cos(t), jnp.sin(t), 0.0 * t])
+
+        P = np.asarray(cn.holonomy(nabla, circle, 0.0, 2 * np.pi))
+        errors.append(np.abs((np.eye(3) - P) / (np.pi * side**2) - R).max())
+    assert errors[1] < 0.7 * errors[0] < 0.1
+    assert np.abs(R).max() > 0.1
+
+
+def test_open_curve_has_no_holonomy():
+    with pytest.raises(PointError, match="not closed"):
+        cn.holonomy(systems.SPHERE_NABLA, lambda t: jnp.stack([1.0 + t, t]), 0.0, 1.0)
+
+
+def path(t):
+    return 0.3 * jnp.stack([jnp.sin(t), jnp.cos(2 * t), t - 0.5])
+
+
+@pytest.mark.parametrize(
+    ("nabla", "isometry"),
+    [
+        (systems.LEVI_CIVITA, True),
+        (systems.ADMISSIBLE, True),
+        (systems.METRIC_ONLY, True),
+        (systems.GEODESICS_ONLY, False),
+        (systems.GENERAL, False),
+    ],
+    ids=["levi_civita", "admissible", "metric_only", "geodesics_only", "general"],
+)
+def test_transport_is_an_isometry_for_metric_connections_only(nabla, isometry):
+    times = np.array([0.0, 0.4, 1.0])
+    P = np.swapaxes(np.asarray(cn.parallel_transport(nabla, path, np.eye(3), times)), 0, 1)  # [T, column, :]
+    H = np.asarray(systems.METRIC.matrix(np.stack([path(t) for t in times])))
+    gap = np.abs(np.einsum("tai,tij,tbj->tab", P, H, P) - H[0]).max()
+    assert gap < 1e-9 if isometry else gap > 1e-2
+
+
+def test_torsion_changes_transport_but_not_geodesics():
+    times = np.array([0.0, 1.0])
+    z = [
+        np.asarray(cn.parallel_transport(nabla, path, [1.0, 0.0, 0.0], times))[-1]
+        for nabla in (systems.LEVI_CIVITA, systems.ADMISSIBLE)
+    ]
+    assert np.abs(z[0] - z[1]).max() > 1e-2
+
+
+def test_transport_there_and_back_and_in_pieces():
+    nabla = systems.GENERAL
+    z0 = np.array([0.3, -1.0, 0.5])
+    whole = np.asarray(cn.parallel_transport(nabla, path, z0, np.array([0.0, 0.6, 1.0])))
+    second = np.asarray(cn.parallel_transport(nabla, path, whole[1], np.array([0.6, 1.0])))
+    np.testing.assert_allclose(second[-1], whole[-1], atol=1e-9)
+    back = np.asarray(cn.parallel_transport(nabla, path, whole[-1], np.array([1.0, 0.0])))
+    np.testing.assert_allclose(back[-1], z0, atol=1e-9)
+
+
+def test_transport_does_not_depend_on_the_speed_along_the_curve():
+    nabla, z0, times = systems.GENERAL, np.array([0.3, -1.0, 0.5]), np.array([0.0, 1.0])
+    slow = cn.parallel_transport(nabla, lambda t: path(t**2 * (3 - 2 * t)), z0, times)[-1]
+    np.testing.assert_allclose(slow, cn.parallel_transport(nabla, path, z0, times)[-1], atol=1e-9)
+
+
+def test_derivative_of_transport_is_the_connection():
+    """Pulling a field back by transport and differentiating gives nabla (the meaning of A1, A2)."""
+    nabla, field = systems.GENERAL, (lambda p: jnp.stack([jnp.sin(p[0]), p[1] * p[2], jnp.cos(p[1])]))
+    times = np.array([0.0, 0.5, 1.0])
+    along = np.asarray(cn.covariant_derivative_along(nabla, path, lambda t: field(path(t)), times))
+    t, h = 0.5, 1e-3
+    pulled = []
+    for step in (-2 * h, -h, h, 2 * h):
+        z = field(path(t + step))
+        pulled.append(np.asarray(cn.parallel_transport(nabla, path, z, np.array([t + step, t])))[-1])
+    numeric = (8 * (pulled[2] - pulled[1]) - (pulled[3] - pulled[0])) / (12 * h)
+    np.testing.assert_allclose(along[1], numeric, atol=1e-7)
+
+
+def test_geodesics_transport_their_own_velocity():
+    times = np.linspace(0, 1, 21)
+    for nabla in (systems.ADMISSIBLE, systems.GENERAL):
+        q, v = cn.geodesic(nabla, [0.1, -0.2, 0.3], [0.5, -0.4, 0.3], times)
+        z = cn.parallel_transport(nabla, (times, q), v[0], times[[0, 10, 20]])
+        np.testing.assert_allclose(z, np.asarray(v)[[0, 10, 20]], atol=1e-7)
+
+
+def test_cartan_plus_keeps_right_invariant_fields(rng):
+    """z(t) = R(t)^T R(0) z(0) for (+), z constant for (-), on any curve."""
+    a, b = rng.standard_normal((2, 3))
+
+    def curve(t):
+        q = jnp.concatenate([jnp.sin(t * a + b), jnp.ones(1)])
+        return q / jnp.linalg.norm(q)
+
+    z0, times = rng.standard_normal(3), np.array([0.0, 0.7, 1.5])
+    R = oracles.rotation(np.stack([curve(t) for t in times]))
+    plus = cn.parallel_transport(systems.CARTAN_PLUS, curve, z0, times)
+    np.testing.assert_allclose(plus, np.einsum("tji,jk,k->ti", R, R[0], z0), atol=1e-9)
+    minus = cn.parallel_transport(systems.CARTAN_MINUS, curve, z0, times)
+    np.testing.assert_allclose(minus, np.broadcast_to(z0, (3, 3)), atol=1e-10)
+    assert np.abs(plus - minus).max() > 1e-2
+
+
+def test_samples_stand_for_the_curve():
+    times = np.linspace(0, 1, 41)
+    samples = np.stack([path(t) for t in times])
+    z0 = np.eye(3)
+    exact = cn.parallel_transport(systems.GENERAL, path, z0, times[[0, -1]])
+    found = cn.parallel_transport(systems.GENERAL, (times, samples), z0, times[[0, -1]])
+    np.testing.assert_allclose(found, exact, atol=1e-8)
