@@ -31,7 +31,6 @@ from connections.control.tracking_example import (
 from connections.geometry import ConstantMetric, CoordinateFrame
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RED, GREEN, BLUE, GREY, BLACK = "#c8102e", "#1b8a3a", "#1f5fbf", "#8a8a8a", "#222222"
@@ -242,7 +241,13 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
     axes = figure.subplots()
     for number, result in enumerate(results):
         energy, frequency = _transverse_spectrum(result)
-        axes.plot(frequency, np.sqrt(energy), color=_color(number), lw=1.6, label=_beta_label(result.beta))
+        axes.plot(
+            frequency,
+            np.sqrt(energy),
+            color=_color(number),
+            ls=_style(number),
+            label=_beta_label(result.beta),
+        )
     axes.set_xlim(0.0, 1.2 * max(_band(results), 2.0))
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("frequency [Hz]")
@@ -336,7 +341,7 @@ def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list
     return paths
 
 
-def _draw_transport(axes: Axes, q: np.ndarray, z: np.ndarray, every: int) -> None:
+def _draw_transport(axes: Any, q: np.ndarray, z: np.ndarray, every: int) -> None:
     """The geodesic, and the transported triads z (T, 3 vectors, 3) along it."""
     axes.plot(*q.T, color=GREY, lw=1.4)
     for k in range(0, len(q), every):
@@ -347,7 +352,7 @@ def _draw_transport(axes: Axes, q: np.ndarray, z: np.ndarray, every: int) -> Non
     centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55) + 0.15
     for setter, c, h in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, half, strict=True):
         setter(c - h, c + h)
-    axes.set_box_aspect(half, zoom=1.15 if half.max() > 2.0 * half.min() else 0.95)
+    axes.set_box_aspect(half, zoom=1.02 if half.max() > 2.0 * half.min() else 0.95)
     axes.view_init(elev=24, azim=-62)
     axes.locator_params(nbins=4)
     axes.tick_params(labelsize=7, pad=-2)
@@ -359,8 +364,8 @@ def _color(number: int) -> Any:
     fixed = (BLUE, RED, GREEN)
     if number < len(fixed):
         return fixed[number]
-    others = [color for k, color in enumerate(matplotlib.colormaps["tab10"].colors) if k not in (0, 2, 3)]
-    return others[(number - len(fixed)) % len(others)]
+    others = (1, 4, 5, 6, 7, 8, 9)  # of the ten, those unlike the fixed three
+    return matplotlib.colormaps["tab10"](others[(number - len(fixed)) % len(others)])
 
 
 def _style(number: int) -> str:

@@ -1,7 +1,8 @@
 """The paper's tracking example: the same Lyapunov function, different motions.
 
 A point mass follows a line with a wrong mass estimate. C = 0 and C = beta (v x) are equally admissible
-Coriolis matrices; the table shows what the choice does to tracking error, effort and frequency content ([W] IV-A2).
+Coriolis matrices; the table shows what the choice does to tracking error, effort and frequency content.
+Source: [W] IV-A2.
 """
 
 import numpy as np

@@ -55,7 +55,7 @@ class LinearlyParametrizedSystem:
     @property
     def frame(self) -> FrameField:
         """The frame of every member."""
-        return self._nominal_system.frame  # type: ignore[attr-defined]
+        return self._nominal_system.metric.frame  # type: ignore[attr-defined]
 
     def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """Y (n, p) at one point: d/d pi of H a_r + C v_r + g."""
@@ -242,7 +242,7 @@ class AdaptiveLoop:
         plant = self.plant  # type: ignore[attr-defined]
         v_dot = plant.forward_dynamics_at(q, v, tau, t)
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
-        return plant.frame.matrix_at(q) @ v, v_dot, *rates
+        return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
 
     def _project(self, y: tuple) -> tuple:
         return self.family.frame.project_at(y[0]), *y[1:]

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from connections.affine import LeviCivita
 from connections.affine.integrate import Trajectories, integrate
 from connections.checks import require_same_frame
-from connections.control.passivity import PassivityController, reference_force_at
+from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
@@ -76,8 +76,8 @@ class ClosedLoop:
     reference: Reference
 
     def __post_init__(self) -> None:
-        frame = self.plant.frame
-        require_same_frame(frame, "the plant", self.controller.model.frame, "the controller's model")
+        frame = self.plant.metric.frame
+        require_same_frame(frame, "the plant", self.controller.model.metric.frame, "the controller's model")
         require_same_frame(frame, "the plant", self.reference.frame, "the reference")
 
     def torque_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
@@ -113,13 +113,13 @@ class ClosedLoop:
         must be a `FieldReference`.
         Source: [W] Remark 5.
         """
-        field, frame, nothing = _field_of(self.reference), self.plant.frame, jnp.zeros(0)
+        field, frame, nothing = _field_of(self.reference), self.plant.metric.frame, jnp.zeros(0)
         v_r, a_r = self._reference_at(t, q, v, nothing)
         H, f = self.plant.metric.matrix_at(q), self.plant.forces_at(t, q, v)
         tau = self.controller.torque_at(q, v, v_r, a_r)
         drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
         along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
-        nabla = self.plant.connection
+        nabla = connection_of(self.plant)
         twist = nabla.apply_at(q, v, v) - LeviCivita(self.plant.metric).apply_at(q, v, v)
         H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
         s = v - v_r
@@ -148,7 +148,7 @@ class ClosedLoop:
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
         """
-        frame = self.plant.frame
+        frame = self.plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
         def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Motion, jax.Array, jax.Array]:
@@ -161,7 +161,7 @@ class ClosedLoop:
     @property
     def frame(self) -> FrameField:
         """The frame of plant, controller and reference."""
-        return self.plant.frame
+        return self.plant.metric.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the plant is defined at q; one boolean."""
@@ -186,10 +186,10 @@ class ClosedLoop:
         q, v, state = y
         tau = self.torque_at(t, q, v, state)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
-        return self.plant.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
+        return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
 
     def _project(self, y: tuple) -> tuple:
-        return self.plant.frame.project_at(y[0]), *y[1:]
+        return self.plant.metric.frame.project_at(y[0]), *y[1:]
 
 
 def _field_of(reference: Reference) -> Any:

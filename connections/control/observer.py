@@ -20,6 +20,7 @@ from connections.affine import AffineConnection
 from connections.affine.integrate import Trajectories, integrate
 from connections.checks import ShapeError, require_same_frame
 from connections.control.gains import gain_matrix
+from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
@@ -60,7 +61,7 @@ class MomentumObserver:
     connection: AffineConnection | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.frame.dim))
+        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.metric.frame.dim))
         model = self.model
         if self.connection is not None:
             model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
@@ -74,7 +75,7 @@ class MomentumObserver:
     def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """C(q, v)^T v, (n,), of the observer's connection: (C^T v)_k = Gamma_ijk v^j v^i."""
         p = self.momentum_at(q, v)
-        return jax.vjp(lambda w: self.model.connection.apply_at(q, v, w), v)[1](p)[0]
+        return jax.vjp(lambda w: connection_of(self.model).apply_at(q, v, w), v)[1](p)[0]
 
     def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
         """The estimate r = K (p - z), (n,): the estimate of the unknown force."""
@@ -108,7 +109,7 @@ class MomentumObserver:
         q, v : (..., nq), (..., n) measured state.
         z : (..., n) state of the observer.
         """
-        z = Argument("z", z, (self.model.frame.dim,))
+        z = Argument("z", z, (self.model.metric.frame.dim,))
         return evaluate(self, "residual", self.residual_at, *self._state(q, v), z)
 
     def simulate(
@@ -135,8 +136,8 @@ class MomentumObserver:
         ------
         ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError.
         """
-        require_same_frame(self.frame, "the observer's model", plant.frame, "the plant")
-        n, frame = plant.frame.dim, plant.frame
+        require_same_frame(self.frame, "the observer's model", plant.metric.frame, "the plant")
+        n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
         def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
@@ -163,7 +164,7 @@ class MomentumObserver:
     @property
     def frame(self) -> FrameField:
         """The frame of the model."""
-        return self.model.frame
+        return self.model.metric.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the model is defined at q; one boolean."""
@@ -174,5 +175,5 @@ class MomentumObserver:
         self.model.explain(q)
 
     def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
-        frame = self.model.frame
+        frame = self.model.metric.frame
         return Argument("q", q, (frame.ambient_dim,)), Argument("v", v, (frame.dim,))

@@ -43,7 +43,7 @@ class PassivityController:
     connection: AffineConnection | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.frame.dim))
+        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.metric.frame.dim))
         model = self.model
         if self.connection is not None:
             model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
@@ -69,9 +69,9 @@ class PassivityController:
 
         Source: [W] (13).
         """
-        n = self.model.frame.dim
+        n = self.model.metric.frame.dim
         arguments = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
-        point = Argument("q", q, (self.model.frame.ambient_dim,))
+        point = Argument("q", q, (self.model.metric.frame.ambient_dim,))
         return evaluate(self, "torque", self.torque_at, point, *arguments)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -91,4 +91,10 @@ def reference_force_at(
     C is that of the system's connection, applied to v_r without forming it.
     """
     H = system.metric.matrix_at(q)
-    return H @ (a_r + system.connection.apply_at(q, v, v_r)) + system.gravity_at(q)
+    return H @ (a_r + connection_of(system).apply_at(q, v, v_r)) + system.gravity_at(q)
+
+
+def connection_of(system: MechanicalSystem) -> AffineConnection:
+    """The connection of a system, which every constructed system has."""
+    assert system.connection is not None
+    return system.connection
