@@ -1,0 +1,157 @@
+"""Checks of [W] VI: one rigid body, (18), (19) and (21); systems of bodies, (20); joints, (32).
+
+The formulas stand here a second time, written out in NumPy, on purpose: they are the other route.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connections.affine import LeviCivita
+from connections.geometry import ConstantMetric, SE3Frame
+from connections.verify.coriolis import _half_derivative
+from connections.verify.numerics import Array
+from connections.verify.propositions import Sample, proposition
+from connections.verify.subjects import Subject
+
+
+def has_bodies(subject: Subject) -> bool:
+    """Whether the subject consists of rigid bodies."""
+    return subject.bodies is not None
+
+
+def cross(a: Array) -> Array:
+    """(a x), (3, 3)."""
+    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
+
+
+def motion_cross(twist: Array) -> Array:
+    """(v x) of a twist [omega; v], (6, 6)."""
+    w, v = cross(twist[:3]), cross(twist[3:])
+    return np.block([[w, np.zeros((3, 3))], [v, w]])
+
+
+def bar_cross(wrench: Array) -> Array:
+    """(f xbar*), (6, 6): (f xbar*) v = (v x*) f."""
+    n, f = cross(wrench[:3]), cross(wrench[3:])
+    return -np.block([[n, f], [f, np.zeros((3, 3))]])
+
+
+def body_coriolis_18(inertia: Array, twist: Array) -> Array:
+    """(1/2) [I (v x) + (v x*) I + (I v) xbar*], (6, 6)."""
+    vx = motion_cross(twist)
+    return 0.5 * (inertia @ vx - vx.T @ inertia + bar_cross(inertia @ twist))
+
+
+def body_coriolis_19(inertia: Array, twist: Array) -> Array:
+    """[[(Sigma w) x, (h x)(w x)], [-(w x)(h x), m (w x)]], (6, 6)."""
+    rotational, hx, m = inertia[:3, :3], inertia[:3, 3:], inertia[5, 5]
+    Sigma, wx = 0.5 * np.trace(rotational) * np.eye(3) - rotational, cross(twist[:3])
+    return np.block([[cross(Sigma @ twist[:3]), hx @ wx], [-wx @ hx, m * wx]])
+
+
+def _twists(subject: Subject, sample: Sample) -> list[tuple[Array, Array]]:
+    """(inertia, body twist) of every body."""
+    assert subject.bodies is not None
+    A = _jacobians(subject)(sample.q[None])[0]
+    return list(zip(subject.bodies.inertias, (A @ sample.v).reshape(-1, 6), strict=True))
+
+
+def _jacobians(subject: Subject):
+    if "jacobians" not in subject._memory:
+        assert subject.bodies is not None
+        subject._memory["jacobians"] = subject.batch(subject.bodies.jacobians)
+    return subject._memory["jacobians"]
+
+
+def _worst(pairs) -> tuple[float, float]:
+    """The pair (residual, scale) of largest relative residual."""
+    return max(pairs, key=lambda pair: pair[0] / pair[1])
+
+
+@proposition("(18)", "Koszul's connection of the metric v^T I v on SE(3) is (18), body by body", has_bodies)
+def rigid_body_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the factor (v x*) I, which has torsion."""
+    pairs = []
+    identity = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    for inertia, twist in _twists(subject, sample):
+        if np.linalg.eigvalsh(inertia)[0] <= 1e-12 * np.trace(inertia):
+            continue
+        metric = ConstantMetric(SE3Frame(), inertia)
+        low = np.asarray(_koszul_of_body(subject, inertia, metric).first_kind(metric, identity))
+        C = -motion_cross(twist).T @ inertia if wrong else body_coriolis_18(inertia, twist)
+        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist))
+        pairs.append((float(np.max(np.abs(np.einsum("ijk,j->ik", low, twist) - C))), float(scale)))
+    return _worst(pairs)
+
+
+def _koszul_of_body(subject: Subject, inertia: Array, metric: ConstantMetric) -> LeviCivita:
+    return subject._memory.setdefault(("body", inertia.tobytes()), LeviCivita(metric))
+
+
+@proposition("(19)", "(18) = (19): the closed form, without the linear velocity", has_bodies)
+def closed_form(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the rotational inertia in place of Sigma."""
+    pairs = []
+    for inertia, twist in _twists(subject, sample):
+        closed = body_coriolis_19(inertia, twist)
+        if wrong:
+            closed[:3, :3] = cross(inertia[:3, :3] @ twist[:3] + twist[:3])
+        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist)) + 1e-300
+        pairs.append((float(np.max(np.abs(body_coriolis_18(inertia, twist) - closed))), float(scale)))
+    return _worst(pairs)
+
+
+@proposition("(21)", "B = C - I (v x) in closed form", has_bodies)
+def body_factor(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the lower left block left out."""
+    pairs = []
+    for inertia, twist in _twists(subject, sample):
+        rotational, hx, m = inertia[:3, :3], inertia[:3, 3:], inertia[5, 5]
+        w, v = twist[:3], twist[3:]
+        Sigma, h = 0.5 * np.trace(rotational) * np.eye(3) - rotational, np.array([hx[2, 1], hx[0, 2], hx[1, 0]])
+        B = np.zeros((6, 6))
+        B[:3, :3] = cross(Sigma @ w) - rotational @ cross(w) - hx @ cross(v)
+        B[3:, :3] = 0.0 if wrong else cross(np.cross(h, w)) - m * cross(v)
+        expected = body_coriolis_18(inertia, twist) - inertia @ motion_cross(twist)
+        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist)) + 1e-300
+        pairs.append((float(np.max(np.abs(B - expected))), float(scale)))
+    return _worst(pairs)
+
+
+@proposition("(20)", "C* = sum_b J_b^T (C_b J_b + I_b J_b_dot), J_b_dot by differences", has_bodies)
+def sum_over_bodies(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the factor (v x*) I for every body."""
+    assert subject.bodies is not None
+    jacobians = _jacobians(subject)
+    A = jacobians(sample.q[None])[0].reshape(-1, 6, subject.n)
+    A_dot = subject.numerics.derivative_along(jacobians, sample.q, sample.v).reshape(A.shape)
+    C = np.zeros((subject.n, subject.n))
+    for inertia, J, J_dot in zip(subject.bodies.inertias, A, A_dot, strict=True):
+        twist = J @ sample.v
+        C_body = -motion_cross(twist).T @ inertia if wrong else body_coriolis_19(inertia, twist)
+        C += J.T @ (C_body @ J + inertia @ J_dot)
+    library = np.einsum("ijk,j->ik", subject.first_kind(sample.q), sample.v)
+    return float(np.max(np.abs(C - library))), subject.scale(sample.q) * float(np.sum(np.abs(sample.v)))
+
+
+@proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", has_bodies)
+def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the factor (v x*) I for every body."""
+    koszul = subject._memory.setdefault("koszul", LeviCivita(subject.metric))
+    low = np.asarray(koszul.first_kind(subject.metric, sample.q))
+    if not wrong:
+        return float(np.max(np.abs(low - subject.first_kind(sample.q)))), subject.scale(sample.q)
+    residual, scale = sum_over_bodies(subject, sample, True)
+    return residual, scale
+
+
+@proposition("(32)", "C* = (1/2) [d(Cv)/dv + H K], K from the joints' axes", has_bodies)
+def differentiation_32(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C of a generic contorsion."""
+    assert subject.bodies is not None
+    K = np.zeros((subject.n, subject.n))
+    for block, Phi in subject.bodies.axes(sample.q):
+        Psi = np.linalg.pinv(Phi)
+        K[block, block] = Psi @ motion_cross(Phi @ sample.v[block]) @ Phi
+    return _half_derivative(subject, sample, 0.5 * subject.H(sample.q) @ K, wrong, "(32)")

@@ -1,0 +1,140 @@
+"""Checks of [W] IV and VI-D: skew-symmetry, right dynamics, the family (12), Hamel, differentiation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connections.affine import ContorsionFamily
+from connections.coriolis import coriolis_matrix
+from connections.verify.families import contorsion, gentle_contorsion, geodesic_gap, inner_product_drift
+from connections.verify.numerics import Array, constrained_tensor, random_contorsion
+from connections.verify.propositions import Sample, proposition
+from connections.verify.subjects import Subject
+
+
+def coriolis(subject: Subject, sample: Sample, D: Array | None = None) -> Array:
+    """C_ik = (Gamma_ijk - D_ijk) v^j of the connection under test."""
+    low = subject.first_kind(sample.q) - (0.0 if D is None else D)
+    return np.einsum("ijk,j->ik", low, sample.v)
+
+
+def _mass_rate(subject: Subject, sample: Sample) -> Array:
+    return subject.numerics.derivative_along(subject.masses, sample.q, sample.v)
+
+
+def _scale(subject: Subject, sample: Sample) -> float:
+    return subject.scale(sample.q) * float(np.sum(np.abs(sample.v)))
+
+
+def _raise(subject: Subject, low_at):
+    def Gamma(q: Array) -> Array:
+        low = low_at(q)
+        return np.linalg.solve(subject.H(q), low.reshape(subject.n, -1)).reshape(low.shape)
+
+    return Gamma
+
+
+@proposition("(6)", "Hamel's equations give H a + C v + g, all samples")
+def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C of a generic contorsion."""
+    q, v, a = sample
+    C = coriolis(subject, sample, contorsion(subject, q, None, "(6)") if wrong else None)
+    gravity = np.zeros(subject.n)
+    if subject.system.potential is not None:
+        values = lambda points: np.array([float(subject.system.potential(p)) for p in points])  # noqa: E731
+        gravity = subject.numerics.derivative(values, q)
+    parts = (subject.H(q) @ a, C @ v, gravity)
+    gap = np.asarray(subject.system.hamel(q, v, a)) - sum(parts)
+    return float(np.max(np.abs(gap))), max(_scale(subject, sample), *(float(np.max(np.abs(part))) for part in parts))
+
+
+@proposition("Prop IV.1 if", "compatible connection: Hdot - 2C is skew, Hdot by differences along v")
+def skew_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a contorsion without symmetry."""
+    C = coriolis(subject, sample, contorsion(subject, sample.q, None if wrong else "metric_compatible", "IV.1"))
+    return float(np.max(np.abs(_mass_rate(subject, sample) - C - C.T))), _scale(subject, sample)
+
+
+@proposition("Prop IV.1 only if", "C = Hdot / 2 + skew: transport by its connection keeps inner products")
+def skew_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a part that is not skew added."""
+    D = gentle_contorsion(subject, sample.q, None if wrong else "metric_compatible", "IV.1 only if")
+
+    def low(q: Array) -> Array:
+        return 0.5 * np.transpose(subject.dH(q), (1, 0, 2)) - D
+
+    return inner_product_drift(subject, sample, _raise(subject, low))
+
+
+@proposition("Prop IV.2 if", "connection with Riemannian geodesics: C v is Hamel's bias")
+def dynamics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a contorsion without symmetry."""
+    D = contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2")
+    gap = coriolis(subject, sample, D) @ sample.v - subject.hamel_bias(sample.q, sample.v)
+    return float(np.max(np.abs(gap))), _scale(subject, sample) * float(np.max(np.abs(sample.v)))
+
+
+@proposition("Prop IV.2 only if", "C v = Hamel's bias: the geodesics of its connection are Riemannian")
+def dynamics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C v altered."""
+    D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2 only if")
+    return geodesic_gap(subject, sample, _raise(subject, lambda q: subject.hamel_symbols(q) - D))
+
+
+@proposition("Cor IV.1", "skew and right dynamics: C - C* comes from a totally antisymmetric D")
+def admissible(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: right dynamics only."""
+    metric_part = None if wrong else subject.dH(sample.q)
+    solved, _, null = constrained_tensor(subject.n, metric_part, None, subject.hamel_symbols(sample.q))
+    weights = subject.rng("IV.1 cor").normal(size=len(null)) * subject.scale(sample.q)
+    D = subject.first_kind(sample.q) - solved - np.tensordot(weights, null, axes=1)
+    gaps = [D + np.transpose(D, axes) for axes in ((1, 0, 2), (2, 1, 0), (0, 2, 1))]
+    return float(max(np.max(np.abs(gap)) for gap in gaps)), subject.scale(sample.q)
+
+
+@proposition("(12)", "C + sum beta S^T (S v x) S is the C of the family's connection", lambda s: s.n >= 3)
+def family(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the sign of beta."""
+    members = ContorsionFamily(subject.metric)
+    beta = subject.rng("(12)").normal(size=members.dimension) * float(np.max(np.abs(subject.H(sample.q))))
+    C = coriolis(subject, sample)
+    for value, triple in zip(beta, members.triples, strict=True):
+        S = np.eye(subject.n)[list(triple)]
+        x, y, z = S @ sample.v
+        cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        C = C + (-value if wrong else value) * S.T @ cross @ S
+    other = np.asarray(coriolis_matrix(members.connection(beta), subject.metric, sample.q, sample.v))
+    return float(np.max(np.abs(C - other))), _scale(subject, sample) + float(np.max(np.abs(beta)))
+
+
+def _half_derivative(subject: Subject, sample: Sample, correction: Array, wrong: bool, salt: str):
+    """C* against (1/2) d(Cv)/dv + correction, with d(Cv)/dv from Hamel's bias."""
+    built = np.einsum("ijk,j->ik", subject.hamel_symbols(sample.q), sample.v) + correction
+    D = random_contorsion(subject.rng(salt), subject.n, subject.scale(sample.q)) if wrong else None
+    return float(np.max(np.abs(built - coriolis(subject, sample, D)))), _scale(subject, sample)
+
+
+@proposition("(29)", "C* = (1/2) d(Cv)/dv + (1/2) s_ijk v^j, brackets by differences")
+def differentiation_29(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C of a generic contorsion."""
+    correction = 0.5 * np.einsum("ijk,j->ik", subject.s_low(sample.q), sample.v)
+    return _half_derivative(subject, sample, correction, wrong, "(29)")
+
+
+@proposition("(30)", "C* = (1/2) d(Cv)/dv + (1/2) H_il s^l_jk v^j, the frame's structure functions")
+def differentiation_30(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C of a generic contorsion."""
+    s = np.asarray(subject.metric.frame.structure_functions(sample.q))
+    correction = 0.5 * np.einsum("il,ljk,j->ik", subject.H(sample.q), s, sample.v)
+    return _half_derivative(subject, sample, correction, wrong, "(30)")
+
+
+@proposition("(31)", "C* = (1/2) d(Cv)/dv + (1/2) H_il X^l . [X_j, X_k] v^j, the dual basis")
+def differentiation_31(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: C of a generic contorsion."""
+    numerics, q = subject.numerics, sample.q
+    X = numerics.matrix(q[None])[0]
+    dX = numerics.derivative(numerics.matrix, q)
+    along_v = np.einsum("j,jak->ak", sample.v, dX) - np.einsum("kaj,j->ak", dX, sample.v)
+    correction = 0.5 * subject.H(q) @ np.linalg.pinv(X) @ along_v
+    return _half_derivative(subject, sample, correction, wrong, "(31)")

@@ -1,0 +1,141 @@
+"""Checks of [W] III-C: metric compatibility, geodesic agreement, torsion-free parts, the family's dimension."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine import CoefficientConnection, ContorsionFamily, torsion_free_part
+from connections.verify.numerics import Array, constrained_tensor, random_contorsion, symmetrized
+from connections.verify.propositions import Sample, proposition
+from connections.verify.subjects import Subject
+
+FLOW_TIME = 0.4
+
+
+def contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> Array:
+    """A random contorsion of the size of the metric, constant in the frame."""
+    return random_contorsion(subject.rng(salt), subject.n, float(np.max(np.abs(subject.H(q)))), symmetry)
+
+
+def gentle_contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> Array:
+    """A random contorsion that turns vectors at a rate of order one, so that flows stay bounded."""
+    return random_contorsion(subject.rng(salt), subject.n, 0.7 * float(np.linalg.eigvalsh(subject.H(q))[0]), symmetry)
+
+
+def _unit(v: Array) -> Array:
+    return v / np.linalg.norm(v)
+
+
+def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
+    """How far the inner products of two transported vectors drift along a flow line."""
+    Z = subject.rng("transport").normal(size=(subject.n, 2))
+    end, carried = subject.numerics.flow(Gamma, sample.q, _unit(sample.v), Z, FLOW_TIME)
+    before, after = Z.T @ subject.H(sample.q) @ Z, carried.T @ subject.H(end) @ carried
+    return float(np.max(np.abs(after - before))), float(np.max(np.abs(before)))
+
+
+def geodesic_gap(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
+    """How far the geodesic of Gamma ends from that of the connection under test."""
+    numerics = subject.numerics
+    q, v = numerics.geodesic(Gamma, sample.q, _unit(sample.v), FLOW_TIME)
+    p, w = numerics.geodesic(subject.second_kind(), sample.q, _unit(sample.v), FLOW_TIME)
+    gap = max(float(np.max(np.abs(q - p))), float(np.max(np.abs(v - w))))
+    return gap, max(1.0, float(np.max(np.abs(w))))
+
+
+@proposition("Prop III.1 if", "D_ijk = -D_kji: transport keeps all inner products")
+def compatible_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a contorsion without symmetry."""
+    D = gentle_contorsion(subject, sample.q, None if wrong else "metric_compatible", "III.1 if")
+    return inner_product_drift(subject, sample, subject.second_kind(D))
+
+
+@proposition("Prop III.1 only if", "the connection that makes an orthonormal frame parallel has D_ijk = -D_kji")
+def compatible_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a frame that is not orthonormal made parallel."""
+    n, masses = subject.n, subject.masses
+    skewing = 0.4 * subject.rng("III.1 only if").normal(size=(n, n)) if wrong else np.zeros((n, n))
+
+    def parallel_fields(points: Array) -> Array:
+        K = np.swapaxes(np.linalg.inv(np.linalg.cholesky(masses(points))), 1, 2)
+        wobble = np.sin(points.sum(axis=1)[:, None] + np.arange(n))
+        return K @ (np.eye(n) + skewing * wobble[:, None, :])
+
+    dK = subject.numerics.derivative(parallel_fields, sample.q)  # [j, i, a]
+    Gamma = -np.einsum("jia,ak->ijk", dK, np.linalg.inv(parallel_fields(sample.q[None])[0]))
+    D = subject.first_kind(sample.q) - np.einsum("il,ljk->ijk", subject.H(sample.q), Gamma)
+    return float(np.max(np.abs(D + np.transpose(D, (2, 1, 0))))), subject.scale(sample.q)
+
+
+@proposition("Prop III.2 if", "D_ijk = -D_ikj: the geodesics agree after a finite time")
+def geodesics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a contorsion without symmetry."""
+    D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "III.2 if")
+    return geodesic_gap(subject, sample, subject.second_kind(D))
+
+
+@proposition("Prop III.2 only if", "the connection of C = (1/2) d(Cv)/dv, Hamel's: D_ijk = -D_ikj")
+def geodesics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: Hamel's bias altered."""
+    low = subject.hamel_symbols(sample.q)
+    if wrong:
+        low = low + symmetrized(contorsion(subject, sample.q, None, "III.2 only if"))
+    D = subject.first_kind(sample.q) - low
+    return float(np.max(np.abs(D + np.swapaxes(D, 1, 2)))), subject.scale(sample.q)
+
+
+@proposition("Thm III.2", "the torsion-free part of any connection keeps its geodesics and has no torsion")
+def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the metric's own connection in place of the torsion-free part."""
+    frame, rng, n = subject.metric.frame, subject.rng("III.2"), subject.n
+    G, b = 0.3 * rng.normal(size=(2, n, n, n)), rng.normal(size=frame.ambient_dim)
+    key = "torsion-free part"
+    if key not in subject._memory:
+        base = CoefficientConnection(frame, lambda q: G[0] + G[1] * jnp.sin(b @ q))
+        subject._memory[key] = torsion_free_part(base)
+    part = subject._memory[key]
+
+    def original(q: Array) -> Array:
+        return G[0] + G[1] * np.sin(b @ q)
+
+    def repaired(q: Array) -> Array:
+        return subject.second_kind()(q) if wrong else np.asarray(part.coefficients(q))
+
+    ends = [subject.numerics.geodesic(g, sample.q, _unit(sample.v), FLOW_TIME) for g in (original, repaired)]
+    gap = max(float(np.max(np.abs(a - b))) for a, b in zip(*ends, strict=True))
+    Gamma, s = np.asarray(part.coefficients(sample.q)), subject.s(sample.q)
+    torsion = np.max(np.abs(Gamma - np.swapaxes(Gamma, 1, 2) - s))
+    return max(gap, float(torsion)), max(1.0, float(np.max(np.abs(Gamma))), float(np.max(np.abs(s))))
+
+
+@proposition("Thm III.2 unique", "torsion and geodesics together are n^3 independent equations")
+def torsion_free_unique(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the torsion left free."""
+    n, zero = subject.n, np.zeros((subject.n,) * 3)
+    _, rank, _ = constrained_tensor(n, None, None if wrong else zero, zero)
+    return float(n**3 - rank), float(n**3)
+
+
+@proposition("Cor III.1", "compatible and same geodesics: the null space is the family of eq. (12)", lambda s: s.n >= 3)
+def totally_antisymmetric(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the null space without the geodesic equations."""
+    zero = np.zeros((subject.n,) * 3)
+    _, _, null = constrained_tensor(subject.n, zero, None, None if wrong else zero)
+    family = ContorsionFamily(subject.metric)
+    basis = np.asarray(family.contorsion_of(np.eye(family.dimension))).reshape(family.dimension, -1)
+    orthonormal = np.linalg.qr(basis.T)[0]
+    vectors = null.reshape(len(null), -1)
+    outside = vectors - vectors @ orthonormal @ orthonormal.T
+    missing = basis - basis @ vectors.T @ vectors
+    return float(max(np.max(np.abs(outside), initial=0.0), np.max(np.abs(missing), initial=0.0))), 1.0
+
+
+@proposition("Cor III.2", "the freedom left has dimension C(n, 3): none for n <= 2")
+def dimension_count(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: metric compatibility left out."""
+    n, zero = subject.n, np.zeros((subject.n,) * 3)
+    _, rank, _ = constrained_tensor(n, None if wrong else zero, None, zero)
+    return float(abs(n**3 - rank - math.comb(n, 3))), float(n**3)

@@ -1,0 +1,207 @@
+"""The second route: finite differences, transports and linear systems that share nothing with the library.
+
+Derivatives are central differences of eighth order along retractions (on the manifold, never off the unit
+sphere); differential equations go to SciPy's DOP853; tensors with prescribed symmetries come from a linear
+system in the n^3 unknowns, solved block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations_with_replacement, permutations
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
+
+from connections.geometry.frames import FrameField
+
+Array = NDArray[np.float64]
+BatchFunction = Callable[[Array], Array]
+
+STEP = 5e-3
+TRANSPORT_STEP = 5e-3
+_OFFSETS = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0])
+_WEIGHTS = np.array([672.0, -672.0, -168.0, 168.0, 32.0, -32.0, -3.0, 3.0]) / 840.0
+
+
+class Batch:
+    """A JAX function of one point on batches of any length, compiled for two lengths only.
+
+    Parameters
+    ----------
+    function : the function of one point; JAX-traceable.
+    chunk : length to which longer batches are padded.
+    """
+
+    def __init__(self, function: Callable[[jax.Array], jax.Array], chunk: int) -> None:
+        self._one, self._many, self._chunk = jax.jit(function), jax.jit(jax.vmap(function)), chunk
+
+    def __call__(self, points: Array) -> Array:
+        if len(points) == 1:
+            return np.asarray(self._one(points[0]))[None]
+        padding = -len(points) % self._chunk
+        padded = np.concatenate([points, np.repeat(points[-1:], padding, axis=0)])
+        parts = np.split(padded, len(padded) // self._chunk)
+        return np.concatenate([np.asarray(self._many(part)) for part in parts])[: len(points)]
+
+
+class Numerics:
+    """Finite differences and flows along a frame.
+
+    Parameters
+    ----------
+    frame : the frame; only its matrix, its dual and its retraction are used.
+    """
+
+    def __init__(self, frame: FrameField) -> None:
+        self.frame, self.n = frame, frame.dim
+        self.chunk = len(_OFFSETS) * self.n
+        nq = frame.ambient_dim
+        self._retract = Batch(lambda pair: frame.retract_at(pair[:nq], pair[nq:]), self.chunk)
+        self._project = jax.jit(frame.project_at)
+        self.matrix = Batch(frame.matrix_at, self.chunk)
+        self._dual = jax.jit(frame.dual_at)
+
+    def retract(self, q: Array, shifts: Array) -> Array:
+        """Points (k, nq) that q is carried to by the shifts (k, n)."""
+        return self._retract(np.concatenate([np.broadcast_to(q, (len(shifts), q.size)), shifts], axis=1))
+
+    def derivative(self, f: BatchFunction, q: Array) -> Array:
+        """L_{X_i} f at q, (n, ...), from values of f at (k, nq) points."""
+        return differences(np.asarray(f(self.retract(q, stencil(self.n)))), self.n)
+
+    def derivative_along(self, f: BatchFunction, q: Array, v: Array) -> Array:
+        """d/dt f along a curve that leaves q with velocity X v, (...)."""
+        values = np.asarray(f(self.retract(q, STEP * _OFFSETS[:, None] * v)))
+        return np.tensordot(_WEIGHTS, values, axes=1) / STEP
+
+    def structure_functions(self, q: Array) -> Array:
+        """s[k, i, j] from differences of the frame's matrix."""
+        dX = self.derivative(self.matrix, q)  # [i, a, j]
+        brackets = np.transpose(dX, (1, 0, 2)) - np.transpose(dX, (1, 2, 0))
+        return np.tensordot(np.asarray(self._dual(q)), brackets, axes=1)
+
+    def flow(self, Gamma: Callable[[Array], Array], q: Array, xi: Array, Z: Array, t: float) -> tuple[Array, Array]:
+        """Follow qdot = X xi (xi constant) for time t and transport the columns of Z (n, p) along it."""
+
+        def rhs(_: float, state: Array) -> Array:
+            p, z = self._point(state), state[q.size :].reshape(Z.shape)
+            turning = np.tensordot(np.tensordot(Gamma(p), xi, axes=(1, 0)), z, axes=1)
+            return np.concatenate([self.matrix(p[None])[0] @ xi, -turning.ravel()])
+
+        state = _solve(rhs, np.concatenate([q, Z.ravel()]), t)
+        return self._point(state), state[q.size :].reshape(Z.shape)
+
+    def geodesic(self, Gamma: Callable[[Array], Array], q: Array, v: Array, t: float) -> tuple[Array, Array]:
+        """Point and velocity of the geodesic after time t."""
+
+        def rhs(_: float, state: Array) -> Array:
+            p, w = self._point(state), state[q.size :]
+            return np.concatenate([self.matrix(p[None])[0] @ w, -np.einsum("ijk,j,k->i", Gamma(p), w, w)])
+
+        state = _solve(rhs, np.concatenate([q, v]), t)
+        return self._point(state), state[q.size :]
+
+    def transported_derivative(self, Gamma: Callable[[Array], Array], q: Array, x: Array, Y: BatchFunction) -> Array:
+        """nabla_x Y at q as the derivative of Y(c(t)) carried back to q by parallel transport."""
+        pulled = []
+        for t in TRANSPORT_STEP * _OFFSETS:
+            p, operator = self.flow(Gamma, q, x, np.eye(self.n), float(t))
+            pulled.append(np.linalg.solve(operator, np.asarray(Y(p[None]))[0]))
+        return np.tensordot(_WEIGHTS, np.stack(pulled), axes=1) / TRANSPORT_STEP
+
+    def _point(self, state: Array) -> Array:
+        return np.asarray(self._project(state[: self.frame.ambient_dim]))
+
+
+def stencil(n: int) -> Array:
+    """The shifts (8 n, n) whose values `differences` turns into a derivative."""
+    return STEP * (_OFFSETS[:, None, None] * np.eye(n)).reshape(-1, n)
+
+
+def differences(values: Array, n: int) -> Array:
+    """Eighth-order derivative (n, ...) from values (8 n, ...) at the shifts of `stencil`."""
+    return np.tensordot(_WEIGHTS, values.reshape((len(_OFFSETS), n) + values.shape[1:]), axes=1) / STEP
+
+
+def koszul_by_differences(dH: Array, s_low: Array) -> Array:
+    """Gamma*_ijk of [W] (8), component by component, from dH[k, i, j] and s_low[k, i, j]."""
+    n = len(dH)
+    Gamma = np.empty((n, n, n))
+    for i, j, k in np.ndindex(n, n, n):
+        metric_part = dH[k, i, j] + dH[j, i, k] - dH[i, j, k]
+        Gamma[i, j, k] = 0.5 * (metric_part + s_low[k, i, j] + s_low[j, i, k] + s_low[i, j, k])
+    return Gamma
+
+
+def symmetrized(tensor: Array) -> Array:
+    """Symmetric part in the last two indices."""
+    return 0.5 * (tensor + np.swapaxes(tensor, -1, -2))
+
+
+def random_contorsion(rng: np.random.Generator, n: int, size: float, symmetry: str | None = None) -> Array:
+    """A random D (n, n, n), antisymmetric in (1, 3), in (2, 3), or of no symmetry."""
+    D = size * rng.normal(size=(n, n, n))
+    if symmetry == "metric_compatible":
+        D = D - np.transpose(D, (2, 1, 0))
+    elif symmetry == "same_geodesics":
+        D = D - np.transpose(D, (0, 2, 1))
+    return D
+
+
+def constrained_tensor(
+    n: int, metric_part: Array | None, torsion_part: Array | None, geodesic_part: Array | None
+) -> tuple[Array, int, Array]:
+    """Solve for Gamma_ijk from any of three families of linear equations.
+
+    Gamma_kij + Gamma_jik = metric_part[i, j, k]; Gamma_ijk - Gamma_ikj = torsion_part[i, j, k];
+    (Gamma_ijk + Gamma_ikj) / 2 = geodesic_part[i, j, k]. Equations couple only coefficients whose indices are
+    permutations of one another, so the system is solved block by block.
+
+    Returns
+    -------
+    The least-squares solution of least norm (n, n, n), the rank, and a basis of the null space (p, n, n, n).
+    """
+    solution, rank, null = np.zeros((n, n, n)), 0, []
+    for triple in combinations_with_replacement(range(n), 3):
+        unknowns = sorted(set(permutations(triple)))
+        rows, right = _block(unknowns, metric_part, torsion_part, geodesic_part)
+        U, sigma, Vt = np.linalg.svd(rows)
+        keep = int(np.sum(sigma > 1e-10))
+        values = Vt[:keep].T @ ((U.T @ right)[:keep] / sigma[:keep])
+        for unknown, value in zip(unknowns, values, strict=True):
+            solution[unknown] = value
+        rank += keep
+        for vector in Vt[keep:]:
+            tensor = np.zeros((n, n, n))
+            for unknown, value in zip(unknowns, vector, strict=True):
+                tensor[unknown] = value
+            null.append(tensor)
+    return solution, rank, np.array(null).reshape(-1, n, n, n)
+
+
+def _block(unknowns, metric_part, torsion_part, geodesic_part) -> tuple[Array, Array]:
+    column = {unknown: index for index, unknown in enumerate(unknowns)}
+    rows, right = [], []
+
+    def equation(value: float, *terms: tuple[tuple[int, int, int], float]) -> None:
+        row = np.zeros(len(unknowns))
+        for unknown, factor in terms:
+            row[column[unknown]] += factor
+        rows.append(row)
+        right.append(value)
+
+    for i, j, k in unknowns:
+        if metric_part is not None:
+            equation(metric_part[i, j, k], ((k, i, j), 1.0), ((j, i, k), 1.0))
+        if torsion_part is not None:
+            equation(torsion_part[i, j, k], ((i, j, k), 1.0), ((i, k, j), -1.0))
+        if geodesic_part is not None:
+            equation(geodesic_part[i, j, k], ((i, j, k), 0.5), ((i, k, j), 0.5))
+    return np.array(rows), np.array(right)
+
+
+def _solve(rhs: Callable[[float, Array], Array], state: Array, t: float) -> Array:
+    return solve_ivp(rhs, (0.0, t), state, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]

@@ -1,0 +1,76 @@
+"""The catalogue: one measurement per proposition, two routes each, and a negative control for every one.
+
+A measurement takes a subject and one sample (q, v, a) and returns (residual, scale). With ``wrong=True`` the
+same measurement runs on something that must fail (a generic contorsion, a forgotten term): its relative
+residual has to be at least 1e-2, or the check proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connections.verify.numerics import Array
+from connections.verify.subjects import Subject
+
+CONTROL_FLOOR = 1e-2
+
+
+class Sample(NamedTuple):
+    """One point with a velocity and an acceleration."""
+
+    q: Array
+    v: Array
+    a: Array
+
+
+Measurement = Callable[[Subject, Sample, bool], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Proposition:
+    """A statement of the theory as a measurement.
+
+    Parameters
+    ----------
+    key : its number in the paper.
+    statement : what is compared with what.
+    measure : (subject, sample, wrong) -> (residual, scale).
+    applies : whether the statement says anything about a subject.
+    """
+
+    key: str
+    statement: str
+    measure: Measurement
+    applies: Callable[[Subject], bool]
+
+
+CATALOGUE: list[Proposition] = []
+
+
+def proposition(key: str, statement: str, applies: Callable[[Subject], bool] = lambda subject: True):
+    """Register the decorated measurement under its number in the paper."""
+
+    def register(measure: Measurement) -> Measurement:
+        CATALOGUE.append(Proposition(key, statement, measure, applies))
+        return measure
+
+    return register
+
+
+def catalogue() -> list[Proposition]:
+    """All propositions, in the paper's order."""
+    from connections.verify import bodies, coriolis, families, induced, riemannian  # noqa: F401  (they register)
+
+    order = {key: index for index, key in enumerate(ORDER)}
+    return sorted(CATALOGUE, key=lambda item: order[item.key])
+
+
+ORDER = (
+    "A1", "A2", "Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)",
+    "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if", "Thm III.2", "Thm III.2 unique",
+    "Cor III.1", "Cor III.2", "(6)", "Prop IV.1 if", "Prop IV.1 only if", "Prop IV.2 if", "Prop IV.2 only if",
+    "Cor IV.1", "(12)", "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
+    "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
+)  # fmt: skip

@@ -1,0 +1,197 @@
+"""Checks of [W] III-A to III-C1: the axioms, the Riemannian connection, Koszul's formula, the symbols."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.verify.numerics import (
+    Array,
+    Batch,
+    constrained_tensor,
+    differences,
+    koszul_by_differences,
+    random_contorsion,
+    stencil,
+)
+from connections.verify.propositions import Sample, proposition
+from connections.verify.subjects import Subject
+
+
+class Fields:
+    """Smooth random vector fields X, Y, Z and a function f, in frame components, on JAX and on batches."""
+
+    def __init__(self, subject: Subject) -> None:
+        rng = subject.rng("fields")
+        nq, n = subject.metric.frame.ambient_dim, subject.n
+        W, w = 0.5 * rng.normal(size=(3, n, nq)) / np.sqrt(nq), 0.5 * rng.normal(size=(3, n))
+        b = rng.normal(size=nq) / np.sqrt(nq)
+
+        def field(index: int):
+            return lambda q: w[index] + jnp.sin(W[index] @ q + w[index])
+
+        self.X, self.Y, self.Z = field(0), field(1), field(2)
+        self.f = lambda q: 1.7 + jnp.sin(b @ q)
+        self.fX, self.fY = lambda q: self.f(q) * self.X(q), lambda q: self.f(q) * self.Y(q)
+        self._batched: dict = {}
+        self._batch = subject.batch
+
+    @classmethod
+    def of(cls, subject: Subject) -> Fields:
+        """The subject's fields, made once."""
+        return subject._memory.setdefault("fields", cls(subject))
+
+    def on_batch(self, name: str):
+        """The named field as a function of (k, nq) points."""
+        if name not in self._batched:
+            self._batched[name] = self._batch(getattr(self, name))
+        return self._batched[name]
+
+    def at(self, name: str, q: Array) -> Array:
+        """The named field at one point."""
+        return np.asarray(self.on_batch(name)(q[None]))[0]
+
+
+def _largest(*arrays: Array) -> float:
+    return float(max(np.max(np.abs(array)) for array in arrays))
+
+
+def _transported(subject: Subject, q: Array, name: str, wrong_connection: Array | None = None) -> Array:
+    fields = Fields.of(subject)
+    Gamma = subject.second_kind(wrong_connection)
+    return subject.numerics.transported_derivative(Gamma, q, fields.at("X", q), fields.on_batch(name))
+
+
+@proposition("A1", "nabla_fX Y = f nabla_X Y: formula against the derivative of transported vectors")
+def axiom_1(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the factor f forgotten."""
+    fields, q = Fields.of(subject), sample.q
+    formula = np.asarray(subject.nabla.covariant_derivative(fields.fX, fields.Y, q))
+    transported = _transported(subject, q, "Y")
+    expected = transported if wrong else fields.at("f", q) * transported
+    return _largest(formula - expected), _largest(formula, fields.at("Y", q))
+
+
+@proposition("A2", "nabla_X fY = f nabla_X Y + (L_X f) Y: derivative of transported vectors against formula")
+def axiom_2(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the Leibniz term forgotten."""
+    fields, q = Fields.of(subject), sample.q
+    slope = subject.numerics.derivative_along(fields.on_batch("f"), q, fields.at("X", q))
+    plain = np.asarray(subject.nabla.covariant_derivative(fields.X, fields.Y, q))
+    expected = fields.at("f", q) * plain + (0.0 if wrong else slope) * fields.at("Y", q)
+    return _largest(_transported(subject, q, "fY") - expected), _largest(plain, fields.at("Y", q), slope)
+
+
+@proposition("Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)")
+def riemannian_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: a torsion prescribed."""
+    torsion = subject.s_low(sample.q)
+    if wrong:
+        extra = random_contorsion(subject.rng("III.1"), subject.n, subject.scale(sample.q), "same_geodesics")
+        torsion = torsion + extra
+    solved, _, _ = constrained_tensor(subject.n, subject.dH(sample.q), torsion, None)
+    return _largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
+
+
+@proposition("Thm III.1 unique", "those equations have rank n^3")
+def riemannian_connection_unique(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: without the torsion-free equations."""
+    n, zero = subject.n, np.zeros((subject.n,) * 3)
+    _, rank, _ = constrained_tensor(n, zero, None if wrong else zero, None)
+    return float(n**3 - rank), float(n**3)
+
+
+@proposition("Koszul", "2 <<Z, nabla_X Y>> by Koszul's formula on vector fields, differences of inner products")
+def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the connection less a contorsion."""
+    fields, q, numerics = Fields.of(subject), sample.q, subject.numerics
+    H, names = subject.H(q), ("X", "Y", "Z")
+    at = {name: fields.at(name, q) for name in names}
+
+    def slope(direction: str, first: str, second: str) -> float:
+        def product(points: Array) -> Array:
+            pair = (np.asarray(fields.on_batch(name)(points)) for name in (first, second))
+            return np.einsum("ki,kij,kj->k", next(pair), subject.masses(points), next(pair))
+
+        return float(numerics.derivative_along(product, q, at[direction]))
+
+    def bracket(first: str, second: str) -> Array:
+        ambient = [
+            numerics.derivative_along(
+                lambda p, name=b: np.einsum("kai,ki->ka", numerics.matrix(p), fields.on_batch(name)(p)), q, at[a]
+            )
+            for a, b in ((first, second), (second, first))
+        ]
+        return np.linalg.lstsq(numerics.matrix(q[None])[0], ambient[0] - ambient[1], rcond=None)[0]
+
+    terms = [slope("Y", "Z", "X"), slope("X", "Z", "Y"), -slope("Z", "X", "Y")]
+    pairs = (("Y", "Z", "X"), ("X", "Z", "Y"), ("Z", "X", "Y"))
+    terms += [float(at[a] @ H @ bracket(b, c)) for a, b, c in pairs]
+    formula = float(at["Z"] @ H @ np.asarray(subject.nabla.covariant_derivative(fields.X, fields.Y, q)))
+    if wrong:
+        D = random_contorsion(subject.rng("Koszul"), subject.n, subject.scale(q))
+        formula -= float(np.einsum("ijk,i,j,k", D, at["Z"], at["X"], at["Y"]))
+    return abs(2.0 * formula - sum(terms)), _largest(np.array(terms), H)
+
+
+@proposition("(5)", "classical Christoffel symbols of a chart, carried into the frame, are Gamma*")
+def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the connection less a contorsion."""
+    chart = Chart.of(subject)
+    q = sample.q
+    G, W = chart.metric_and_fields(subject, q)
+    dG, dW = G[1], W[1]
+    symbols = 0.5 * (np.transpose(dG, (1, 2, 0)) + np.transpose(dG, (1, 0, 2)) - dG)
+    second = np.linalg.solve(G[0], symbols.reshape(subject.n, -1)).reshape(symbols.shape)
+    nabla = np.einsum("aj,abk->bjk", W[0], dW) + np.einsum("bac,aj,ck->bjk", second, W[0], W[0])
+    carried = np.einsum("ia,ab,bjk->ijk", W[0].T, G[0], nabla)
+    return _largest(carried - _low(subject, q, wrong, "(5)")), max(subject.scale(q), _largest(dW, symbols))
+
+
+@proposition("(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component")
+def generalized_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the connection less a contorsion."""
+    Gamma = koszul_by_differences(subject.dH(sample.q), subject.s_low(sample.q))
+    return _largest(Gamma - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
+
+
+@proposition("(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations")
+def symmetric_part(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the connection less a contorsion."""
+    built = subject.hamel_symbols(sample.q) + 0.5 * subject.s_low(sample.q)
+    return _largest(built - _low(subject, sample.q, wrong, "(9)")), subject.scale(sample.q)
+
+
+def _low(subject: Subject, q: Array, wrong: bool, salt: str) -> Array:
+    Gamma = subject.first_kind(q)
+    return Gamma - random_contorsion(subject.rng(salt), subject.n, subject.scale(q)) if wrong else Gamma
+
+
+class Chart:
+    """Coordinates xi -> retract(q, xi) around a point: where the classical formula (5) applies."""
+
+    def __init__(self, subject: Subject) -> None:
+        frame, metric = subject.metric.frame, subject.metric
+
+        nq, n = frame.ambient_dim, frame.dim
+
+        def pieces(pair: jax.Array) -> jax.Array:
+            q, xi = pair[:nq], pair[nq:]
+            point, J = frame.retract_at(q, xi), jax.jacfwd(frame.retract_at, argnums=1)(q, xi)
+            A = frame.dual_at(point) @ J
+            return jnp.stack([A.T @ metric.matrix_at(point) @ A, jnp.linalg.inv(A)])
+
+        self._pieces = Batch(pieces, 1 + len(stencil(n)))
+
+    @classmethod
+    def of(cls, subject: Subject) -> Chart:
+        """The subject's charts, compiled once."""
+        return subject._memory.setdefault("chart", cls(subject))
+
+    def metric_and_fields(self, subject: Subject, q: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """(G, dG[a, b, c]) and (W, dW[a, b, k]) at xi = 0: metric and frame fields in the chart."""
+        shifts = np.vstack([np.zeros((1, subject.n)), stencil(subject.n)])
+        pairs = np.concatenate([np.broadcast_to(q, (len(shifts), q.size)), shifts], axis=1)
+        metric, fields = np.moveaxis(self._pieces(pairs), 1, 0)
+        return (metric[0], differences(metric[1:], subject.n)), (fields[0], differences(fields[1:], subject.n))
