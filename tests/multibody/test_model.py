@@ -18,7 +18,8 @@ from connections.multibody.spatial import body_coriolis
 
 pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
 TOL = 1e-11
-ROBOTS = ["ur5", "anymal", "branched", "branched_floating", "panda"]
+# Every function is compiled once per robot: all tests use batches of four.
+ROBOTS = ["ur5", "anymal", "branched_floating", "panda"]
 
 
 class Robot:
@@ -77,13 +78,12 @@ def test_coriolis_matrix(name, robots, rng):
     robot = robots(name)
     q, v = robot.samples(rng)
     theirs = np.stack([robot.oracle.coriolis_matrix(*sample) for sample in zip(q, v, strict=True)])
-    ours = cn.coriolis_matrix(robot.model.connection, robot.model.metric, q, v)
+    ours = robot.system.coriolis_matrix(q, v)
     assert close(ours, theirs)
-    assert close(robot.system.coriolis_matrix(q, v), theirs)
     assert not close(np.swapaxes(ours, -1, -2), theirs, 1e-2)  # negative control: transposed
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", ROBOTS[:3])
 def test_gravity_and_inverse_dynamics(name, robots, rng):
     robot = robots(name)
     q, v = robot.samples(rng)
@@ -92,13 +92,14 @@ def test_gravity_and_inverse_dynamics(name, robots, rng):
     assert close(robot.system.gravity(q), gravity)
     theirs = np.stack([robot.oracle.inverse_dynamics(*sample) for sample in zip(q, v, a, strict=True)])
     assert close(robot.system.inverse_dynamics(q, v, a), theirs)
-    difference = [robot.oracle.potential(q[0]) - robot.oracle.potential(q[1])]
-    assert close(robot.model.potential(q[0]) - robot.model.potential(q[1]), difference)
-    upside_down = robot.model.with_gravity((0, 0, 9.81)).system()  # negative control
-    assert not close(upside_down.gravity(q), gravity, 1e-2)
+    potential = np.array([robot.oracle.potential(p) for p in q])
+    ours = jax.jit(jax.vmap(robot.model.potential))(q)
+    assert close(ours - ours[0], potential - potential[0])
+    upside_down = robot.model.with_gravity((0, 0, 9.81))  # negative control
+    assert not close(jax.vmap(upside_down.potential)(q), ours, 1e-2)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", [*ROBOTS, "branched"])
 def test_body_jacobians_and_poses(name, robots, rng):
     robot = robots(name)
     q, _ = robot.samples(rng)
@@ -107,7 +108,7 @@ def test_body_jacobians_and_poses(name, robots, rng):
     theirs = np.stack([robot.oracle.body_jacobians(p) for p in q])
     assert close(A, theirs)
     assert not close(np.roll(A.reshape(4, -1, 6, robot.model.nv), 3, axis=2).reshape(A.shape), theirs, 1e-2)
-    poses = np.asarray(robot.model.embed_at(jnp.asarray(q[0]))).reshape(-1, 7)
+    poses = np.asarray(jax.jit(robot.model.embed_at)(q[0])).reshape(-1, 7)
     expected = robot.oracle.world_poses(q[0])
     assert close(poses[:, :3], expected[:, :3, 3])
     assert close(Rotation.from_quat(poses[:, 3:]).as_matrix(), expected[:, :3, :3])
@@ -116,10 +117,10 @@ def test_body_jacobians_and_poses(name, robots, rng):
 # --- against itself --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", ROBOTS[:3])
 def test_induced_connection_is_the_koszul_connection(name, robots, rng):
     robot = robots(name)
-    q, v = robot.samples(rng, 2)
+    q, v = robot.samples(rng)
     induced = robot.model.connection.coefficients(q)
     assert close(induced, robot.koszul.coefficients(q), 1e-10)
     w = rng.standard_normal(v.shape)
@@ -129,27 +130,32 @@ def test_induced_connection_is_the_koszul_connection(name, robots, rng):
         assert not close(swapped, induced, 1e-2)
 
 
-@pytest.mark.parametrize("name", ["branched", "branched_floating"])
-def test_the_connection_is_riemannian(name, robots, rng):
-    robot = robots(name)
-    q, v = robot.samples(rng, 2)
-    nabla, metric = robot.model.connection, robot.model.metric
-    nabla.check_torsion_free(q).require()
-    nabla.check_metric_compatible(metric, q).require()
-    nabla.check_same_geodesics(metric, q).require()
+def test_the_connection_is_riemannian(robots, rng):
+    robot = robots("branched_floating")
+    model = robot.model
+    q, v = robot.samples(rng)
+    H, Gamma = np.asarray(model.metric.matrix(q)), np.asarray(model.connection.coefficients(q))
+    twice = Gamma - np.swapaxes(Gamma, -1, -2)
+    s = np.asarray(model.frame.structure_functions(q))
+    assert np.max(np.abs(twice - s)) <= 1e-11 * np.max(np.abs(Gamma))
+    assert np.max(np.abs(twice + s)) > 1e-2 * np.max(np.abs(Gamma))  # negative control
+    dH = np.asarray(jax.jit(jax.vmap(model.metric.derivative_at))(q))
+    low = np.einsum("...il,...ljk->...ijk", H, Gamma)  # Q[i, j, k] = L_i H_jk - Gamma_kij - Gamma_jik
+    Q = dH - np.moveaxis(low, -3, -1) - np.swapaxes(low, -3, -2)
+    assert np.max(np.abs(Q)) <= 1e-11 * np.max(np.abs(dH))
+    other_index = dH - np.moveaxis(low, -1, -3) - np.swapaxes(np.moveaxis(low, -1, -3), -1, -2)
+    assert np.max(np.abs(other_index)) > 1e-2 * np.max(np.abs(dH))  # negative control
     a = rng.standard_normal(v.shape)
     assert close(robot.system.hamel(q, v, a), robot.system.inverse_dynamics(q, v, a), 1e-10)
-    beta = np.ones(cn.ContorsionFamily(metric).dimension)
-    torsion = cn.ContorsionFamily(metric).connection(beta)  # negative control
-    assert torsion.check_torsion_free(q).relative > 1e-4
 
 
 def test_jacobians_are_the_derivative_of_the_embedding(robots, rng):
     model = robots("branched_floating").model
     q = jnp.asarray(model.random(rng))
-    pushed = model.frame.lie_derivative_at(model.embed_at, q).T
-    X = model.connection.ambient.frame.matrix_at(model.embed_at(q))
-    A = model.body_jacobians_at(q)
+    ambient = model.connection.ambient.frame
+    pushed = jax.jit(lambda p: model.frame.lie_derivative_at(model.embed_at, p).T)(q)
+    X = jax.jit(lambda p: ambient.matrix_at(model.embed_at(p)))(q)
+    A = mb.body_jacobians(model, q)
     np.testing.assert_allclose(X @ A, pushed, atol=1e-13)
     assert np.max(np.abs(X @ A[:, ::-1] - pushed)) > 1e-2  # negative control
 
@@ -159,13 +165,13 @@ def test_jacobian_method_gives_the_same_coriolis_matrix(robots, rng):
     model = robots("branched_floating").model
     q, v = jnp.asarray(model.random(rng)), jnp.asarray(rng.standard_normal(model.nv))
     jacobians = model.kinematics.body_jacobians_at
-    J, J_dot = jax.jvp(jacobians, (q,), (model.frame.matrix_at(q) @ v,))
+    J, J_dot = jax.jit(lambda p, w: jax.jvp(jacobians, (p,), (w,)))(q, model.frame.matrix_at(q) @ v)
     inertias = model.kinematics.tree.inertias
     C = sum(
         J[b].T @ (body_coriolis(jnp.asarray(inertias[b]), J[b] @ v) @ J[b] + inertias[b] @ J_dot[b])
         for b in range(len(inertias))
     )
-    assert close(cn.coriolis_matrix(model.connection, model.metric, q, v), C)
+    assert close(jax.jit(robots("branched_floating").system.coriolis_matrix_at)(q, v), C)
     without = sum(J[b].T @ inertias[b] @ J_dot[b] for b in range(len(inertias)))
     assert not close(without, C, 1e-2)  # negative control
 
@@ -193,13 +199,15 @@ def test_a_singular_inertia_that_no_body_has(tmp_path, rng):
     assert np.max(np.abs(exact - projected)) > 1e-2
 
 
-def test_energy_and_motion_far_from_the_origin(robots, rng):
+def test_numbers_stay_accurate_far_from_the_origin(robots, rng):
     """H depends on differences of positions only."""
     model = robots("branched_floating").model
-    q = model.random(rng)
+    q = np.stack([model.random(rng) for _ in range(4)])
     far = q.copy()
-    far[:3] += 1e5
+    far[:, :3] += 1e5
     assert close(model.metric.matrix(far), model.metric.matrix(q), 1e-9)
+    far[:, 7] += 2.0  # negative control: the slide moved, too
+    assert not close(model.metric.matrix(far), model.metric.matrix(q), 1e-2)
 
 
 def test_free_fall_of_the_centre_of_mass(robots, rng):
@@ -249,10 +257,10 @@ def test_random_is_reproducible(robots):
 
 def test_batches(robots, rng):
     model = robots("branched_floating").model
-    q = np.stack([model.random(rng) for _ in range(6)]).reshape(2, 3, -1)
+    q = np.stack([model.random(rng) for _ in range(4)]).reshape(2, 2, -1)
     A = mb.body_jacobians(model, q)
-    assert A.shape == (2, 3, 6 * len(model.body_names), model.nv)
-    np.testing.assert_allclose(A[1, 2], mb.body_jacobians(model, q[1, 2]), atol=1e-14)
+    assert A.shape == (2, 2, 6 * len(model.body_names), model.nv)
+    np.testing.assert_allclose(A[1, 0], mb.body_jacobians(model, q[1, 0]), atol=1e-14)
 
 
 def test_bad_configurations(robots):
