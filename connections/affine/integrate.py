@@ -33,7 +33,8 @@ def integrate(
 ) -> Any:
     """Solution of dy/dt = rhs(t, y, args) with y(times[0]) = y0, at every requested time.
 
-    JAX-traceable; one trajectory (``vmap`` for more). A failed integration gives NaN.
+    JAX-traceable; one trajectory (``vmap`` for more). A failed integration gives NaN from
+    the first time that it did not reach.
 
     Parameters
     ----------
@@ -80,7 +81,12 @@ def integrate(
         throw=False,
     )
     ok = solution.result == diffrax.RESULTS.successful
-    return jax.tree_util.tree_map(lambda leaf: jnp.where(ok, leaf, jnp.nan), jax.vmap(project)(solution.ys))
+
+    def reached(leaf: jax.Array) -> jax.Array:
+        leaf = jnp.where(jnp.isfinite(leaf), leaf, jnp.nan)  # diffrax leaves inf at times it did not reach
+        return leaf.at[-1].set(jnp.where(ok, leaf[-1], jnp.nan))
+
+    return jax.tree_util.tree_map(reached, jax.vmap(project)(solution.ys))
 
 
 def as_times(times: Any) -> Any:
@@ -141,25 +147,31 @@ class Trajectories:
         def at(*arrays: jax.Array) -> tuple[Any, Any, Any]:
             values, points, ok = solve(*arrays)
             inside = jax.vmap(self.owner.valid_at)(points)
-            finite = jnp.all(jnp.isfinite(points), axis=-1)
+            known = jnp.all(jnp.isfinite(points), axis=-1)
+            finite = known
             for leaf in jax.tree_util.tree_leaves(values):
                 finite = finite & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
             clean = jax.tree_util.tree_map(lambda leaf: jnp.where(jnp.isfinite(leaf), leaf, 0.0), values)
-            return clean, (ok & inside & finite).astype(jnp.float64), jnp.nan_to_num(points)
+            good = ok & inside & finite
+            return clean, good.astype(jnp.float64), jnp.nan_to_num(points), known.astype(jnp.float64)
 
         clock = Argument("times", times, (len(times),), batched=False)
-        values, good, points = evaluate(self, key, at, *arguments, clock)
+        values, good, points, known = evaluate(self, key, at, *arguments, clock)
         if isinstance(good, jax.core.Tracer):
             return values
         good = np.asarray(good)
         if not good.all():
-            self._raise(key, times, good, np.asarray(points))
+            self._raise(key, times, good, np.asarray(points), np.asarray(known))
         return values
 
-    def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray) -> None:
+    def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray, known: np.ndarray) -> None:
         name = key[0] if isinstance(key, tuple) else key
         row = tuple(np.argwhere(good == 0.0)[0])
         what = f"{name}: the curve leaves the domain or blows up by t = {float(times[row[-1]]):.6g}"
+        if not known[row]:
+            last = (*row[:-1], max(row[-1] - 1, 0))
+            where = np.array2string(points[last], precision=4, threshold=12)
+            raise IntegrationError(f"{what}, last seen at t = {float(times[last[-1]]):.6g}, q = {where}")
         try:
             self.owner.explain(points[row])
         except ValueError as error:

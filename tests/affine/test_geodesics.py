@@ -162,7 +162,7 @@ def test_geodesic_that_leaves_the_chart_is_an_error():
     line = cn.CoefficientConnection(cn.CoordinateFrame(1), lambda q: -jnp.ones((1, 1, 1)))
     q, _ = cn.geodesic(line, [0.0], [1.0], np.array([0.0, 0.5, 0.9]))
     np.testing.assert_allclose(np.ravel(q), -np.log(1 - np.array([0.0, 0.5, 0.9])), atol=1e-9)
-    with pytest.raises(IntegrationError):
+    with pytest.raises(IntegrationError, match=r"by t = 1\.5, last seen at t = 0\.5, q = \[0\.6931\]"):
         cn.geodesic(line, [0.0], [1.0], np.array([0.0, 0.5, 1.5]))
 
 

@@ -12,6 +12,11 @@ from connections.checks import FrameError, MetricError, NonFiniteError, PointErr
 LINE = cn.CoordinateFrame(2)
 
 
+def singular(q):
+    """A change of frame that is none."""
+    return jnp.zeros((3, 3))
+
+
 def contact_distribution(q):
     """d_x, d_y + x d_z on R^3: their bracket d_z leaves the span."""
     return jnp.zeros((3, 2)).at[0, 0].set(1.0).at[1, 1].set(1.0).at[2, 1].set(q[0])
