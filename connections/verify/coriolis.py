@@ -78,7 +78,11 @@ def dynamics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
 def dynamics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C v altered."""
     D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2 only if")
-    return geodesic_gap(subject, sample, _raise(subject, lambda q: subject.hamel_symbols(q) - D))
+
+    def spray(q: Array, v: Array) -> Array:
+        return np.linalg.solve(subject.H(q), subject.hamel_bias(q, v) - np.einsum("ijk,j,k->i", D, v, v))
+
+    return geodesic_gap(subject, sample, spray)
 
 
 @proposition("Cor IV.1", "skew and right dynamics: C - C* comes from a totally antisymmetric D")

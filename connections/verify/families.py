@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import CoefficientConnection, ContorsionFamily, torsion_free_part
-from connections.verify.numerics import Array, constrained_tensor, random_contorsion, symmetrized
+from connections.verify.numerics import Array, constrained_tensor, random_contorsion, spray_of, symmetrized
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
 
@@ -21,27 +21,35 @@ def contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> A
 
 
 def gentle_contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> Array:
-    """A random contorsion that turns vectors at a rate of order one, so that flows stay bounded."""
-    return random_contorsion(subject.rng(salt), subject.n, 0.7 * float(np.linalg.eigvalsh(subject.H(q))[0]), symmetry)
+    """A random contorsion of order one in an orthonormal frame at q: flows stay bounded, controls visible."""
+    L = np.linalg.cholesky(subject.H(q))
+    d = random_contorsion(subject.rng(salt), subject.n, 1.0 / np.sqrt(subject.n), symmetry)
+    return np.einsum("ia,jb,kc,abc->ijk", L, L, L, d, optimize=True)
 
 
-def _unit(v: Array) -> Array:
-    return v / np.linalg.norm(v)
+def _unit_velocity(subject: Subject, sample: Sample) -> Array:
+    return sample.v / np.sqrt(sample.v @ subject.H(sample.q) @ sample.v)
 
 
 def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
-    """How far the inner products of two transported vectors drift along a flow line."""
-    Z = subject.rng("transport").normal(size=(subject.n, 2))
-    end, carried = subject.numerics.flow(Gamma, sample.q, _unit(sample.v), Z, FLOW_TIME)
-    before, after = Z.T @ subject.H(sample.q) @ Z, carried.T @ subject.H(end) @ carried
-    return float(np.max(np.abs(after - before))), float(np.max(np.abs(before)))
+    """How far the inner products of two transported vectors, orthonormal at first, drift along a flow line."""
+    L = np.linalg.cholesky(subject.H(sample.q))
+    Z = np.linalg.solve(L.T, np.linalg.qr(subject.rng("transport").normal(size=(subject.n, min(2, subject.n))))[0])
+    end, carried = subject.numerics.flow(Gamma, sample.q, _unit_velocity(subject, sample), Z, FLOW_TIME)
+    return float(np.max(np.abs(carried.T @ subject.H(end) @ carried - np.eye(Z.shape[1])))), 1.0
 
 
-def geodesic_gap(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
-    """How far the geodesic of Gamma ends from that of the connection under test."""
-    numerics = subject.numerics
-    q, v = numerics.geodesic(Gamma, sample.q, _unit(sample.v), FLOW_TIME)
-    p, w = numerics.geodesic(subject.second_kind(), sample.q, _unit(sample.v), FLOW_TIME)
+def geodesic_gap(subject: Subject, sample: Sample, spray) -> tuple[float, float]:
+    """How far the motion of a spray ends from the geodesic of the connection under test."""
+    ends = [
+        subject.numerics.geodesic(field, sample.q, _unit_velocity(subject, sample), FLOW_TIME)
+        for field in (spray, spray_of(subject.second_kind()))
+    ]
+    return _end_gap(ends)
+
+
+def _end_gap(ends) -> tuple[float, float]:
+    (q, v), (p, w) = ends
     gap = max(float(np.max(np.abs(q - p))), float(np.max(np.abs(v - w))))
     return gap, max(1.0, float(np.max(np.abs(w))))
 
@@ -74,7 +82,7 @@ def compatible_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 def geodesics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry."""
     D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "III.2 if")
-    return geodesic_gap(subject, sample, subject.second_kind(D))
+    return geodesic_gap(subject, sample, spray_of(subject.second_kind(D)))
 
 
 @proposition("Prop III.2 only if", "the connection of C = (1/2) d(Cv)/dv, Hamel's: D_ijk = -D_ikj")
@@ -104,11 +112,11 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     def repaired(q: Array) -> Array:
         return subject.second_kind()(q) if wrong else np.asarray(part.coefficients(q))
 
-    ends = [subject.numerics.geodesic(g, sample.q, _unit(sample.v), FLOW_TIME) for g in (original, repaired)]
-    gap = max(float(np.max(np.abs(a - b))) for a, b in zip(*ends, strict=True))
+    start = (sample.q, _unit_velocity(subject, sample), FLOW_TIME)
+    gap, size = _end_gap([subject.numerics.geodesic(spray_of(g), *start) for g in (original, repaired)])
     Gamma, s = np.asarray(part.coefficients(sample.q)), subject.s(sample.q)
-    torsion = np.max(np.abs(Gamma - np.swapaxes(Gamma, 1, 2) - s))
-    return max(gap, float(torsion)), max(1.0, float(np.max(np.abs(Gamma))), float(np.max(np.abs(s))))
+    torsion = float(np.max(np.abs(Gamma - np.swapaxes(Gamma, 1, 2) - s)))
+    return max(gap, torsion), max(size, float(np.max(np.abs(Gamma))), float(np.max(np.abs(s))))
 
 
 @proposition("Thm III.2 unique", "torsion and geodesics together are n^3 independent equations")
@@ -125,11 +133,10 @@ def totally_antisymmetric(subject: Subject, sample: Sample, wrong: bool) -> tupl
     zero = np.zeros((subject.n,) * 3)
     _, _, null = constrained_tensor(subject.n, zero, None, None if wrong else zero)
     family = ContorsionFamily(subject.metric)
-    basis = np.asarray(family.contorsion_of(np.eye(family.dimension))).reshape(family.dimension, -1)
-    orthonormal = np.linalg.qr(basis.T)[0]
+    basis = np.asarray(family.contorsion_of(np.eye(family.dimension))).reshape(family.dimension, -1) / np.sqrt(6.0)
     vectors = null.reshape(len(null), -1)
-    outside = vectors - vectors @ orthonormal @ orthonormal.T
-    missing = basis - basis @ vectors.T @ vectors
+    overlap = vectors @ basis.T  # both bases are orthonormal
+    outside, missing = vectors - overlap @ basis, basis - overlap.T @ vectors
     return float(max(np.max(np.abs(outside), initial=0.0), np.max(np.abs(missing), initial=0.0))), 1.0
 
 

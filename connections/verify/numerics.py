@@ -94,12 +94,14 @@ class Numerics:
         state = _solve(rhs, np.concatenate([q, Z.ravel()]), t)
         return self._point(state), state[q.size :].reshape(Z.shape)
 
-    def geodesic(self, Gamma: Callable[[Array], Array], q: Array, v: Array, t: float) -> tuple[Array, Array]:
-        """Point and velocity of the geodesic after time t."""
+    def geodesic(
+        self, spray: Callable[[Array, Array], Array], q: Array, v: Array, t: float
+    ) -> tuple[Array, Array]:
+        """Point and velocity after time t of qdot = X v, vdot = -spray(q, v)."""
 
         def rhs(_: float, state: Array) -> Array:
             p, w = self._point(state), state[q.size :]
-            return np.concatenate([self.matrix(p[None])[0] @ w, -np.einsum("ijk,j,k->i", Gamma(p), w, w)])
+            return np.concatenate([self.matrix(p[None])[0] @ w, -spray(p, w)])
 
         state = _solve(rhs, np.concatenate([q, v]), t)
         return self._point(state), state[q.size :]
@@ -134,6 +136,11 @@ def koszul_by_differences(dH: Array, s_low: Array) -> Array:
         metric_part = dH[k, i, j] + dH[j, i, k] - dH[i, j, k]
         Gamma[i, j, k] = 0.5 * (metric_part + s_low[k, i, j] + s_low[j, i, k] + s_low[i, j, k])
     return Gamma
+
+
+def spray_of(Gamma: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """(q, v) -> Gamma^i_jk v^j v^k."""
+    return lambda q, v: np.einsum("ijk,j,k->i", Gamma(q), v, v)
 
 
 def symmetrized(tensor: Array) -> Array:

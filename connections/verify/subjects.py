@@ -135,8 +135,7 @@ class Subject:
     def hamel_bias(self, q: Array, v: Array) -> Array:
         """C v by Hamel's equations (no connection): tau(q, v, 0) - tau(q, 0, 0), (n,)."""
         zero = np.zeros(self.n)
-        rest = self._remember("rest", q, lambda: np.asarray(self.system.hamel(q, zero, zero)))
-        return np.asarray(self.system.hamel(q, v, zero)) - rest
+        return np.asarray(self.system.hamel(q, v, zero)) - np.asarray(self.system.hamel(q, zero, zero))
 
     def hamel_symbols(self, q: Array) -> Array:
         """Gamma_i(jk), the symmetric part, by polarizing Hamel's quadratic bias, (n, n, n)."""
