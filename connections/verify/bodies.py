@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from connections.affine import LeviCivita
+from connections.affine import InducedConnection, LeviCivita
 from connections.geometry import ConstantMetric, SE3Frame
 from connections.verify.coriolis import _half_derivative
 from connections.verify.numerics import Array
@@ -18,6 +18,11 @@ from connections.verify.subjects import Subject
 def has_bodies(subject: Subject) -> bool:
     """Whether the subject consists of rigid bodies."""
     return subject.bodies is not None
+
+
+def is_induced(subject: Subject) -> bool:
+    """Whether the connection under test is induced by bodies, so that Koszul's formula is another route."""
+    return has_bodies(subject) and isinstance(subject.nabla, InducedConnection)
 
 
 def cross(a: Array) -> Array:
@@ -135,7 +140,7 @@ def sum_over_bodies(subject: Subject, sample: Sample, wrong: bool) -> tuple[floa
     return float(np.max(np.abs(C - library))), subject.scale(sample.q) * float(np.sum(np.abs(sample.v)))
 
 
-@proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", has_bodies)
+@proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", is_induced)
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the factor (v x*) I for every body."""
     koszul = subject._memory.setdefault("koszul", LeviCivita(subject.metric))

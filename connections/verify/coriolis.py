@@ -6,8 +6,14 @@ import numpy as np
 
 from connections.affine import ContorsionFamily
 from connections.coriolis import coriolis_matrix
-from connections.verify.families import contorsion, gentle_contorsion, geodesic_gap, inner_product_drift
-from connections.verify.numerics import Array, constrained_tensor, random_contorsion
+from connections.verify.families import (
+    contorsion,
+    gentle_contorsion,
+    geodesic_gap,
+    hamel_spray,
+    inner_product_drift,
+)
+from connections.verify.numerics import Array, constrained_tensor, random_contorsion, spray_of
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
 
@@ -78,11 +84,7 @@ def dynamics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
 def dynamics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C v altered."""
     D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2 only if")
-
-    def spray(q: Array, v: Array) -> Array:
-        return np.linalg.solve(subject.H(q), subject.hamel_bias(q, v) - np.einsum("ijk,j,k->i", D, v, v))
-
-    return geodesic_gap(subject, sample, spray)
+    return geodesic_gap(subject, sample, hamel_spray(subject, D), spray_of(subject.second_kind()))
 
 
 @proposition("Cor IV.1", "skew and right dynamics: C - C* comes from a totally antisymmetric D")

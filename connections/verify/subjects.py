@@ -228,7 +228,7 @@ def _rigid_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
 
 def _random_frame(rng: np.random.Generator, samples: int, seed: int) -> Subject:
     n = 5
-    L, W, B, V = rng.normal(size=(4, n, n, n)) * np.array([0.2, 0.4, 0.25, 0.4])[:, None, None, None]
+    L, W, B, V = rng.normal(size=(4, n, n, n)) * np.array([0.12, 0.4, 0.1, 0.4])[:, None, None, None]
 
     def root(q: jax.Array) -> jax.Array:
         return jnp.eye(n) + jnp.einsum("ijk,k->ij", L, jnp.sin(W[0] @ q))
