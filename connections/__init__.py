@@ -2,5 +2,6 @@
 
 from connections import _jax  # noqa: F401  (first: float64)
 from connections.affine import *  # noqa: F403
+from connections.checks import *  # noqa: F403
 from connections.coriolis import *  # noqa: F403
 from connections.geometry import *  # noqa: F403

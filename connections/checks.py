@@ -14,6 +14,20 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+__all__ = [
+    "Check",
+    "CheckError",
+    "ConvergenceError",
+    "FrameError",
+    "IntegrationError",
+    "MetricError",
+    "ModelError",
+    "NonFiniteError",
+    "PointError",
+    "ShapeError",
+    "SymmetryError",
+]
+
 
 class ShapeError(ValueError):
     """An array has the wrong shape.
@@ -129,7 +143,9 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         try:
             value = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: expected an array of real numbers, got {type(value).__name__}") from error
+            raise TypeError(
+                f"{name}: expected an array of real numbers, got {type(value).__name__}"
+            ) from error
     elif value.dtype != np.float64:
         value = value.astype(np.float64)
     shape, count = value.shape, len(core_shape)
@@ -154,7 +170,9 @@ def require_finite(name: str, value: Any) -> None:
 def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:
     """Raise `FrameError` naming both objects unless their frames are equal."""
     if first != second:
-        raise FrameError(f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame")
+        raise FrameError(
+            f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame"
+        )
 
 
 def raise_at(error: type[Exception], what: str, q: Any) -> NoReturn:

@@ -71,8 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compile_quickly() -> None:
-    """Compile without optimization: here every function runs a few times only. No effect on results beyond
-    round-off, and none if the caller set XLA_FLAGS or already used JAX."""
+    """Compile without optimization: here every function runs a few times only.
+
+    No effect beyond round-off, and none at all if the caller set XLA_FLAGS or already used JAX.
+    """
     fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     os.environ.setdefault("XLA_FLAGS", fast)
 
@@ -81,7 +83,7 @@ def _print_warning(message: Any, *_: Any, **__: Any) -> None:
     print(f"connections: note: {message}", file=sys.stderr)
 
 
-# --- the commands --------------------------------------------------------------------------------------------
+# --- the commands --------------------------------------------------------------------------------
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -98,7 +100,12 @@ def _verify(options: argparse.Namespace) -> int:
     rows = _run(subjects, options.tol)
     _print_report(rows, subjects, options)
     if options.json is not None:
-        report = {"tol": options.tol, "samples": options.samples, "seed": options.seed, "rows": [r.to_dict() for r in rows]}
+        report = {
+            "tol": options.tol,
+            "samples": options.samples,
+            "seed": options.seed,
+            "rows": [r.to_dict() for r in rows],
+        }
         options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
         print(f"written: {options.json}")
     return 0 if all(row.ok for row in rows) else 1
@@ -135,7 +142,7 @@ def _demo(options: argparse.Namespace) -> int:
     return 0 if all(row.ok for row in rows) else 1
 
 
-# --- reading and printing ------------------------------------------------------------------------------------
+# --- reading and printing ----------------------------------------------------------------------
 
 
 def _robot(path: Path, floating_base: bool, samples: int, seed: int) -> Subject:
@@ -184,20 +191,26 @@ def _print_report(rows: list[Row], subjects: Sequence[Subject], options: argpars
 
     if options.by_system or len(subjects) == 1:
         for subject in subjects:
-            _print_table(subject.name, [row for row in rows if row.subject == subject.name], options.controls, False)
+            _print_table(
+                subject.name, [row for row in rows if row.subject == subject.name], options.controls, False
+            )
     else:
         names = ", ".join(subject.name for subject in subjects)
-        _print_table(f"The propositions on: {names} (each row: the worst)", summary(rows), options.controls, True)
+        _print_table(
+            f"The propositions on: {names} (each row: the worst)", summary(rows), options.controls, True
+        )
     failed = [row for row in rows if not row.ok]
     for row in failed:
-        reason = f"{row.check}" if not row.check.ok else f"negative control too weak ({row.control.relative:.1e})"
+        reason = (
+            f"{row.check}" if not row.check.ok else f"negative control too weak ({row.control.relative:.1e})"
+        )
         print(f"FAILS on {row.subject}: {row.key}, {row.statement}. {reason}")
     largest = max(row.check.relative for row in rows)
     smallest = min(row.control.relative for row in rows)
     print(
-        f"{len(rows) - len(failed)} of {len(rows)} checks hold on {len(subjects)} system(s) at {options.samples} "
-        f"point(s) each: largest relative residual {largest:.1e} (tolerance {options.tol:.0e}); "
-        f"smallest negative control {smallest:.1e} (must be at least 1e-02)."
+        f"{len(rows) - len(failed)} of {len(rows)} checks hold on {len(subjects)} system(s) at "
+        f"{options.samples} point(s) each: largest relative residual {largest:.1e} "
+        f"(tolerance {options.tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
 
 
@@ -237,41 +250,57 @@ def _print_paths(paths: Sequence[Path]) -> None:
         print(f"  {path.name}")
 
 
-# --- arguments -----------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="connections", description=_DESCRIPTION, formatter_class=plain)
-    parser.add_argument("--version", action="version", version=f"connections {metadata.version('connections')}")
+    parser.add_argument(
+        "--version", action="version", version=f"connections {metadata.version('connections')}"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    verify = commands.add_parser("verify", help="check every proposition", description=_VERIFY, formatter_class=plain)
-    verify.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf", help="a robot; built-in systems if absent")
-    verify.add_argument("--floating-base", action="store_true", help="give the robot's root link a free joint")
-    verify.add_argument("--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE")
+    verify = commands.add_parser(
+        "verify", help="check every proposition", description=_VERIFY, formatter_class=plain
+    )
+    verify.add_argument(
+        "robot", nargs="?", type=Path, metavar="ROBOT.urdf", help="a robot; built-in systems if absent"
+    )
+    verify.add_argument(
+        "--floating-base", action="store_true", help="give the robot's root link a free joint"
+    )
+    verify.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE"
+    )
     _add_report_options(verify)
     verify.set_defaults(run=_verify)
 
     explore = commands.add_parser(
         "explore",
         help="sweep the contorsion family of the tracking example",
-        description="Track a point moving on a line with the passivity-based law, C = beta (v x): figures, and a "
-        "table of tracking error, control effort and frequency content.",
+        description="Track a point moving on a line with the passivity-based law, C = beta (v x): figures, "
+        "and a table of tracking error, control effort and frequency content.",
     )
-    explore.add_argument("--beta", type=_number, nargs="+", default=[0.0, -5.0, -10.0], help="values of beta [kg]")
-    explore.add_argument("directory", nargs="?", type=Path, default=Path("connections-figures"), metavar="DIR")
+    explore.add_argument(
+        "--beta", type=_number, nargs="+", default=[0.0, -5.0, -10.0], help="values of beta [kg]"
+    )
+    explore.add_argument(
+        "directory", nargs="?", type=Path, default=Path("connections-figures"), metavar="DIR"
+    )
     explore.set_defaults(run=_explore)
 
-    figures = commands.add_parser("figures", help="draw figures 3 to 7", description="Draw figures 3 to 7 as PNG.")
+    figures = commands.add_parser(
+        "figures", help="draw figures 3 to 7", description="Draw figures 3 to 7 as PNG."
+    )
     figures.add_argument("directory", type=Path, metavar="DIR")
     figures.set_defaults(run=_figures)
 
     demo = commands.add_parser(
         "demo",
         help="all of it: built-in systems, a real robot, the figures",
-        description="Verify the propositions on the built-in systems and on a robot (UR5 unless --robot), then draw "
-        "the figures.",
+        description="Verify the propositions on the built-in systems and on a robot (UR5 unless --robot), "
+        "then draw the figures.",
     )
     demo.add_argument("--robot", type=Path, metavar="ROBOT.urdf", help="another robot, on a fixed base")
     demo.add_argument("directory", nargs="?", type=Path, default=Path("connections-figures"), metavar="DIR")
@@ -281,14 +310,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_report_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--samples", type=_count, default=2, metavar="N", help="points per system (default 2)")
+    parser.add_argument(
+        "--samples", type=_count, default=2, metavar="N", help="points per system (default 2)"
+    )
     parser.add_argument("--seed", type=_seed, default=0, help="of the random points and fields (default 0)")
     parser.add_argument("--tol", type=_tolerance, default=1e-9, help="relative tolerance (default 1e-9)")
     parser.add_argument("--controls", action="store_true", help="show the negative controls")
-    parser.add_argument("--by-system", action="store_true", help="a table per system instead of the worst rows")
+    parser.add_argument(
+        "--by-system", action="store_true", help="a table per system instead of the worst rows"
+    )
 
 
-def _checked(convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted: str) -> Callable[[str], Any]:
+def _checked(
+    convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted: str
+) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         try:
             value = convert(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -26,8 +26,7 @@ from connections.checks import (
     raise_at,
     require_finite,
 )
-from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.products import ProductFrame
 
@@ -81,7 +80,9 @@ class ContorsionConnection(ConnectionOfMetric):
 
     def __init__(self, metric: Metric, contorsion: PointFunction, symmetry: str | None = None) -> None:
         if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
-            raise SymmetryError(f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}")
+            raise SymmetryError(
+                f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
+            )
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "contorsion_function", contorsion)
         object.__setattr__(self, "symmetry", symmetry)
@@ -116,7 +117,9 @@ class ContorsionConnection(ConnectionOfMetric):
         if self.symmetry is None:
             return jnp.asarray(0.0)
         D = self.contorsion_at(q)
-        gaps = [jnp.max(jnp.abs(D + jnp.transpose(D, axes))) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]]
+        gaps = [
+            jnp.max(jnp.abs(D + jnp.transpose(D, axes))) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]
+        ]
         return jnp.max(jnp.stack(gaps)) / jnp.maximum(jnp.max(jnp.abs(D)), 1e-300)
 
 
@@ -198,7 +201,9 @@ class ContorsionFamily:
         beta = -jnp.tensordot(jnp.asarray(D), basis, axes=([-3, -2, -1], [1, 2, 3])) / 6.0
         gap = float(np.max(np.abs(D - self.contorsion_of(beta)))) if np.size(D) else 0.0
         if not gap <= 1e-8 * np.max(np.abs(D)):
-            raise SymmetryError(f"D is not totally antisymmetric: {gap:.2e} of it lies outside the family of eq. (12)")
+            raise SymmetryError(
+                f"D is not totally antisymmetric: {gap:.2e} of it lies outside the family of eq. (12)"
+            )
         return beta
 
     def _basis(self) -> np.ndarray:
@@ -269,6 +274,7 @@ class ChangedConnection(AffineConnection):
 
     base: AffineConnection
     change_matrix: PointFunction
+    frame: ChangedFrame = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
@@ -300,6 +306,7 @@ class ProductConnection(AffineConnection):
     """
 
     connections: tuple[AffineConnection, ...]
+    frame: ProductFrame
 
     def __init__(self, *connections: AffineConnection) -> None:
         object.__setattr__(self, "connections", connections)
@@ -328,7 +335,7 @@ class ProductConnection(AffineConnection):
 
     def explain(self, q: Any) -> None:
         """The error of the first factor that is not valid."""
-        for nabla, p in zip(self.connections, self.frame.split_point(np.asarray(q)), strict=True):
+        for nabla, p in zip(self.connections, self.frame.split_point(jnp.asarray(q)), strict=True):
             nabla.explain(p)
 
     def _split(self, v: jax.Array) -> list[jax.Array]:

@@ -8,6 +8,7 @@ the first kind, contorsion and non-metricity. Source: [W] III; docs/conventions.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -50,8 +51,7 @@ class AffineConnection(abc.ABC):
 
     def curvature_at(self, q: jax.Array) -> jax.Array:
         """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l."""
-        Gamma = self.coefficients_at(q)
-        dGamma = self.frame.lie_derivative_at(self.coefficients_at, q)  # [i, l, j, k]
+        Gamma, dGamma = self.frame.value_and_lie_derivative_at(self.coefficients_at, q)  # dGamma[i, l, j, k]
         half = jnp.transpose(dGamma, (1, 3, 0, 2)) + jnp.einsum("lim,mjk->lkij", Gamma, Gamma)
         s = self.frame.structure_functions_at(q)
         return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
@@ -91,7 +91,7 @@ class AffineConnection(abc.ABC):
         return evaluate(self, "coefficients", self.coefficients_at, self._point(q))
 
     def apply(self, q: Any, v: Any, w: Any) -> jax.Array:
-        """Gamma^i_jk v^j w^k, (..., n): the bilinear map, with v the direction and w the vector differentiated.
+        """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
 
         Parameters
         ----------
@@ -315,7 +315,8 @@ class AffineConnection(abc.ABC):
 
     def _nonmetricity_at(self, metric: Metric, q: jax.Array) -> jax.Array:
         Gamma_low = self._first_kind_at(metric, q)
-        return metric.derivative_at(q) - jnp.transpose(Gamma_low, (1, 2, 0)) - jnp.transpose(Gamma_low, (1, 0, 2))
+        carried = jnp.transpose(Gamma_low, (1, 2, 0)) + jnp.transpose(Gamma_low, (1, 0, 2))
+        return metric.derivative_at(q) - carried
 
     def _low_scale(self, metric: Metric, q: Any) -> jax.Array:
         def at(p: jax.Array) -> jax.Array:
@@ -324,7 +325,9 @@ class AffineConnection(abc.ABC):
 
         return self._with_metric("low_scale", metric, at, q)
 
-    def _with_metric(self, key: Any, metric: Metric, at: PointFunction, q: Any, *more: Argument) -> jax.Array:
+    def _with_metric(
+        self, key: Any, metric: Metric, at: Callable[..., jax.Array], q: Any, *more: Argument
+    ) -> jax.Array:
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
         owner = _Pair.of(self, metric)

@@ -1,6 +1,6 @@
 """Geodesics, exponential and logarithm of any connection.
 
-qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only the symmetric part of Gamma enters, so torsion does not.
+qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only Gamma's symmetric part enters: torsion does not.
 The logarithm is found by shooting: continuation along a path from q0 to q1, Newton's method with the exact
 derivative of the exponential at every stage, and a test that no conjugate point lies before q1.
 """
@@ -172,7 +172,9 @@ def _newton(shoot: Any, q0: np.ndarray, q1: np.ndarray, target: float, v: np.nda
             return None
         step, damping = np.linalg.solve(jacobian, miss), 1.0
         while damping > 1e-3:
-            new_miss, new_jacobian, new_gap = (np.asarray(a) for a in shoot(q0, q1, target, v - damping * step))
+            new_miss, new_jacobian, new_gap = (
+                np.asarray(a) for a in shoot(q0, q1, target, v - damping * step)
+            )
             if np.isfinite(new_gap) and new_gap < max((1.0 - 0.25 * damping) * gap, LOG_TOLERANCE):
                 break
             damping /= 2.0
@@ -202,7 +204,9 @@ def _compiled_shot(nabla: AffineConnection, owner: Trajectories) -> Any:
     return owner.__dict__.setdefault("_shot", jax.jit(shot))
 
 
-def _passes_conjugate_point(nabla: AffineConnection, owner: Trajectories, q0: np.ndarray, v: np.ndarray) -> bool:
+def _passes_conjugate_point(
+    nabla: AffineConnection, owner: Trajectories, q0: np.ndarray, v: np.ndarray
+) -> bool:
     """Whether det d exp_q0(t v) changes sign for t in (0, 1].
 
     d/dv of the geodesic at time t, over t, is the identity at t = 0; its determinant vanishes first at the

@@ -54,7 +54,9 @@ class InducedConnection(ConnectionOfMetric):
         inclusion: PointFunction,
         embedding: PointFunction | None = None,
     ) -> None:
-        require_same_frame(ambient.frame, "the ambient connection", ambient_metric.frame, "the ambient metric")
+        require_same_frame(
+            ambient.frame, "the ambient connection", ambient_metric.frame, "the ambient metric"
+        )
         object.__setattr__(self, "ambient", ambient)
         object.__setattr__(self, "metric", InducedMetric(ambient_metric, frame, inclusion, embedding))
         object.__setattr__(self, "frame", frame)

@@ -1,8 +1,7 @@
 """Ordinary differential equations on a manifold, accurate at every requested time.
 
 Dormand-Prince 8(7) by diffrax. Steps end exactly at the requested times, because a solver's dense output is
-less accurate than its steps, and the right-hand side sees the projected state, so a quaternion's norm does not
-drift.
+less accurate than its steps; the right-hand side sees the projected state, so no quaternion's norm drifts.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def integrate(
     start, sign = times[0], jnp.sign(times[-1] - times[0])
     forward = sign * (times - start)
 
-    def field(elapsed: jax.Array, y: Any, arguments: Any) -> Any:
+    def field(elapsed: Any, y: Any, arguments: Any) -> Any:
         rate = rhs(start + sign * elapsed, project(y), arguments)
         return jax.tree_util.tree_map(lambda leaf: sign * leaf, rate)
 
@@ -144,7 +143,7 @@ class Trajectories:
             if not isinstance(item.value, jax.core.Tracer):
                 require_finite(item.name, as_array(item.name, item.value, item.core))
 
-        def at(*arrays: jax.Array) -> tuple[Any, Any, Any]:
+        def at(*arrays: jax.Array) -> tuple[Any, ...]:
             values, points, ok = solve(*arrays)
             inside = jax.vmap(self.owner.valid_at)(points)
             known = jnp.all(jnp.isfinite(points), axis=-1)

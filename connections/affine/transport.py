@@ -153,7 +153,9 @@ def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.
     return q, v, off <= 1e-7 * (1.0 + jnp.max(jnp.abs(q_dot)))
 
 
-def _transport(nabla: AffineConnection, curve: Curve, z0: jax.Array, times: jax.Array) -> tuple[Any, Any, Any]:
+def _transport(
+    nabla: AffineConnection, curve: Curve, z0: jax.Array, times: jax.Array
+) -> tuple[Any, Any, Any]:
     def rhs(t: jax.Array, z: jax.Array, args: Any) -> jax.Array:
         q, v, _ = _velocity(nabla, curve, t)
         return -nabla.apply_at(q, v, z)
@@ -170,7 +172,9 @@ def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tu
     t = np.asarray(as_array("curve times", samples[0], (None,)))
     q = np.array(as_array("curve points", samples[1], (None, frame.ambient_dim)))
     if t.ndim != 1 or t.shape[0] < 2 or q.shape[-2] != t.shape[0] or not np.all(np.diff(t) > 0.0):
-        raise ShapeError("curve samples (t, q)", "t (S,) increasing with S >= 2, q (..., S, nq)", f"{t.shape}, {q.shape}")
+        raise ShapeError(
+            "curve samples (t, q)", "t (S,) increasing with S >= 2, q (..., S, nq)", f"{t.shape}, {q.shape}"
+        )
     for name, array in (("curve times", t), ("curve points", q)):
         require_finite(name, array)
     outside = [float(s) for s in np.asarray(times) if not t[0] - 1e-12 <= s <= t[-1] + 1e-12]
@@ -180,7 +184,8 @@ def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tu
         nabla.explain(point)
     flat = q.reshape(-1, len(t), frame.ambient_dim)
     for index in range(1, len(t)):
-        flat[:, index] = jax.vmap(frame.align_at)(flat[:, index], flat[:, index - 1])
+        here, before = jnp.asarray(flat[:, index]), jnp.asarray(flat[:, index - 1])
+        flat[:, index] = jax.vmap(frame.align_at)(here, before)
     degree = min(SPLINE_DEGREE, (len(t) - 2) // 2 * 2 + 1)
     spline = make_interp_spline(t, np.moveaxis(q, -2, 0), k=degree)
     knots = np.unique(spline.t)

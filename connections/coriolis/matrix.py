@@ -50,7 +50,7 @@ def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> 
 
 
 def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v: jax.Array) -> jax.Array:
-    """C_ik = Gamma_ijk v^j at one point, (n, n); column k is H Gamma(v, e_k), no tensor of three indices formed."""
+    """C_ik = Gamma_ijk v^j at one point, (n, n); column k is H Gamma(v, e_k), no (n, n, n) tensor formed."""
     columns = jax.vmap(lambda e: nabla.apply_at(q, v, e), out_axes=1)(jnp.eye(nabla.frame.dim))
     return metric.matrix_at(q) @ columns
 
@@ -108,8 +108,8 @@ def task_space_coriolis_matrix(
 ) -> jax.Array:
     """C_task = A^T C A + A^T H A_dot, (..., m, m), with A = H^-1 J^T Lambda and J = L_X task.
 
-    C (of the connection `nabla`) and A_dot are taken along the actual v, not along A xdot; Lambda_dot - 2 C_task
-    is skew if Hdot - 2C is.
+    C (of the connection `nabla`) and A_dot are taken along the actual v, not along A xdot; then
+    Lambda_dot - 2 C_task is skew if Hdot - 2C is.
 
     Parameters
     ----------
@@ -173,11 +173,15 @@ class CoriolisConnection(ConnectionOfMetric):
         self.metric.explain(q)
         gap = float(self._nonlinearity_at(jnp.asarray(q)))
         if not gap <= 1e-9:
-            raise_at(SymmetryError, f"C(q, v) is not linear in v (relative residual {gap:.2e}): it has no connection", q)
+            raise_at(
+                SymmetryError,
+                f"C(q, v) is not linear in v (relative residual {gap:.2e}): it has no connection",
+                q,
+            )
 
     def _nonlinearity_at(self, q: jax.Array) -> jax.Array:
         n = self.frame.dim
-        v = jnp.resize(jnp.asarray(_PROBE), n) * (1.0 + jnp.arange(n) / n)
+        v = jnp.resize(jnp.asarray(_PROBE), (n,)) * (1.0 + jnp.arange(n) / n)
         C, terms = self.coriolis(q, v), jnp.einsum("ijk,j->ijk", self.first_kind_at(q), v)
         return jnp.max(jnp.abs(C - terms.sum(axis=1))) / jnp.maximum(jnp.max(jnp.abs(terms)), 1e-300)
 

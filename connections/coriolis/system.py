@@ -7,7 +7,7 @@ brackets, never a connection. Sources: [W] eqs. (1), (6), (10).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 
 Potential = Callable[[jax.Array], jax.Array]
@@ -35,8 +36,8 @@ class MechanicalSystem:
     metric : kinetic energy (1/2) v^T H v [J].
     potential : optional, q (nq,) -> V [J]; JAX-traceable.
     forces : optional, (t, q, v) -> F (n,), generalized forces paired with the frame; JAX-traceable.
-    connection : whose Coriolis matrix the system uses; the metric's Levi-Civita connection if None. The motion
-        is that of this connection, the physical one exactly when its geodesics are the metric's.
+    connection : whose Coriolis matrix the system uses; the metric's Levi-Civita connection if None. The
+        motion is that of this connection, the physical one exactly when its geodesics are the metric's.
 
     Raises
     ------
@@ -49,6 +50,7 @@ class MechanicalSystem:
     potential: Potential | None = None
     forces: Forces | None = None
     connection: AffineConnection | None = None
+    frame: FrameField = field(init=False)
 
     def __post_init__(self) -> None:
         if self.connection is None:
@@ -209,7 +211,9 @@ class MechanicalSystem:
         """
         return self._evaluate("hamel", self.hamel_at, q, v=v, a=a)
 
-    def simulate(self, q0: Any, v0: Any, times: Any, control: Forces | None = None) -> tuple[jax.Array, jax.Array]:
+    def simulate(
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+    ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, v) from (q0, v0) under potential, forces and control.
 
         Parameters
@@ -251,7 +255,9 @@ class MechanicalSystem:
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)
-        return [Argument("q", q, (self.metric.frame.ambient_dim,))] + [Argument(k, x, n) for k, x in vectors.items()]
+        return [Argument("q", q, (self.metric.frame.ambient_dim,))] + [
+            Argument(k, x, n) for k, x in vectors.items()
+        ]
 
     def _evaluate(self, name: str, at: Any, q: Any, **vectors: Any) -> jax.Array:
         return evaluate(self, name, at, *self._arguments(q, **vectors))

@@ -88,7 +88,9 @@ def _with_validity(owner, point_function, arguments, checked):
         if not batch:
             return at_point(*arrays)
         flat = [
-            jnp.broadcast_to(a, batch + a.shape[a.ndim - c :]).reshape((-1,) + a.shape[a.ndim - c :]) if b else a
+            jnp.broadcast_to(a, batch + a.shape[a.ndim - c :]).reshape((-1,) + a.shape[a.ndim - c :])
+            if b
+            else a
             for a, c, b in zip(arrays, cores, batched, strict=True)
         ]
         values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in batched))(*flat)

@@ -51,8 +51,13 @@ class FrameField(abc.ABC):
 
     def lie_derivative_at(self, f: PointFunction, q: jax.Array) -> jax.Array:
         """L_{X_i} f, (n, ...): derivative index first."""
+        return self.value_and_lie_derivative_at(f, q)[1]
+
+    def value_and_lie_derivative_at(self, f: PointFunction, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """f(q) and L_{X_i} f by one forward pass, so that what f factorizes is factorized once."""
         X = self.matrix_at(q)
-        return jax.vmap(lambda direction: jax.jvp(f, (q,), (direction,))[1], in_axes=1)(X)
+        along = jax.vmap(lambda direction: jax.jvp(f, (q,), (direction,)), in_axes=1, out_axes=(None, 0))
+        return along(X)
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """s[k, i, j] of [X_i, X_j] = s^k_ij X_k, (n, n, n)."""
@@ -73,7 +78,7 @@ class FrameField(abc.ABC):
         return q
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
-        """A point of the manifold on a smooth curve t -> retract(q, t xi) that leaves q with velocity X xi."""
+        """A point of a smooth curve t -> retract(q, t xi) in the manifold that leaves q along X xi."""
         if self.dim == self.ambient_dim:
             return q + self.matrix_at(q) @ xi
         k1 = self.matrix_at(q) @ xi
@@ -94,7 +99,7 @@ class FrameField(abc.ABC):
             raise ShapeError(f"matrix of {self}", (self.ambient_dim, self.dim), X.shape)
         if not np.isfinite(X).all():
             raise_at(NonFiniteError, f"{self} is not finite", q)
-        if not full_rank(X):
+        if not full_rank(jnp.asarray(X)):
             rank = np.linalg.matrix_rank(X / np.maximum(np.linalg.norm(X, axis=0), 1e-300), tol=1e-7)
             raise_at(FrameError, f"{self} lost rank ({rank} of {self.dim} fields are independent)", q)
 
@@ -259,7 +264,9 @@ class MatrixFrame(FrameField):
     def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
         brackets = self._ambient_brackets_at(q)
         inside = jnp.einsum("ak,kij->aij", self.matrix_at(q), self.structure_functions_at(q))
-        scale = jnp.max(jnp.abs(self.lie_derivative_at(self.matrix_at, q))) + jnp.max(jnp.abs(self.matrix_at(q)))
+        scale = jnp.max(jnp.abs(self.lie_derivative_at(self.matrix_at, q))) + jnp.max(
+            jnp.abs(self.matrix_at(q))
+        )
         return jnp.max(jnp.abs(brackets - inside)) / scale
 
 

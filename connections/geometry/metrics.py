@@ -7,7 +7,7 @@ Source: [W] III-B.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -24,7 +24,7 @@ from connections.checks import (
     require_finite,
 )
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 
 SYMMETRY_TOLERANCE = 1e-9
 
@@ -64,7 +64,9 @@ class Metric(abc.ABC):
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
         smallest = float(np.linalg.eigvalsh(H)[0])
         if not np.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
-            raise_at(MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q)
+            raise_at(
+                MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
+            )
 
     def matrix(self, q: Any) -> jax.Array:
         """H(q), (..., n, n), in the units of the frame's velocities.
@@ -216,7 +218,9 @@ class InducedMetric(Metric):
         embedding: PointFunction | None = None,
     ) -> None:
         if embedding is None and metric.frame.ambient_dim != frame.ambient_dim:
-            raise ShapeError("q of the submanifold (no embedding given)", metric.frame.ambient_dim, frame.ambient_dim)
+            raise ShapeError(
+                "q of the submanifold (no embedding given)", metric.frame.ambient_dim, frame.ambient_dim
+            )
         object.__setattr__(self, "ambient_metric", metric)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "inclusion", inclusion)
@@ -270,6 +274,7 @@ class ChangedMetric(Metric):
 
     base: Metric
     change_matrix: PointFunction
+    frame: ChangedFrame = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))

@@ -119,6 +119,7 @@ class ProductMetric(Metric):
     """
 
     metrics: tuple[Metric, ...]
+    frame: ProductFrame
 
     def __init__(self, *metrics: Metric) -> None:
         object.__setattr__(self, "metrics", metrics)

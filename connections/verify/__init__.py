@@ -3,4 +3,13 @@
 from connections.verify.report import Row, applicable, summary, verify_subject
 from connections.verify.subjects import Bodies, Subject, built_in_subjects, subject
 
-__all__ = ["Bodies", "Row", "Subject", "applicable", "built_in_subjects", "subject", "summary", "verify_subject"]
+__all__ = [
+    "Bodies",
+    "Row",
+    "Subject",
+    "applicable",
+    "built_in_subjects",
+    "subject",
+    "summary",
+    "verify_subject",
+]

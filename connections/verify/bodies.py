@@ -114,7 +114,10 @@ def body_factor(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
     for inertia, twist in _twists(subject, sample):
         rotational, hx, m = inertia[:3, :3], inertia[:3, 3:], inertia[5, 5]
         w, v = twist[:3], twist[3:]
-        Sigma, h = 0.5 * np.trace(rotational) * np.eye(3) - rotational, np.array([hx[2, 1], hx[0, 2], hx[1, 0]])
+        Sigma, h = (
+            0.5 * np.trace(rotational) * np.eye(3) - rotational,
+            np.array([hx[2, 1], hx[0, 2], hx[1, 0]]),
+        )
         B = np.zeros((6, 6))
         B[:3, :3] = cross(Sigma @ w) - rotational @ cross(w) - hx @ cross(v)
         B[3:, :3] = 0.0 if wrong else cross(np.cross(h, w)) - m * cross(v)

@@ -51,13 +51,17 @@ def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
         gravity = subject.numerics.derivative(values, q)
     parts = (subject.H(q) @ a, C @ v, gravity)
     gap = np.asarray(subject.system.hamel(q, v, a)) - sum(parts)
-    return float(np.max(np.abs(gap))), max(_scale(subject, sample), *(float(np.max(np.abs(part))) for part in parts))
+    return float(np.max(np.abs(gap))), max(
+        _scale(subject, sample), *(float(np.max(np.abs(part))) for part in parts)
+    )
 
 
 @proposition("Prop IV.1 if", "compatible connection: Hdot - 2C is skew, Hdot by differences along v")
 def skew_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry."""
-    C = coriolis(subject, sample, contorsion(subject, sample.q, None if wrong else "metric_compatible", "IV.1"))
+    C = coriolis(
+        subject, sample, contorsion(subject, sample.q, None if wrong else "metric_compatible", "IV.1")
+    )
     return float(np.max(np.abs(_mass_rate(subject, sample) - C - C.T))), _scale(subject, sample)
 
 

@@ -1,4 +1,4 @@
-"""Checks of [W] III-C: metric compatibility, geodesic agreement, torsion-free parts, the family's dimension."""
+"""Checks of [W] III-C: metric compatibility, geodesic agreement, torsion-free parts, dimensions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ def _unit_velocity(subject: Subject, sample: Sample) -> Array:
 
 
 def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
-    """How far the inner products of two transported vectors, orthonormal at first, drift along a flow line."""
+    """How far the inner products of transported vectors, orthonormal at first, drift along a flow line."""
     L = np.linalg.cholesky(subject.H(sample.q))
-    Z = np.linalg.solve(L.T, np.linalg.qr(subject.rng("transport").normal(size=(subject.n, min(2, subject.n))))[0])
+    Z = np.linalg.solve(
+        L.T, np.linalg.qr(subject.rng("transport").normal(size=(subject.n, min(2, subject.n))))[0]
+    )
     end, carried = subject.numerics.flow(Gamma, sample.q, _unit_velocity(subject, sample), Z, FLOW_TIME)
     return float(np.max(np.abs(carried.T @ subject.H(end) @ carried - np.eye(Z.shape[1])))), 1.0
 
@@ -68,7 +70,9 @@ def compatible_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float,
     return inner_product_drift(subject, sample, subject.second_kind(D))
 
 
-@proposition("Prop III.1 only if", "the connection that makes an orthonormal frame parallel has D_ijk = -D_kji")
+@proposition(
+    "Prop III.1 only if", "the connection that makes an orthonormal frame parallel has D_ijk = -D_kji"
+)
 def compatible_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a frame that is not orthonormal made parallel."""
     n, masses = subject.n, subject.masses
@@ -134,13 +138,17 @@ def torsion_free_unique(subject: Subject, sample: Sample, wrong: bool) -> tuple[
     return float(n**3 - rank), float(n**3)
 
 
-@proposition("Cor III.1", "compatible and same geodesics: the null space is the family of eq. (12)", lambda s: s.n >= 3)
+@proposition(
+    "Cor III.1", "compatible and same geodesics: the null space is the family of eq. (12)", lambda s: s.n >= 3
+)
 def totally_antisymmetric(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the null space without the geodesic equations."""
     zero = np.zeros((subject.n,) * 3)
     _, _, null = constrained_tensor(subject.n, zero, None, None if wrong else zero)
     family = ContorsionFamily(subject.metric)
-    basis = np.asarray(family.contorsion_of(np.eye(family.dimension))).reshape(family.dimension, -1) / np.sqrt(6.0)
+    basis = np.asarray(family.contorsion_of(np.eye(family.dimension))).reshape(
+        family.dimension, -1
+    ) / np.sqrt(6.0)
     vectors = null.reshape(len(null), -1)
     overlap = vectors @ basis.T  # both bases are orthonormal
     outside, missing = vectors - overlap @ basis, basis - overlap.T @ vectors

@@ -37,7 +37,7 @@ class Submanifold:
         Q = 0.3 * rng.normal(size=(subject.n, m, m))
 
         def embedding(xi: jax.Array) -> jax.Array:
-            return ambient.retract_at(base, B @ xi + jnp.einsum("iab,a,b->i", Q, xi, xi))
+            return ambient.retract_at(base, jnp.asarray(B) @ xi + jnp.einsum("iab,a,b->i", Q, xi, xi))
 
         def inclusion(xi: jax.Array) -> jax.Array:
             return ambient.dual_at(embedding(xi)) @ jax.jacfwd(embedding)(xi) @ frame.matrix_at(xi)
@@ -105,7 +105,9 @@ def transformation_law(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     key = "induced connection"
     if key not in subject._memory:
         ambient = ContorsionConnection(subject.metric, lambda q: jnp.asarray(D))
-        subject._memory[key] = InducedConnection(ambient, subject.metric, sub.frame, sub.inclusion, sub.embedding)
+        subject._memory[key] = InducedConnection(
+            ambient, subject.metric, sub.frame, sub.inclusion, sub.embedding
+        )
     nabla = subject._memory[key]
     library = np.asarray(coriolis_matrix(nabla, nabla.metric, xi, v))
     law, scale = sub.coriolis(xi, v, D)
@@ -154,7 +156,9 @@ def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tupl
     xi, v = sub.sample("Remark 7" + str(sample.q[0]))
     C, scale = sub.coriolis(0.3 * xi, v, _contorsion(subject, True, None, "Remark 7") if wrong else None)
     dG = sub.numerics.derivative(sub.mass_matrix, 0.3 * xi)
-    classical = 0.5 * (np.einsum("jik,j->ik", dG, v) + np.einsum("kij,j->ik", dG, v) - np.einsum("ijk,j->ik", dG, v))
+    classical = 0.5 * (
+        np.einsum("jik,j->ik", dG, v) + np.einsum("kij,j->ik", dG, v) - np.einsum("ijk,j->ik", dG, v)
+    )
     return float(np.max(np.abs(C - classical))), max(scale, float(np.max(np.abs(dG))))
 
 

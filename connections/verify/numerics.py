@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement, permutations
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.integrate import solve_ivp
 
 from connections.geometry.frames import FrameField
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 BatchFunction = Callable[[Array], Array]
 
 STEP = 5e-3
@@ -39,6 +40,7 @@ class Batch:
         self._one, self._many, self._chunk = jax.jit(function), jax.jit(jax.vmap(function)), chunk
 
     def __call__(self, points: Array) -> Array:
+        """Values (k, ...) at points (k, ...)."""
         if len(points) == 1:
             return np.asarray(self._one(points[0]))[None]
         padding = -len(points) % self._chunk
@@ -83,7 +85,9 @@ class Numerics:
         brackets = np.transpose(dX, (1, 0, 2)) - np.transpose(dX, (1, 2, 0))
         return np.tensordot(np.asarray(self._dual(q)), brackets, axes=1)
 
-    def flow(self, Gamma: Callable[[Array], Array], q: Array, xi: Array, Z: Array, t: float) -> tuple[Array, Array]:
+    def flow(
+        self, Gamma: Callable[[Array], Array], q: Array, xi: Array, Z: Array, t: float
+    ) -> tuple[Array, Array]:
         """Follow qdot = X xi (xi constant) for time t and transport the columns of Z (n, p) along it."""
 
         def rhs(_: float, state: Array) -> Array:
@@ -106,7 +110,9 @@ class Numerics:
         state = _solve(rhs, np.concatenate([q, v]), t)
         return self._point(state), state[q.size :]
 
-    def transported_derivative(self, Gamma: Callable[[Array], Array], q: Array, x: Array, Y: BatchFunction) -> Array:
+    def transported_derivative(
+        self, Gamma: Callable[[Array], Array], q: Array, x: Array, Y: BatchFunction
+    ) -> Array:
         """nabla_x Y at q as the derivative of Y(c(t)) carried back to q by parallel transport."""
         pulled = []
         for t in TRANSPORT_STEP * _OFFSETS:

@@ -38,7 +38,10 @@ class Row:
             "statement": self.statement,
             "ok": self.ok,
             "check": self.check.to_dict(),
-            "control": {"relative": self.control.relative, "fails_as_it_should": self.control.relative >= CONTROL_FLOOR},
+            "control": {
+                "relative": self.control.relative,
+                "fails_as_it_should": self.control.relative >= CONTROL_FLOOR,
+            },
             "seconds": round(self.seconds, 3),
         }
 
@@ -88,7 +91,9 @@ def _row(subject: Subject, item: Proposition, tol: float) -> Row:
     start = time.perf_counter()
     samples = [Sample(*triple) for triple in zip(subject.q, subject.v, subject.a, strict=True)]
     checks = [Check(item.key, *item.measure(subject, sample, False), tol) for sample in samples]
-    worst = max(checks, key=lambda check: check.relative if check.relative == check.relative else float("inf"))
+    worst = max(
+        checks, key=lambda check: check.relative if check.relative == check.relative else float("inf")
+    )
     for sample in (*samples, *_redrawn(subject, samples)):
         control = Check(item.key, *item.measure(subject, sample, True), tol)
         if control.relative >= CONTROL_FLOOR:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -102,7 +104,9 @@ def riemannian_connection_unique(subject: Subject, sample: Sample, wrong: bool) 
     return float(n**3 - rank), float(n**3)
 
 
-@proposition("Koszul", "2 <<Z, nabla_X Y>> by Koszul's formula on vector fields, differences of inner products")
+@proposition(
+    "Koszul", "2 <<Z, nabla_X Y>> by Koszul's formula on vector fields, differences of inner products"
+)
 def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     fields, q, numerics = Fields.of(subject), sample.q, subject.numerics
@@ -116,14 +120,13 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
 
         return float(numerics.derivative_along(product, q, at[direction]))
 
+    def ambient(name: str) -> Callable[[Array], Array]:
+        return lambda points: np.einsum("kai,ki->ka", numerics.matrix(points), fields.on_batch(name)(points))
+
     def bracket(first: str, second: str) -> Array:
-        ambient = [
-            numerics.derivative_along(
-                lambda p, name=b: np.einsum("kai,ki->ka", numerics.matrix(p), fields.on_batch(name)(p)), q, at[a]
-            )
-            for a, b in ((first, second), (second, first))
-        ]
-        return np.linalg.lstsq(numerics.matrix(q[None])[0], ambient[0] - ambient[1], rcond=None)[0]
+        there = numerics.derivative_along(ambient(second), q, at[first])
+        back = numerics.derivative_along(ambient(first), q, at[second])
+        return np.linalg.lstsq(numerics.matrix(q[None])[0], there - back, rcond=None)[0]
 
     terms = [slope("Y", "Z", "X"), slope("X", "Z", "Y"), -slope("Z", "X", "Y")]
     pairs = (("Y", "Z", "X"), ("X", "Z", "Y"), ("Z", "X", "Y"))
@@ -189,9 +192,14 @@ class Chart:
         """The subject's charts, compiled once."""
         return subject._memory.setdefault("chart", cls(subject))
 
-    def metric_and_fields(self, subject: Subject, q: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def metric_and_fields(
+        self, subject: Subject, q: Array
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """(G, dG[a, b, c]) and (W, dW[a, b, k]) at xi = 0: metric and frame fields in the chart."""
         shifts = np.vstack([np.zeros((1, subject.n)), stencil(subject.n)])
         pairs = np.concatenate([np.broadcast_to(q, (len(shifts), q.size)), shifts], axis=1)
         metric, fields = np.moveaxis(self._pieces(pairs), 1, 0)
-        return (metric[0], differences(metric[1:], subject.n)), (fields[0], differences(fields[1:], subject.n))
+        return (metric[0], differences(metric[1:], subject.n)), (
+            fields[0],
+            differences(fields[1:], subject.n),
+        )

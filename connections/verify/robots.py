@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 
 from connections.multibody import Model
@@ -23,7 +24,10 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
 
     def axes(q: Array) -> list[tuple[slice, Array]]:
         return [
-            (model.velocity_slice(joint), np.asarray(kind.Phi_at(q[model.configuration_slice(joint)])))
+            (
+                model.velocity_slice(joint),
+                np.asarray(kind.Phi_at(jnp.asarray(q[model.configuration_slice(joint)]))),
+            )
             for joint, kind in zip(model.joint_names, tree.joints, strict=True)
         ]
 

@@ -1,7 +1,7 @@
 """What the propositions are checked on: built-in systems, and whatever system a reader brings.
 
 A `Subject` is a mechanical system with sample points, the connection under test (which claims to be the
-metric's Levi-Civita connection), and, where the system consists of rigid bodies, their inertias and Jacobians.
+metric's Levi-Civita connection), and, where it consists of rigid bodies, their inertias and Jacobians.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import AffineConnection, LeviCivita
+from connections.affine import AffineConnection
 from connections.coriolis import MechanicalSystem
 from connections.geometry import (
     ConstantMetric,
@@ -180,15 +180,25 @@ def subject(
 
 
 def built_in_subjects(samples: int = 2, seed: int = 0) -> list[Subject]:
-    """The paper's point mass, the sphere, rigid bodies on SO(3) and SE(3), a random metric in a random
-    non-coordinate frame (n = 5), and a planar arm with three joints."""
+    """The six systems on which ``connections verify`` runs.
+
+    The paper's point mass, the sphere, rigid bodies on SO(3) and SE(3), a random metric in a random
+    non-coordinate frame (n = 5), and a planar arm with three joints.
+
+    Parameters
+    ----------
+    samples : points per system.
+    seed : of all random numbers.
+    """
     makers = (_point_mass, _sphere, _spinning_body, _rigid_body, _random_frame, _planar_arm)
     return [make(np.random.default_rng([seed, index]), samples, seed) for index, make in enumerate(makers)]
 
 
 def _point_mass(rng: np.random.Generator, samples: int, seed: int) -> Subject:
     metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
-    return subject("point mass", metric, rng.normal(size=(samples, 3)), rng, seed=seed, potential=lambda q: 9.81 * q[2])
+    return subject(
+        "point mass", metric, rng.normal(size=(samples, 3)), rng, seed=seed, potential=lambda q: 9.81 * q[2]
+    )
 
 
 def _sphere(rng: np.random.Generator, samples: int, seed: int) -> Subject:
@@ -215,7 +225,9 @@ def _spinning_body(rng: np.random.Generator, samples: int, seed: int) -> Subject
     Phi = np.vstack([np.eye(3), np.zeros((3, 3))])
     bodies = Bodies(inertia[None], lambda q: jnp.asarray(Phi), lambda q: [(slice(0, 3), Phi)])
     metric = ConstantMetric(SO3Frame(), inertia[:3, :3])
-    return subject("spinning body", metric, _unit(rng.normal(size=(samples, 4))), rng, seed=seed, bodies=bodies)
+    return subject(
+        "spinning body", metric, _unit(rng.normal(size=(samples, 4))), rng, seed=seed, bodies=bodies
+    )
 
 
 def _rigid_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
@@ -223,7 +235,9 @@ def _rigid_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
     q = np.concatenate([rng.normal(size=(samples, 3)), _unit(rng.normal(size=(samples, 4)))], axis=1)
     bodies = Bodies(inertia[None], lambda q: jnp.eye(6), lambda q: [(slice(0, 6), np.eye(6))])
     metric = ConstantMetric(SE3Frame(), inertia)
-    return subject("rigid body", metric, q, rng, seed=seed, potential=lambda p: 1.5 * 9.81 * p[2], bodies=bodies)
+    return subject(
+        "rigid body", metric, q, rng, seed=seed, potential=lambda p: 1.5 * 9.81 * p[2], bodies=bodies
+    )
 
 
 def _random_frame(rng: np.random.Generator, samples: int, seed: int) -> Subject:
@@ -242,7 +256,7 @@ def _random_frame(rng: np.random.Generator, samples: int, seed: int) -> Subject:
 
 
 def _planar_arm(rng: np.random.Generator, samples: int, seed: int) -> Subject:
-    lengths, masses = np.array([1.0, 0.8, 0.6]), np.array([2.0, 1.5, 1.0])
+    lengths, masses = jnp.array([1.0, 0.8, 0.6]), jnp.array([2.0, 1.5, 1.0])
 
     def positions(q: jax.Array) -> jax.Array:
         angles = jnp.cumsum(q)
@@ -250,9 +264,6 @@ def _planar_arm(rng: np.random.Generator, samples: int, seed: int) -> Subject:
 
     metric = PullbackMetric(CoordinateFrame(3), lambda q: (jnp.sqrt(masses) * positions(q)).ravel())
     q = rng.uniform(0.4, 1.4, size=(samples, 3))
-    return subject("planar arm", metric, q, rng, seed=seed, potential=lambda p: 9.81 * masses @ positions(p)[1])
-
-
-def koszul_of(subject_: Subject) -> AffineConnection:
-    """The Levi-Civita connection of the subject's metric by the Koszul formula, whatever is under test."""
-    return LeviCivita(subject_.metric)
+    return subject(
+        "planar arm", metric, q, rng, seed=seed, potential=lambda p: 9.81 * masses @ positions(p)[1]
+    )

@@ -40,7 +40,7 @@ def cyclic(tensor):
     return tensor + np.einsum("...ijk->...jki", tensor) + np.einsum("...ijk->...kij", tensor)
 
 
-@three_connection
+@three_connections
 def test_torsion_by_its_definition_on_fields(name, rng):
     """T(X, Y) = nabla_X Y - nabla_Y X - [X, Y]."""
     nabla, q = NAMED[name], systems.points(rng)
@@ -57,7 +57,7 @@ def test_torsion_by_its_definition_on_fields(name, rng):
     assert (np.abs(T).max() < 1e-12) == (name == "levi_civita")
 
 
-@three_connection
+@three_connections
 def test_curvature_by_its_definition_on_fields(name, rng):
     """R(X, Y) Z = nabla_X nabla_Y Z - nabla_Y nabla_X Z - nabla_[X,Y] Z."""
     nabla, q, frame = NAMED[name], systems.points(rng), systems.FRAME
@@ -104,7 +104,7 @@ def covariant_derivative_of(tensor, Gamma, derivative):
     return out
 
 
-@three_connection
+@three_connections
 def test_first_bianchi_identity_with_torsion(name, rng):
     """Cyclic sum of R(X, Y) Z = cyclic sum of (nabla_X T)(Y, Z) + T(T(X, Y), Z)."""
     q = systems.points(rng)
@@ -118,7 +118,7 @@ def test_first_bianchi_identity_with_torsion(name, rng):
         assert np.abs(left).max() > 1e-3
 
 
-@three_connection
+@three_connections
 def test_second_bianchi_identity_with_torsion(name, rng):
     """Cyclic sum of (nabla_X R)(Y, Z) + R(T(X, Y), Z) = 0."""
     q = systems.points(rng)
@@ -134,7 +134,7 @@ def test_second_bianchi_identity_with_torsion(name, rng):
         assert np.abs(cyclic(terms[0])).max() > 1e-3
 
 
-@three_connection
+@three_connections
 def test_change_of_frame(name, rng):
     """T and R are tensors, Gamma is not: Gamma' = A^-1 (L_{A_j} A_k + Gamma(A_j, A_k))."""
     nabla, q = NAMED[name], systems.points(rng)
@@ -229,7 +229,7 @@ def test_nonmetricity_is_the_derivative_of_the_inner_product(name, rng):
     np.testing.assert_allclose(Q, np.einsum("jik->ijk", D) + np.einsum("kij->ijk", D), atol=1e-12)
 
 
-@three_connection
+@three_connections
 def test_symmetric_product_sees_no_torsion(name, rng):
     nabla, q = NAMED[name], systems.points(rng)
     A, B = rng.standard_normal((2, 3, 3))
