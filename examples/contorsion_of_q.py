@@ -27,7 +27,9 @@ points = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 3))
 for check in (nabla.check_metric_compatible(metric, points), nabla.check_same_geodesics(metric, points)):
     print(check.require())
 torsion = np.abs(np.asarray(nabla.torsion(points))).max()
-print(f"torsion: up to {torsion:.3f}; curvature: up to {np.abs(np.asarray(nabla.curvature(points))).max():.3f}")
+print(
+    f"torsion: up to {torsion:.3f}; curvature: up to {np.abs(np.asarray(nabla.curvature(points))).max():.3f}"
+)
 assert torsion > 0.1
 
 q0, direction = np.array([-1.5, 0.2, 0.0]), np.array([2.0, 1.0, 2.0]) / 3.0
@@ -48,9 +50,19 @@ figure = plt.figure(figsize=(10.0, 4.2), layout="constrained")
 space, plane = figure.add_subplot(1, 2, 1, projection="3d"), figure.add_subplot(1, 2, 2)
 space.plot(*q.T, color="#222222", linewidth=2.0, label="geodesic, straight")
 for k in range(0, len(times), 4):
-    space.plot(*np.stack([q[k], q[k] + 0.5 * across]).T, color="#8a8a8a", linewidth=1.0, label="beta = 0" if k == 0 else None)
-    space.plot(*np.stack([q[k], q[k] + 0.5 * z[k]]).T, color="#c8102e", linewidth=1.6, label="beta(q)" if k == 0 else None)
-space.set(xlabel="x", ylabel="y", zlabel="z")
+    space.plot(
+        *np.stack([q[k], q[k] + 0.5 * across]).T,
+        color="#8a8a8a",
+        linewidth=1.0,
+        label="beta = 0" if k == 0 else None,
+    )
+    space.plot(
+        *np.stack([q[k], q[k] + 0.5 * z[k]]).T,
+        color="#c8102e",
+        linewidth=1.6,
+        label="beta(q)" if k == 0 else None,
+    )
+space.set(xlabel="x", ylabel="y", zlabel="z", xticks=[-1, 0, 1], yticks=[0.5, 1.5], zticks=[0, 1, 2, 3])
 space.set_box_aspect(np.ptp(np.concatenate([q + 0.5 * z, q + 0.5 * across, q]), axis=0))
 space.legend(loc="upper left")
 plane.plot(times, angle, color="#c8102e", linewidth=2.0, label="turn of the transported vector")

@@ -37,15 +37,21 @@ def south_east(q):
     """The same frame on the sphere in space, q = (x, y, z), where longitudes 0 and 2 pi are one point."""
     x, y, z = q
     rho = jnp.hypot(x, y)
-    return jnp.stack([jnp.stack([z * x / rho, z * y / rho, -rho]), jnp.stack([-y / rho, x / rho, 0 * z])], axis=1)
+    return jnp.stack(
+        [jnp.stack([z * x / rho, z * y / rho, -rho]), jnp.stack([-y / rho, x / rho, 0 * z])], axis=1
+    )
 
 
 def parallel_60(t):
-    return jnp.stack([jnp.sin(np.pi / 3) * jnp.cos(t), jnp.sin(np.pi / 3) * jnp.sin(t), jnp.cos(np.pi / 3) + 0 * t])
+    return jnp.stack(
+        [jnp.sin(np.pi / 3) * jnp.cos(t), jnp.sin(np.pi / 3) * jnp.sin(t), jnp.cos(np.pi / 3) + 0 * t]
+    )
 
 
 sphere = cn.MatrixFrame(south_east, 2, 3, project=lambda q: q / jnp.linalg.norm(q))
-P = np.asarray(cn.holonomy(cn.LeviCivita(cn.ConstantMetric(sphere, np.eye(2))), parallel_60, 0.0, 2.0 * np.pi))
+P = np.asarray(
+    cn.holonomy(cn.LeviCivita(cn.ConstantMetric(sphere, np.eye(2))), parallel_60, 0.0, 2.0 * np.pi)
+)
 print(f"\nHolonomy at colatitude 60 degrees is the turn by 2 pi cos(60 deg) = pi:\n{P.round(9) + 0.0}")
 assert np.abs(P + np.eye(2)).max() < 1e-8
 

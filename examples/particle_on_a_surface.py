@@ -49,7 +49,9 @@ figure = plt.figure(figsize=(8.0, 6.0))
 axes = figure.add_subplot(projection="3d", computed_zorder=False)
 x, y = np.meshgrid(np.linspace(-1.9, 1.9, 60), np.linspace(-1.4, 1.4, 60))
 surface = np.asarray(embedding(jnp.stack([jnp.asarray(x), jnp.asarray(y)])))
-axes.plot_surface(*surface, color="#dfe6ee", edgecolor="#b9c4d0", linewidth=0.2, alpha=0.9, rstride=3, cstride=3)
+axes.plot_surface(
+    *surface, color="#dfe6ee", edgecolor="#b9c4d0", linewidth=0.2, alpha=0.9, rstride=3, cstride=3
+)
 axes.plot(*position.T + [[0], [0], [0.01]], color="#1f5fbf", linewidth=2.5, label="geodesic")
 for k in range(0, len(times), 8):
     start, arrow = position[k], 0.45 * acceleration[k]

@@ -35,7 +35,9 @@ for k, name in enumerate(axes_of_inertia):
 
 figure, axes = plt.subplots(figsize=(7.5, 4.0), layout="constrained")
 for k, color in zip((0, 2, 1), ("#8a8a8a", "#1f5fbf", "#c8102e"), strict=True):
-    axes.plot(times, wobble[k], color=color, linewidth=2.0, label=f"started about the {axes_of_inertia[k]} axis")
+    axes.plot(
+        times, wobble[k], color=color, linewidth=2.0, label=f"started about the {axes_of_inertia[k]} axis"
+    )
 axes.lines[1].set_linestyle("--")
 axes.set(xlabel="time [s]", ylabel="spin about the starting axis [rad/s]", ylim=(-2.4, 3.2))
 axes.set_title("The middle axis of inertia is unstable")

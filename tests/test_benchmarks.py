@@ -27,6 +27,8 @@ def test_benchmark_runs() -> None:
     # Another process: the benchmark chooses geomstats' backend and one thread before anything is imported.
     words = [sys.executable, "-c", PROGRAM.format(path=str(BENCHMARK))]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=BENCHMARK.parents[2], check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=environment, cwd=BENCHMARK.parents[2], check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "Riemann tensor" in done.stdout

@@ -123,9 +123,13 @@ def christoffel(repeats: int) -> list[Result]:
     many = median(lambda: nabla.coefficients(batch), repeats)
     peer_one = median(lambda: other.christoffels(point), max(3, repeats // 4))
     # One call on the batch: geomstats loops over it in Python, so that one or two are enough.
-    peer_many = median(lambda: other.christoffels(batch[: min(BATCH, 10 * repeats)]), 1 if repeats < 50 else 2, 0)
+    peer_many = median(
+        lambda: other.christoffels(batch[: min(BATCH, 10 * repeats)]), 1 if repeats < 50 else 2, 0
+    )
     peer_many *= BATCH / min(BATCH, 10 * repeats)
-    print(f"geomstats {version('geomstats')}, autograd: {1e3 * peer_one:.2f} ms a point, {peer_many:.2f} s a batch")
+    print(
+        f"geomstats {version('geomstats')}, autograd: {1e3 * peer_one:.2f} ms a point, {peer_many:.2f} s a batch"
+    )
     return [
         Result("Christoffel symbols, n = 3, one point", 1e6 * one, 80.0, "us"),
         Result("  geomstats / connections", peer_one / one, 30.0, "x"),
@@ -140,7 +144,14 @@ def curvature(repeats: int) -> list[Result]:
     R = np.asarray(nabla.curvature(point))
     low = np.einsum("ml,lkij->mkij", np.asarray(nabla.metric.matrix(point)), R)
     require_equal(low, -np.swapaxes(low, 0, 1))  # <<R(x, y) z, w>> = -<<R(x, y) w, z>>
-    return [Result("Riemann tensor, n = 3, one point", 1e6 * median(lambda: nabla.curvature(point), 20 * repeats), 150.0, "us")]
+    return [
+        Result(
+            "Riemann tensor, n = 3, one point",
+            1e6 * median(lambda: nabla.curvature(point), 20 * repeats),
+            150.0,
+            "us",
+        )
+    ]
 
 
 def transport(repeats: int) -> list[Result]:
@@ -165,7 +176,9 @@ def transport(repeats: int) -> list[Result]:
 def starting(repeats: int) -> list[Result]:
     """`import connections` in a fresh process, the process included."""
     wall, own = fresh_process(["-c", "import connections"], min(repeats, 5))
-    print(f"import connections: {own:.2f} s of processor time; the target is for the clock, on an idle machine")
+    print(
+        f"import connections: {own:.2f} s of processor time; the target is for the clock, on an idle machine"
+    )
     return [Result("import connections", wall, 2.0, "s")]
 
 
@@ -182,7 +195,9 @@ def fresh_process(arguments: list[str], repeats: int) -> tuple[float, float]:
     environment = {k: v for k, v in os.environ.items() if k not in dropped}
 
     def run() -> None:
-        subprocess.run([sys.executable, *arguments], check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, *arguments], check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
+        )
 
     warmup = 1 if repeats > 1 else 0
     before = os.times()
@@ -223,11 +238,17 @@ def commit() -> str:
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=100, help="batch calls per median (single points: 20 times)")
-    parser.add_argument("--verify", action="store_true", help="also time `connections verify` (a minute or so)")
+    parser.add_argument(
+        "--repeats", type=int, default=100, help="batch calls per median (single points: 20 times)"
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="also time `connections verify` (a minute or so)"
+    )
     options = parser.parse_args()
     print(f"{time.strftime('%Y-%m-%d')}, {processor()}, commit {commit()}, load {os.getloadavg()[0]:.1f}")
-    print(f"Python {platform.python_version()}, JAX {jax.__version__}, NumPy {np.__version__}, one thread, medians")
+    print(
+        f"Python {platform.python_version()}, JAX {jax.__version__}, NumPy {np.__version__}, one thread, medians"
+    )
     results: list[Result] = []
     for measure in (christoffel, curvature, transport, starting):
         results += measure(options.repeats)
