@@ -1,4 +1,4 @@
-"""A particle on a surface: left alone, it follows a geodesic, and its acceleration in space is normal to the surface.
+"""A particle on a surface: left alone, it follows a geodesic; its acceleration is normal to the surface.
 
 The surface z = h(x, y) takes its metric from space; the geodesic of the metric's Levi-Civita connection
 is computed in the chart (x, y) and only then seen in space. Source: [W] Fig. 2.
@@ -30,7 +30,7 @@ q, v = cn.geodesic(nabla, [-1.7, -0.45], [1.0, 0.28], times)
 
 @jax.vmap
 def in_space(q, v):
-    """Position, acceleration and tangent vectors (2, 3) in space of the geodesic through q with velocity v."""
+    """Position, acceleration, tangent vectors (2, 3) in space of the geodesic through (q, v)."""
     J = jax.jacfwd(embedding)(q)
     bending = jax.jvp(lambda p: jax.jacfwd(embedding)(p) @ v, (q,), (v,))[1]
     return embedding(q), J @ -nabla.apply_at(q, v, v) + bending, J.T

@@ -12,7 +12,8 @@ import runpy
 core = runpy.run_path({path!r})
 results = core["christoffel"](3) + core["curvature"](3) + core["transport"](3)
 assert len(results) == 6 and all(result.value > 0.0 for result in results)
-assert "MISSED" in str(core["Result"]("time", 2.0, 1.0, "us")) and "met" in str(core["Result"]("ratio", 2.0, 1.0, "x"))
+assert "MISSED" in str(core["Result"]("time", 2.0, 1.0, "us"))
+assert "met" in str(core["Result"]("ratio", 2.0, 1.0, "x"))
 try:
     core["require_equal"]([1.0], [1.0 + 1e-5])
 except SystemExit as error:
