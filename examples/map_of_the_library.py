@@ -1,7 +1,7 @@
 """The roadmap of the theory as a map of the library: which name stands for each box and each arrow.
 
 Left: what a connection is. Right: what its Coriolis matrix is. Above: the whole system. Below: the system
-under constraints. Every name on the map is looked up in the library, so that a name that is gone stops the script.
+under constraints. Every name on the map is looked up in the library: one that is gone stops the script.
 Source: [W] Fig. 1. Run: python examples/map_of_the_library.py [directory]
 """
 
