@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from connections import checks
 
@@ -253,9 +253,17 @@ def _print_paths(paths: Sequence[Path]) -> None:
 # --- arguments --------------------------------------------------------------------------------
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and where help is, and exit with status 2."""
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="connections", description=_DESCRIPTION, formatter_class=plain)
+    parser = _Parser(prog="connections", description=_DESCRIPTION, formatter_class=plain)
     parser.add_argument(
         "--version", action="version", version=f"connections {metadata.version('connections')}"
     )
@@ -286,7 +294,12 @@ def _parser() -> argparse.ArgumentParser:
         "--beta", type=_number, nargs="+", default=[0.0, -5.0, -10.0], help="values of beta [kg]"
     )
     explore.add_argument(
-        "directory", nargs="?", type=Path, default=Path("connections-figures"), metavar="DIR"
+        "--output",
+        dest="directory",
+        type=Path,
+        default=Path("connections-figures"),
+        metavar="DIR",
+        help="where the figures go (default ./connections-figures)",
     )
     explore.set_defaults(run=_explore)
 
