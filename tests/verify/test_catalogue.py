@@ -1,0 +1,175 @@
+"""The catalogue of propositions: it holds, its controls fail, and a broken connection is caught."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from connections import multibody as mb
+from connections.affine import ContorsionConnection, ContorsionFamily
+from connections.checks import Check
+from connections.verify import applicable, built_in_subjects, subject, summary
+from connections.verify.propositions import CONTROL_FLOOR, ORDER, Sample, catalogue
+from connections.verify.report import Row, _row
+from connections.verify.robots import robot_subject
+
+ROBOT = Path(__file__).parents[1] / "data" / "branched.urdf"
+CHEAP = ("spinning body", "random frame")
+
+
+@cache
+def cheap_subject(name):
+    return next(item for item in built_in_subjects(samples=1) if item.name == name)
+
+
+def row(item, key, tol=1e-9):
+    return _row(item, next(entry for entry in catalogue() if entry.key == key), tol)
+
+
+CASES = [(name, item.key) for name in CHEAP for item in applicable(cheap_subject(name))]
+
+
+@pytest.mark.parametrize(("name", "key"), CASES)
+def test_proposition_holds_and_its_control_fails(name, key):
+    found = row(cheap_subject(name), key)
+    assert found.check.ok, found.check
+    assert found.control.relative >= CONTROL_FLOOR, found.control
+    assert found.ok
+
+
+def test_catalogue_is_complete_and_in_order():
+    keys = [item.key for item in catalogue()]
+    assert keys == list(ORDER)
+    assert {key for name, key in CASES} == set(ORDER) - {"model"}  # that one is executed on the robot
+
+
+def test_what_does_not_apply_is_left_out():
+    sphere = next(item for item in built_in_subjects(samples=1) if item.name == "sphere")
+    assert {item.key for item in catalogue()} - {item.key for item in applicable(sphere)} == {
+        "Cor III.1", "(12)", "(18)", "(19)", "(20)", "(21)", "model", "(32)",
+    }  # fmt: skip
+
+
+# --- a connection that is not what it claims ---------------------------------------------------------------
+
+#: Kind of the error -> rows that must fail, and rows that the wrong connection satisfies all the same.
+CAUGHT = {
+    "torsion": (
+        {"Thm III.1", "Koszul", "(5)", "(8)", "(9)", "(12)", "(29)", "Prop V.3"},
+        {"A1", "Prop III.1 if", "Prop IV.1 if", "Prop IV.2 if", "(6)", "Cor IV.1", "Prop V.1", "Prop V.2"},
+    ),
+    "geodesics": (
+        {"Thm III.1", "(8)", "Prop III.1 if", "Prop IV.1 if", "Prop V.1"},
+        {"Prop IV.2 if", "(6)", "Prop III.2 only if", "Prop V.2"},
+    ),
+    "compatible": (
+        {"Thm III.1", "(8)", "(6)", "Prop IV.2 if", "Prop III.2 only if", "Prop V.2"},
+        {"Prop III.1 if", "Prop IV.1 if", "Prop V.1"},
+    ),
+    "none": (
+        {"Thm III.1", "(8)", "(6)", "Prop III.1 if", "Prop IV.1 if", "Prop IV.2 if", "Cor IV.1"},
+        {"A1"},
+    ),
+}
+
+
+@cache
+def broken_subject(kind):
+    """The random frame with a connection that is off by a small contorsion of the given kind."""
+    base = cheap_subject("random frame")
+    rng, n = np.random.default_rng(5), base.n
+    D = 0.2 * rng.normal(size=(n, n, n))
+    if kind == "torsion":
+        D = np.asarray(ContorsionFamily(base.metric).contorsion_of(0.2 * rng.normal(size=10)))
+    elif kind == "geodesics":
+        D = D - np.swapaxes(D, 1, 2)
+    elif kind == "compatible":
+        D = D - np.transpose(D, (2, 1, 0))
+    nabla = ContorsionConnection(base.metric, lambda q: jnp.asarray(D))
+    return subject(
+        "broken",
+        base.metric,
+        base.q,
+        np.random.default_rng(3),
+        potential=base.system.potential,
+        connection=nabla,
+    )
+
+
+@pytest.mark.parametrize("kind", CAUGHT)
+def test_a_broken_connection_is_caught_by_the_rows_that_should_catch_it(kind):
+    broken, (failing, holding) = broken_subject(kind), CAUGHT[kind]
+    sample = Sample(broken.q[0], broken.v[0], broken.a[0])
+    measured = {
+        item.key: Check(item.key, *item.measure(broken, sample, False), 1e-9)
+        for item in catalogue()
+        if item.key in failing | holding
+    }
+    caught = {key for key, check in measured.items() if check.relative > 1e-4}
+    assert caught == failing, {key: check.relative for key, check in measured.items()}
+    assert all(measured[key].ok for key in holding), {key: measured[key].relative for key in holding}
+
+
+# --- rows, summaries, robots ------------------------------------------------------------------------------
+
+
+def made_row(name, key, relative, control=1.0):
+    return Row(name, key, "statement", Check(key, relative, 1.0, 1e-9), Check(key, control, 1.0, 1e-9), 0.1)
+
+
+def test_a_row_needs_its_control_to_fail():
+    assert made_row("a", "(5)", 1e-12).ok
+    assert not made_row("a", "(5)", 1e-12, control=1e-3).ok
+    assert not made_row("a", "(5)", 1e-3).ok
+    assert not made_row("a", "(5)", float("nan")).ok
+    assert not made_row("a", "(5)", 1e-12, control=float("nan")).ok
+
+
+def test_summary_keeps_the_worst_subject():
+    rows = [
+        made_row("a", "(5)", 1e-12),
+        made_row("b", "(5)", 1e-11),
+        made_row("a", "(6)", 1e-12, control=0.0),
+        made_row("b", "(6)", 1e-10),
+    ]
+    assert [(item.key, item.subject) for item in summary(rows)] == [("(5)", "b"), ("(6)", "a")]
+
+
+def test_a_row_is_plain_data():
+    data = json.loads(json.dumps(made_row("a", "(5)", 1e-12).to_dict()))
+    assert data["proposition"] == "(5)" and data["ok"] and data["control"]["fails_as_it_should"]
+
+
+def test_checks_repeat_exactly():
+    item = cheap_subject("spinning body")
+    first, second = (row(item, "Prop IV.1 if") for _ in range(2))
+    assert first.check == second.check and first.control == second.control
+
+
+@pytest.mark.parametrize(
+    "key", ["(6)", "(8)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Prop IV.1 if"]
+)
+def test_a_robot_from_its_file(key):
+    found = row(_robot(), key)
+    assert found.ok, (found.check, found.control)
+
+
+@cache
+def _robot():
+    return robot_subject(mb.from_urdf(ROBOT, floating_base=True), "branched", samples=1)
+
+
+def test_a_robot_with_a_wrong_inertia_is_caught():
+    """Bodies that are not the model's: (20) compares them with the model's connection."""
+    good = _robot()
+    wrong = good.bodies.inertias.copy()
+    wrong[-1] *= 1.01
+    bad = replace(good, bodies=replace(good.bodies, inertias=wrong), _memory={})
+    item = next(entry for entry in catalogue() if entry.key == "(20)")
+    assert (
+        Check("(20)", *item.measure(bad, Sample(bad.q[0], bad.v[0], bad.a[0]), False), 1e-9).relative > 1e-6
+    )
