@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import MAX_STEPS, Trajectories, integrate
 from connections.checks import ConvergenceError, as_array
 from connections.geometry.evaluation import Argument, batch_shape, evaluate
 
 LOG_TOLERANCE = 1e-10
 _MIN_STAGE = 1.0 / 256.0
 _NEWTON_STEPS = 12
+_SHOT_STEPS = 2_000  # a shot that needs more has left the domain: Newton tries a shorter one
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
@@ -69,6 +70,7 @@ def geodesic_at(
     times: jax.Array,
     force: Force | None = None,
     forward_mode: bool = False,
+    max_steps: int = MAX_STEPS,
 ) -> tuple[jax.Array, jax.Array]:
     """One geodesic, JAX-traceable: (T, nq) and (T, n). A failed integration gives NaN."""
     frame = nabla.frame
@@ -83,7 +85,7 @@ def geodesic_at(
     def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return frame.project_at(state[0]), state[1]
 
-    return integrate(rhs, (q0, v0), times, project, forward_mode=forward_mode)
+    return integrate(rhs, (q0, v0), times, project, forward_mode=forward_mode, max_steps=max_steps)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:
@@ -193,7 +195,9 @@ def _compiled_shot(nabla: AffineConnection, owner: Trajectories) -> Any:
         dual = frame.dual_at(target)
 
         def miss(velocity: jax.Array) -> tuple[jax.Array, jax.Array]:
-            end = geodesic_at(nabla, q0, velocity, jnp.array([0.0, 1.0]), forward_mode=True)[0][-1]
+            end = geodesic_at(
+                nabla, q0, velocity, jnp.array([0.0, 1.0]), forward_mode=True, max_steps=_SHOT_STEPS
+            )[0][-1]
             difference = end - target
             return dual @ difference, difference
 
@@ -217,7 +221,7 @@ def _passes_conjugate_point(
 
     def determinants(start: jax.Array, velocity: jax.Array) -> jax.Array:
         def path(w: jax.Array) -> jax.Array:
-            return geodesic_at(nabla, start, w, times, forward_mode=True)[0][1:]
+            return geodesic_at(nabla, start, w, times, forward_mode=True, max_steps=_SHOT_STEPS)[0][1:]
 
         columns = jax.vmap(lambda e: jax.jvp(path, (velocity,), (e,))[1], out_axes=2)(jnp.eye(frame.dim))
         jacobians = jnp.einsum("tna,tam->tnm", jax.vmap(frame.dual_at)(path(velocity)), columns)

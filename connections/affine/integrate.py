@@ -29,6 +29,7 @@ def integrate(
     rtol: float = RTOL,
     atol: float = ATOL,
     forward_mode: bool = False,
+    max_steps: int = MAX_STEPS,
 ) -> Any:
     """Solution of dy/dt = rhs(t, y, args) with y(times[0]) = y0, at every requested time.
 
@@ -44,6 +45,7 @@ def integrate(
     args : passed to `rhs`.
     rtol, atol : tolerances of a step.
     forward_mode : whether ``jax.jvp`` and ``jacfwd`` must pass through (reverse mode otherwise).
+    max_steps : steps after which the integration counts as failed.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def integrate(
             diffrax.PIDController(rtol=rtol, atol=atol), step_ts=forward
         ),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=MAX_STEPS,
+        max_steps=max_steps,
         throw=False,
     )
     ok = solution.result == diffrax.RESULTS.successful
