@@ -107,7 +107,7 @@ def family(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]
     """Control: the sign of beta."""
     members = ContorsionFamily(subject.metric)
     beta = subject.rng("(12)").normal(size=members.dimension) * float(np.max(np.abs(subject.H(sample.q))))
-    C = coriolis(subject, sample)
+    C = np.einsum("ijk,j->ik", subject.koszul(sample.q), sample.v)
     for value, triple in zip(beta, members.triples, strict=True):
         S = np.eye(subject.n)[list(triple)]
         x, y, z = S @ sample.v

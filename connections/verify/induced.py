@@ -77,11 +77,14 @@ class Submanifold:
 
     def coriolis(self, xi: Array, v: Array, D: Array | None) -> tuple[Array, float]:
         """A^T C A + A^T H A_dot, A_dot by differences, C that of the subject less D; and its scale."""
-        A = self.A(xi[None])[0]
+        low = self.subject.first_kind(self.point(xi[None])[0])
+        return self.law(xi, v, low if D is None else low - D)
+
+    def law(self, xi: Array, v: Array, Gamma_low: Array) -> tuple[Array, float]:
+        """[W] (17) for the C of given symbols, A_dot by differences; and its scale."""
+        A, q = self.A(xi[None])[0], self.point(xi[None])[0]
         A_dot = self.numerics.derivative_along(self.A, xi, v)
-        q = self.point(xi[None])[0]
-        low = self.subject.first_kind(q) - (0.0 if D is None else D)
-        C, H = np.einsum("ijk,j->ik", low, A @ v), self.subject.H(q)
+        C, H = np.einsum("ijk,j->ik", Gamma_low, A @ v), self.subject.H(q)
         scale = self.subject.scale(q) * max(1.0, float(np.max(np.abs(A_dot))))
         return A.T @ C @ A + A.T @ H @ A_dot, scale
 
@@ -98,7 +101,7 @@ def _contorsion(subject: Subject, wrong: bool, symmetry: str | None, salt: str) 
 
 @proposition("Thm V.1", "the induced connection's C is A^T C A + A^T H A_dot, A_dot by differences")
 def transformation_law(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: the term A^T H A_dot forgotten."""
+    """Control: the ambient contorsion forgotten."""
     sub = Submanifold.of(subject)
     xi, v = sub.sample("V.1 thm" + str(sample.q[0]))
     D = _contorsion(subject, False, None, "V.1 thm")
@@ -110,10 +113,8 @@ def transformation_law(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
         )
     nabla = subject._memory[key]
     library = np.asarray(coriolis_matrix(nabla, nabla.metric, xi, v))
-    law, scale = sub.coriolis(xi, v, D)
-    if wrong:
-        A, q = sub.A(xi[None])[0], sub.point(xi[None])[0]
-        law = A.T @ np.einsum("ijk,j->ik", subject.first_kind(q) - D, A @ v) @ A
+    q = sub.point(xi[None])[0]
+    law, scale = sub.law(xi, v, subject.koszul(q) - (0.0 if wrong else D))
     return float(np.max(np.abs(library - law))), scale
 
 

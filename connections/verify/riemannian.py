@@ -13,7 +13,6 @@ from connections.verify.numerics import (
     Batch,
     constrained_tensor,
     differences,
-    koszul_by_differences,
     random_contorsion,
     stencil,
 )
@@ -155,8 +154,7 @@ def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 @proposition("(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component")
 def generalized_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
-    Gamma = koszul_by_differences(subject.dH(sample.q), subject.s_low(sample.q))
-    return _largest(Gamma - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
+    return _largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
 
 
 @proposition("(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations")

@@ -27,7 +27,7 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
-from connections.verify.numerics import Array, Batch, Numerics
+from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +131,10 @@ class Subject:
     def s_low(self, q: Array) -> Array:
         """H_kl s^l_ij by differences."""
         return np.tensordot(self.H(q), self.s(q), axes=1)
+
+    def koszul(self, q: Array) -> Array:
+        """Gamma*_ijk of the metric by differences: no function of the library's connections enters."""
+        return self._remember("koszul", q, lambda: koszul_by_differences(self.dH(q), self.s_low(q)))
 
     def hamel_bias(self, q: Array, v: Array) -> Array:
         """C v by Hamel's equations (no connection): tau(q, v, 0) - tau(q, 0, 0), (n,)."""
