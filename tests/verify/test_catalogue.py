@@ -60,7 +60,7 @@ def test_what_does_not_apply_is_left_out():
 CAUGHT = {
     "torsion": (
         {"Thm III.1", "Koszul", "(5)", "(8)", "(9)", "(29)", "Prop V.3"},
-        {"A1", "Prop III.1 if", "Prop IV.1 if", "Prop IV.2 if", "(6)", "Cor IV.1", "(12)", "Prop V.1", "Prop V.2"},
+        {"A1", "Prop III.1 if", "Prop IV.1 if", "Prop IV.2 if", "Cor IV.1", "(12)", "Prop V.1", "Prop V.2"},
     ),
     "geodesics": (
         {"Thm III.1", "(8)", "Prop III.1 if", "Prop IV.1 if", "Prop V.1"},
