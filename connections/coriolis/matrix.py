@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.levi_civita import raise_first_index
-from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_same_frame
+from connections.checks import FrameError, ShapeError, SymmetryError, as_array, raise_at, require_same_frame
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.metrics import Metric
 
@@ -93,14 +93,19 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
 
     Raises
     ------
-    ShapeError; SymmetryError : J lost rank.
+    ShapeError; FrameError : J lost rank (inside a traced function: NaN).
 
     Source: [W] Remark 8.
     """
     J = jnp.asarray(as_array("J", J, (None, None)))
     H = jnp.asarray(as_array("H", H, (J.shape[-1],) * 2))
+    sigma = jnp.linalg.svd(jax.lax.stop_gradient(J), compute_uv=False)
+    regular = sigma[..., -1] > 1e-9 * sigma[..., 0]
+    if J.shape[-2] > J.shape[-1] or not (isinstance(regular, jax.core.Tracer) or jnp.all(regular)):
+        raise FrameError(f"the task Jacobian J {J.shape} lost rank: its rows are dependent")
     weighted = jnp.linalg.solve(H, jnp.swapaxes(J, -1, -2))
-    return weighted @ jnp.linalg.inv(J @ weighted), jnp.linalg.inv(J @ weighted)
+    Lambda = jnp.where(regular[..., None, None], jnp.linalg.inv(J @ weighted), jnp.nan)
+    return weighted @ Lambda, Lambda
 
 
 def task_space_coriolis_matrix(

@@ -289,3 +289,14 @@ def test_a_task_without_rank_and_wrong_shapes_are_errors(rng):
         task_space_coriolis_matrix(
             LEVI_CIVITA, METRIC, lambda q: jnp.stack([q[0], q[0]]), points(rng), np.ones(3)
         )
+
+
+def test_a_task_whose_jacobian_lost_rank_is_refused():
+    J = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    with pytest.raises(cn.FrameError, match="lost rank"):
+        cn.task_space_inclusion(np.eye(3), J)
+    metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    with pytest.raises(cn.NonFiniteError, match="task_space"):
+        cn.task_space_coriolis_matrix(
+            cn.LeviCivita(metric), metric, lambda q: jnp.asarray(J) @ q, np.zeros(3), np.ones(3)
+        )
