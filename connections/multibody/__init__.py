@@ -5,21 +5,37 @@
 """
 
 from connections.multibody.inertia import InertiaWarning
-from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute
+from connections.multibody.joints import (
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    Joint,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+)
 from connections.multibody.model import Model, body_jacobians
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.urdf import from_urdf
 
 __all__ = [
+    "Cylindrical",
     "Fixed",
     "Free",
+    "Helical",
     "InertiaWarning",
     "Joint",
     "Model",
+    "Planar",
     "Prismatic",
     "Revolute",
     "RigidBodySystemConnection",
     "RigidBodySystemMetric",
+    "Spherical",
+    "Universal",
     "body_jacobians",
     "from_urdf",
 ]

@@ -1,0 +1,331 @@
+"""Joints whose velocities are the rates of their coordinates, v = qdot.
+
+Revolute, prismatic, helical and cylindrical joints move along one axis; universal and planar joints are two
+and three such motions in series, and their Phi depends on the configuration. Source: [W] VI-B.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ModelError
+from connections.geometry import CoordinateFrame, FrameField
+from connections.multibody.joints.base import Joint, Transform
+from connections.multibody.spatial import quaternion_product, rotation_matrix
+
+_ANGLE, _LENGTH = np.pi, 1.0  # random coordinates lie within plus and minus these: rad, m
+_PARALLEL = 1e-6  # sine of the angle between the axes below which a universal joint has lost one direction
+
+Axis = tuple[float, float, float]
+
+
+class CoordinateJoint(Joint):
+    """A joint with v = qdot; its coordinates are angles and lengths, zero where it is neutral.
+
+    Parameters
+    ----------
+    ranges : (nq,) bounds of random coordinates, rad or m.
+    """
+
+    ranges: ClassVar[tuple[float, ...]]
+
+    @property
+    def frame(self) -> FrameField:
+        """The coordinate frame."""
+        return CoordinateFrame(self.nq)
+
+    def neutral(self) -> np.ndarray:
+        """All coordinates zero, (nq,)."""
+        return np.zeros(self.nq)
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """Coordinates (nq,): angles in [-pi, pi), lengths in [-1, 1) m."""
+        return rng.uniform(np.negative(self.ranges), self.ranges)
+
+
+@dataclass(frozen=True)
+class AxialJoint(CoordinateJoint, abc.ABC):
+    """A joint that turns about one axis through the joint origin, or slides along it, or both.
+
+    Parameters
+    ----------
+    axis : (3,) direction in the joint frame; any length but zero.
+
+    Raises
+    ------
+    ModelError : the axis is zero, not finite, or not of three numbers.
+    """
+
+    axis: Axis
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", unit_axis(self.axis))
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """The unit axis (3,)."""
+        return np.array(self.axis)
+
+
+@dataclass(frozen=True)
+class Revolute(AxialJoint):
+    """Rotation about an axis through the joint origin; q is the angle in rad.
+
+    Parameters
+    ----------
+    axis : (3,) direction in the joint frame; any length but zero.
+
+    Raises
+    ------
+    ModelError : the axis is zero, not finite, or not of three numbers.
+    """
+
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+    ranges: ClassVar[tuple[float, ...]] = (_ANGLE,)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """Quaternion (axis sin(q/2), cos(q/2)); no displacement."""
+        return _turn(parameters, q[0]), jnp.zeros(3)
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [axis; 0], (6, 1)."""
+        return jnp.concatenate([parameters, jnp.zeros(3)])[:, None]
+
+
+@dataclass(frozen=True)
+class Prismatic(AxialJoint):
+    """Translation along an axis; q is the displacement in m.
+
+    Parameters
+    ----------
+    axis : (3,) direction in the joint frame; any length but zero.
+
+    Raises
+    ------
+    ModelError : the axis is zero, not finite, or not of three numbers.
+    """
+
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+    ranges: ClassVar[tuple[float, ...]] = (_LENGTH,)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """No rotation; displacement q axis."""
+        return jnp.array([0.0, 0.0, 0.0, 1.0]), parameters * q
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [0; axis], (6, 1)."""
+        return jnp.concatenate([jnp.zeros(3), parameters])[:, None]
+
+
+@dataclass(frozen=True)
+class Helical(AxialJoint):
+    """A screw: rotation about an axis with a proportional translation along it; q is the angle in rad.
+
+    Parameters
+    ----------
+    axis : (3,) direction in the joint frame; any length but zero.
+    pitch : advance along the axis per angle, m/rad; a negative pitch is a left-handed screw.
+
+    Raises
+    ------
+    ModelError : the axis is zero, not finite, or not of three numbers; the pitch is not a finite number.
+    """
+
+    pitch: float
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+    ranges: ClassVar[tuple[float, ...]] = (_ANGLE,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "pitch", _finite_number("pitch", self.pitch))
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """The unit axis and the pitch, (4,)."""
+        return np.array([*self.axis, self.pitch])
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """Quaternion (axis sin(q/2), cos(q/2)); displacement pitch q axis."""
+        axis, pitch = parameters[:3], parameters[3]
+        return _turn(axis, q[0]), pitch * q[0] * axis
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [axis; pitch axis], (6, 1)."""
+        axis, pitch = parameters[:3], parameters[3]
+        return jnp.concatenate([axis, pitch * axis])[:, None]
+
+
+@dataclass(frozen=True)
+class Cylindrical(AxialJoint):
+    """Rotation about an axis and translation along it; q = [angle (rad), displacement (m)].
+
+    Parameters
+    ----------
+    axis : (3,) direction in the joint frame; any length but zero.
+
+    Raises
+    ------
+    ModelError : the axis is zero, not finite, or not of three numbers.
+    """
+
+    nq: ClassVar[int] = 2
+    nv: ClassVar[int] = 2
+    ranges: ClassVar[tuple[float, ...]] = (_ANGLE, _LENGTH)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """Quaternion (axis sin(q1/2), cos(q1/2)); displacement q2 axis."""
+        return _turn(parameters, q[0]), q[1] * parameters
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [[axis, 0], [0, axis]], (6, 2)."""
+        return _columns([parameters, jnp.zeros(3)], [jnp.zeros(3), parameters])
+
+    @property
+    def chain(self) -> tuple[Joint, ...]:
+        """Revolute, then prismatic, on the same axis."""
+        return Revolute(self.axis), Prismatic(self.axis)
+
+
+@dataclass(frozen=True)
+class Universal(CoordinateJoint):
+    """Two rotations in series about axes that meet in the joint origin; q = [q1, q2] in rad.
+
+    Parameters
+    ----------
+    axis_1 : (3,) direction in the joint frame; any length but zero.
+    axis_2 : (3,) direction in the frame that the first rotation moves; not parallel to `axis_1`.
+
+    The placement is R = Rot(axis_1, q1) Rot(axis_2, q2).
+
+    Raises
+    ------
+    ModelError : an axis is zero, not finite, or not of three numbers; the axes are parallel.
+    """
+
+    axis_1: Axis
+    axis_2: Axis
+    nq: ClassVar[int] = 2
+    nv: ClassVar[int] = 2
+    ranges: ClassVar[tuple[float, ...]] = (_ANGLE, _ANGLE)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis_1", unit_axis(self.axis_1))
+        object.__setattr__(self, "axis_2", unit_axis(self.axis_2))
+        if np.linalg.norm(np.cross(self.axis_1, self.axis_2)) < _PARALLEL:
+            raise ModelError(
+                f"axes {self.axis_1} and {self.axis_2} are parallel: two rotations about them are one"
+            )
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Both unit axes, (6,)."""
+        return np.array([*self.axis_1, *self.axis_2])
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """Quaternion of Rot(axis_1, q1) Rot(axis_2, q2); no displacement."""
+        first, second = _turn(parameters[:3], q[0]), _turn(parameters[3:], q[1])
+        return quaternion_product(first, second), jnp.zeros(3)
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [[Rot(axis_2, -q2) axis_1, axis_2], [0, 0]], (6, 2)."""
+        axis_1, axis_2, none = parameters[:3], parameters[3:], jnp.zeros(3)
+        seen = rotation_matrix(_turn(axis_2, -q[1])) @ axis_1
+        return _columns([seen, none], [axis_2, none])
+
+    @property
+    def chain(self) -> tuple[Joint, ...]:
+        """Two revolute joints."""
+        return Revolute(self.axis_1), Revolute(self.axis_2)
+
+
+@dataclass(frozen=True)
+class Planar(CoordinateJoint):
+    """Motion in the xy plane of the joint frame; q = [x, y (m, joint axes), angle about z (rad)]."""
+
+    nq: ClassVar[int] = 3
+    nv: ClassVar[int] = 3
+    ranges: ClassVar[tuple[float, ...]] = (_LENGTH, _LENGTH, _ANGLE)
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """None, (0,)."""
+        return np.zeros(0)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """Quaternion (0, 0, sin(q3/2), cos(q3/2)); displacement (x, y, 0)."""
+        return _turn(jnp.array([0.0, 0.0, 1.0]), q[2]), jnp.stack([q[0], q[1], jnp.zeros_like(q[0])])
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Columns of Phi: [0; (cos, -sin, 0)], [0; (sin, cos, 0)], [z; 0] at the angle, (6, 3)."""
+        c, s, zero, none = jnp.cos(q[2]), jnp.sin(q[2]), jnp.zeros_like(q[2]), jnp.zeros(3)
+        along_x, along_y = jnp.stack([c, -s, zero]), jnp.stack([s, c, zero])
+        return _columns([none, along_x], [none, along_y], [jnp.array([0.0, 0.0, 1.0]), none])
+
+    @property
+    def chain(self) -> tuple[Joint, ...]:
+        """Prismatic along x, prismatic along y, revolute about z."""
+        return Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0)), Revolute((0.0, 0.0, 1.0))
+
+
+def unit_axis(axis: Sequence[float]) -> Axis:
+    """`axis` (3,) scaled to unit length, as a tuple so that equal joints compare equal.
+
+    Raises
+    ------
+    ModelError : not three numbers, not finite, or zero.
+    """
+    try:
+        vector = np.asarray(axis, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"axis {axis!r} must be three numbers") from error
+    if vector.shape != (3,):
+        raise ModelError(f"axis {axis!r} must be three numbers")
+    if not np.isfinite(vector).all():
+        raise ModelError(f"axis {tuple(map(float, vector))} is not finite")
+    length = float(np.linalg.norm(vector))
+    if length < 1e-12:
+        raise ModelError(f"axis {tuple(map(float, vector))} is zero: it gives no direction")
+    x, y, z = (float(component) for component in vector / length)
+    return x, y, z
+
+
+def _finite_number(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} {value!r} must be a number") from error
+    if not np.isfinite(number):
+        raise ModelError(f"{name} {number} is not finite")
+    return number
+
+
+def _turn(axis: jax.Array, angle: jax.Array) -> jax.Array:
+    """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
+    return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])
+
+
+def _columns(*twists: list[jax.Array]) -> jax.Array:
+    """(6, k) out of k pairs of an angular and a linear part, (3,) each."""
+    return jnp.stack([jnp.concatenate(twist) for twist in twists], axis=1)

@@ -1,0 +1,136 @@
+"""Joints whose configurations are a whole group: rotations, poses, and the trivial one.
+
+Their velocities are components in the left-invariant frame, so Phi is constant. Source: [W] VI-B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ModelError
+from connections.geometry import FrameField, SE3Frame, SO3Frame
+from connections.multibody.joints.base import Joint, Transform
+
+
+@dataclass(frozen=True)
+class Spherical(Joint):
+    """Rotation about the joint origin: q = quaternion (x, y, z, w), v = body angular velocity, rad/s."""
+
+    nq: ClassVar[int] = 4
+    nv: ClassVar[int] = 3
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """None, (0,)."""
+        return np.zeros(0)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """The configuration itself; no displacement."""
+        return q, jnp.zeros(3)
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = [identity; 0], (6, 3)."""
+        return jnp.eye(6, 3)
+
+    @property
+    def frame(self) -> FrameField:
+        """The left-invariant frame of SO(3)."""
+        return SO3Frame()
+
+    def neutral(self) -> np.ndarray:
+        """The identity, [0, 0, 0, 1]."""
+        return np.array([0.0, 0.0, 0.0, 1.0])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """A uniform rotation."""
+        return _random_quaternion(rng)
+
+
+@dataclass(frozen=True)
+class Free(Joint):
+    """No constraint: q = [p, quaternion (x, y, z, w)] in the joint frame, v = body twist [omega; v]."""
+
+    nq: ClassVar[int] = 7
+    nv: ClassVar[int] = 6
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """None, (0,)."""
+        return np.zeros(0)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """The configuration itself."""
+        return q[3:], q[:3]
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """Phi = identity, (6, 6)."""
+        return jnp.eye(6)
+
+    @property
+    def frame(self) -> FrameField:
+        """The left-invariant frame of SE(3)."""
+        return SE3Frame()
+
+    def neutral(self) -> np.ndarray:
+        """The identity, [0, 0, 0, 0, 0, 0, 1]."""
+        return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """A position in [-1, 1)^3 m and a uniform rotation."""
+        return np.concatenate([rng.uniform(-1.0, 1.0, 3), _random_quaternion(rng)])
+
+
+@dataclass(frozen=True)
+class Fixed(Joint):
+    """No motion: the child is part of its parent, and is merged into it when a model is built."""
+
+    nq: ClassVar[int] = 0
+    nv: ClassVar[int] = 0
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """None, (0,)."""
+        return np.zeros(0)
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """The identity."""
+        return jnp.array([0.0, 0.0, 0.0, 1.0]), jnp.zeros(3)
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """No columns, (6, 0)."""
+        return jnp.zeros((6, 0))
+
+    @property
+    def frame(self) -> FrameField:
+        """There is none: a point has no directions.
+
+        Raises
+        ------
+        ModelError : always.
+        """
+        raise ModelError("a fixed joint has no velocities, hence no frame")
+
+    def neutral(self) -> np.ndarray:
+        """The empty configuration, (0,)."""
+        return np.zeros(0)
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """The empty configuration, (0,)."""
+        return np.zeros(0)
+
+
+def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
+    """A unit quaternion (4,), uniform over rotations."""
+    quaternion = rng.standard_normal(4)
+    return quaternion / np.linalg.norm(quaternion)
