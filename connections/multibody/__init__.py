@@ -17,6 +17,7 @@ from connections.multibody.joints import (
     Spherical,
     Universal,
 )
+from connections.multibody.mechanism import Mechanism
 from connections.multibody.model import Model, body_jacobians
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.urdf import from_urdf
@@ -28,6 +29,7 @@ __all__ = [
     "Helical",
     "InertiaWarning",
     "Joint",
+    "Mechanism",
     "Model",
     "Planar",
     "Prismatic",

@@ -19,7 +19,7 @@ _ROUND_OFF = 1e-15
 
 
 class InertiaWarning(UserWarning):
-    """A rotational inertia breaks the triangle inequality: no distribution of mass has it."""
+    """No distribution of mass has this rotational inertia; ``simplefilter("error")`` makes it an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +87,20 @@ def body_inertia(
     name : the body, for messages.
     mass : kg, zero or positive.
     center_of_mass : (3,) m, in body axes.
-    inertia : (3, 3) kg m^2 about the centre of mass, in the axes of `rotation`; positive semidefinite.
+    inertia : (3, 3) kg m^2 about the centre of mass, in the axes of `rotation`; symmetric. Whether any
+        distribution of mass has it is for `inertia_flaw` to say.
     rotation : (3, 3) from the axes of `inertia` to body axes; the identity if None.
 
     Raises
     ------
-    ModelError : a number is not finite, the mass is negative, or the inertia is not symmetric positive
-        semidefinite; the message names the body.
+    ModelError : an argument is not numbers of this shape, a number is not finite, the mass is negative, or
+        the inertia is not symmetric; the message names the body.
     """
-    mass, c = float(mass), np.asarray(center_of_mass, dtype=np.float64)
-    inertia = np.asarray(inertia, dtype=np.float64)
+    try:
+        mass, c = float(mass), np.asarray(center_of_mass, dtype=np.float64)
+        inertia = np.asarray(inertia, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"body '{name}': mass, centre of mass and inertia must be numbers") from error
     if c.shape != (3,) or inertia.shape != (3, 3):
         raise ModelError(f"body '{name}': centre of mass and inertia must be (3,) and (3, 3)")
     for what, value in (("mass", mass), ("centre of mass", c), ("inertia", inertia)):
@@ -106,31 +110,27 @@ def body_inertia(
         raise ModelError(f"body '{name}': mass is negative: {mass:g} kg")
     if np.max(np.abs(inertia - inertia.T)) > _slack(inertia):
         raise ModelError(f"body '{name}': inertia is not symmetric")
-    _require_semidefinite(name, inertia)
     if rotation is not None:
         inertia = rotation @ inertia @ rotation.T
     cx = skew(c)
     return BodyInertia(mass, mass * c, (inertia + inertia.T) / 2 - mass * (cx @ cx))
 
 
-def breaks_triangle_inequality(inertia: np.ndarray) -> bool:
-    """Whether a principal moment of `inertia` (3, 3), kg m^2, is larger than the sum of the other two.
+def inertia_flaw(inertia: np.ndarray) -> str | None:
+    """Why no distribution of mass has `inertia` (3, 3), kg m^2 about the centre of mass; None if one has it.
 
-    No distribution of mass has such an inertia; the equations of motion are still well defined.
+    One has it if no principal moment is negative or larger than the sum of the other two. Otherwise the
+    equations of motion are still defined, but the kinetic energy may not be positive everywhere.
     """
     if not np.isfinite(inertia).all():
-        return False
+        return None
     smallest, middle, largest = np.linalg.eigvalsh(inertia)
-    return bool(largest > smallest + middle + _slack(inertia))
-
-
-def _require_semidefinite(name: str, inertia: np.ndarray) -> None:
-    moments = np.linalg.eigvalsh(inertia)
-    if moments[0] < -_slack(inertia):
-        values = ", ".join(f"{moment:.6g}" for moment in moments)
-        raise ModelError(
-            f"body '{name}': inertia is not positive semidefinite (principal moments {values} kg m^2)"
-        )
+    moments = f"(principal moments {smallest:.6g}, {middle:.6g}, {largest:.6g} kg m^2)"
+    if smallest < -_slack(inertia):
+        return f"is not positive semidefinite {moments}"
+    if largest > smallest + middle + _slack(inertia):
+        return f"breaks the triangle inequality {moments}"
+    return None
 
 
 def _slack(inertia: np.ndarray) -> float:

@@ -1,8 +1,8 @@
-"""Whether every joint of a tree moves something that has inertia, so that the mass matrix is invertible.
+"""Whether every joint of a tree moves something that has inertia: whether H is positive definite.
 
-The articulated-body elimination meets a singular block Phi^T I^A Phi exactly where H is singular; it is run
-once, at a generic configuration, when a model is built. Source: Featherstone, Rigid Body Dynamics Algorithms,
-chapter 7.
+The blocks Phi^T I^A Phi of the articulated-body elimination are all positive definite exactly where H is. It
+is run once, at a generic configuration, when a model is built. Inertias that no body has may pass it and
+still make H indefinite elsewhere. Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOLERANCE = 1e-12  # of the articulated inertia along a joint, relative to the 
 
 
 def require_regular(tree: Tree) -> None:
-    """Raise `ModelError` naming the joint and body along which nothing has inertia.
+    """Raise `ModelError` naming the joint and body along which the inertia is zero or negative.
 
     Parameters
     ----------
@@ -35,10 +35,13 @@ def require_regular(tree: Tree) -> None:
         Phi = np.asarray(joint.Phi_at(q))
         force = articulated[body] @ Phi
         block, whole = Phi.T @ force, Phi.T @ composite[body] @ Phi
-        if not np.linalg.eigvalsh(block)[0] > _TOLERANCE * np.trace(whole):
+        smallest, scale = np.linalg.eigvalsh(block)[0], np.linalg.norm(whole)
+        if not smallest > _TOLERANCE * scale:
+            negative = smallest < -_TOLERANCE * scale
+            kind, matrix = ("of negative", "indefinite") if negative else ("without", "singular")
             raise ModelError(
                 f"joint '{tree.joint_names[body]}' moves body '{tree.body_names[body]}' and what it carries "
-                "in a direction without inertia: the mass matrix is singular"
+                f"in a direction {kind} inertia: the mass matrix is {matrix}"
             )
         parent = tree.parents[body]
         if parent >= 0:

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
-from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, breaks_triangle_inequality
+from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -43,18 +43,18 @@ def from_urdf(
     ------
     ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
         do not form a tree; a joint type, mimic joint, loop or coupling is not supported; an axis is zero, a
-        number is not finite, a mass is negative, an inertia is not positive semidefinite, or a moving part
-        has no inertia. The message names the file and the link or joint.
+        number is not finite, a mass is negative, an inertia is not symmetric, or a moving part has no
+        inertia. The message names the file and the link or joint.
 
     Warns
     -----
-    InertiaWarning : principal moments of a link break the triangle inequality.
+    InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
     """
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"{path}: there is no such file")
     try:
-        links, edges, suspects = _read(path)
+        links, edges, flaws = _read(path)
         root = find_root([link.name for link in links], edges)
         if floating_base and any(edge.name == ROOT_JOINT for edge in edges):
             raise ModelError(
@@ -67,15 +67,13 @@ def from_urdf(
         model = Model.of(build_tree(links, [trunk, *edges]), gravity)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    if suspects:
-        names = ", ".join(f"'{name}'" for name in suspects)
-        text = f"{path}: the principal moments of inertia of {names} break the triangle inequality"
-        warnings.warn(text, InertiaWarning, stacklevel=2)
+    if flaws:
+        warnings.warn(f"{path}: " + "; ".join(flaws), InertiaWarning, stacklevel=2)
     return model
 
 
 def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
-    """The links in the file's order, the joints sorted by name, and the links with impossible inertias."""
+    """The links in the file's order, the joints sorted by name, and what is wrong with inertias."""
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, UnicodeDecodeError, LookupError) as error:
@@ -90,12 +88,12 @@ def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
         _require_complete(element)
     robot = _parse(elements)
     edges = [_edge(joint) for joint in robot.joints]
-    suspects = [
-        link.name
-        for link in robot.links
-        if link.inertial is not None and breaks_triangle_inequality(link.inertial.inertia)
-    ]
-    return [_link(link) for link in robot.links], sorted(edges, key=lambda edge: edge.name), suspects
+    flaws = []
+    for link in robot.links:
+        flaw = link.inertial is not None and inertia_flaw(link.inertial.inertia)
+        if flaw:
+            flaws.append(f"link '{link.name}': inertia {flaw}")
+    return [_link(link) for link in robot.links], sorted(edges, key=lambda edge: edge.name), flaws
 
 
 def _require_complete(element: Any) -> None:
@@ -112,10 +110,7 @@ def _require_complete(element: Any) -> None:
             raise ModelError(f"{owner} mimics '{mimic.get('joint')}': mimic joints are not yet supported")
     inertial = element.find("inertial")
     if element.tag == "link" and inertial is not None:
-        for tag, attributes in (
-            ("mass", ("value",)),
-            ("inertia", ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")),
-        ):
+        for tag, attributes in INERTIAL_ATTRIBUTES.items():
             for attribute in attributes:
                 if inertial.find(tag) is None or inertial.find(tag).get(attribute) is None:
                     raise ModelError(f"{owner}: its <inertial> has no <{tag} {attribute}=...>")

@@ -1,4 +1,4 @@
-"""Joints: Phi against the derivative of the placement, chains, closed forms, configurations, bad arguments."""
+"""Joints: Phi against the derivative of the placement, chains, closed forms, bad arguments."""
 
 import jax
 import jax.numpy as jnp

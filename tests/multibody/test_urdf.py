@@ -109,9 +109,10 @@ BAD = {
         link("base") + link("arm", inertia().replace('ixx="0.2"', "")) + SHOULDER,
         "link 'arm': .*<inertia ixx",
     ),
-    "inertia not semidefinite": (
-        link("base") + link("arm", inertia(ixx=-0.2)) + SHOULDER,
-        "'arm': inertia is not positive semidefinite .*-0.2",
+    "negative inertia about the axis": (
+        link("base") + link("arm", inertia(ixx=-0.2))
+        + joint("shoulder", "base", "arm", more='<axis xyz="1 0 0"/>'),
+        "joint 'shoulder' moves body 'arm'.*of negative inertia.*indefinite",
     ),
     "inertia not finite": (
         link("base") + link("arm", inertia(ixx="inf")) + SHOULDER,
@@ -182,6 +183,19 @@ def test_impossible_inertia_warns_where_the_file_was_read(load):
         load(link("base") + link("arm", inertia(ixx=0.55)) + SHOULDER)  # a flat plate: equality
 
 
+def test_a_negative_moment_warns_where_the_mass_matrix_is_positive(load):
+    body = link("base", inertia(ixx=0.9)) + link("arm", inertia(ixx=-0.2)) + SHOULDER
+    with pytest.warns(
+        mb.InertiaWarning, match="'base': .*triangle.*'arm': .*not positive semid.*-0.2"
+    ) as seen:
+        model = load(body)
+    assert len(seen) == 1
+    np.testing.assert_allclose(model.metric.matrix(np.zeros(1)), 0.25 + 2 * 0.1**2)
+    with warnings.catch_warnings(), pytest.raises(mb.InertiaWarning, match="'arm'"):
+        warnings.simplefilter("error", mb.InertiaWarning)
+        load(body)
+
+
 def test_fixed_links_are_merged(load):
     welded = joint("weld", "arm", "tip", "fixed", '<origin xyz="1 2 3" rpy="0.3 0.2 0.1"/>')
     model = load(THREE_LINKS + SHOULDER + welded)
@@ -209,6 +223,20 @@ def test_joints_are_ordered_depth_first_by_name(load):
     links = "".join(link(name) for name in ("base", "a", "b", "a1", "b1"))
     joints = joint("z", "base", "a") + joint("c", "base", "b") + joint("y", "a", "a1") + joint("x", "b", "b1")
     assert load(links + joints).joint_names == ("c", "x", "z", "y")
+
+
+@pytest.mark.parametrize(
+    ("name", "floating_base", "flawed"),
+    [
+        ("tiago_description/robots/tiago_no_hand.urdf", False, "base_antenna_left_link"),
+        ("romeo_description/urdf/romeo_small.urdf", True, "triangle"),
+    ],
+)
+def test_robots_with_impossible_inertias_load(name, floating_base, flawed):
+    with pytest.warns(mb.InertiaWarning, match=flawed):
+        model = mb.from_urdf(robot_path(name), floating_base=floating_base)
+    H = model.metric.matrix(model.random(np.random.default_rng(0)))
+    assert np.linalg.eigvalsh(H)[0] > 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,69 @@
+"""Inertial parameters: additivity, changes of frame, flaws."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw, skew
+from connections.multibody.spatial import adjoint
+
+
+def cloud(rng, count=6):
+    """Point masses (count,), kg, and positions (count, 3), m."""
+    return rng.uniform(0.1, 1.0, count), rng.standard_normal((count, 3))
+
+
+def parameters(masses, points):
+    """Mass, centre, and the inertia about the centre, of point masses, from the definition."""
+    centre = masses @ points / masses.sum()
+    inertia = sum(-m * skew(p - centre) @ skew(p - centre) for m, p in zip(masses, points, strict=True))
+    return masses.sum(), centre, inertia
+
+
+def test_the_matrix_is_the_sum_over_point_masses(rng):
+    masses, points = cloud(rng)
+    ours = body_inertia("cloud", *parameters(masses, points))
+    one_by_one = NO_INERTIA
+    for m, p in zip(masses, points, strict=True):
+        one_by_one = one_by_one + body_inertia("point", m, p, np.zeros((3, 3)))
+    np.testing.assert_allclose(ours.matrix, one_by_one.matrix, atol=1e-13)
+    assert NO_INERTIA.is_zero and not ours.is_zero
+
+
+def test_seen_from_another_frame_is_the_congruence(rng):
+    R, p = Rotation.random(random_state=1).as_matrix(), rng.standard_normal(3)
+    ours = body_inertia("cloud", *parameters(*cloud(rng)))
+    X = np.asarray(adjoint(R.T, -R.T @ p))  # twists of the new frame to the old one
+    np.testing.assert_allclose(ours.seen_from(R, p).matrix, X.T @ ours.matrix @ X, atol=1e-12)
+    wrong = np.asarray(adjoint(R, p))
+    assert np.max(np.abs(wrong.T @ ours.matrix @ wrong - ours.seen_from(R, p).matrix)) > 1e-2
+
+
+def test_rotated_principal_axes(rng):
+    mass, centre, inertia = parameters(*cloud(rng))
+    R = Rotation.random(random_state=2).as_matrix()
+    turned = body_inertia("cloud", mass, centre, R.T @ inertia @ R, R)
+    np.testing.assert_allclose(turned.matrix, body_inertia("cloud", mass, centre, inertia).matrix, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("moments", "flaw"),
+    [
+        ((1, 1, 2), None), ((0, 1, 1), None), ((0, 0, 0), None), ((1, 1, 2 + 1e-7), None),
+        ((1, 1, 2.1), "breaks the triangle inequality .*1, 1, 2.1"),
+        ((0, 0, 1), "breaks the triangle inequality"),
+        ((-0.1, 1, 1), "not positive semidefinite .*-0.1"),
+        ((-3, -2, -1), "not positive semidefinite"),
+    ],
+)  # fmt: skip
+def test_flaws(moments, flaw, rng):
+    R = Rotation.random(random_state=3).as_matrix()
+    found = inertia_flaw(R @ np.diag(moments) @ R.T)
+    assert found is None if flaw is None else re.search(flaw, found or "")
+
+
+def test_a_cloud_has_no_flaw_and_numbers_that_are_not_finite_are_left_to_others(rng):
+    assert inertia_flaw(parameters(*cloud(rng))[2]) is None
+    assert inertia_flaw(np.full((3, 3), np.nan)) is None
