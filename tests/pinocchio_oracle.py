@@ -11,7 +11,17 @@ class PinocchioRobot:
 
     def __init__(self, path, floating_base=False):
         root = [pin.JointModelFreeFlyer()] if floating_base else []
-        self.model = pin.buildModelFromUrdf(str(path), *root)
+        self._take(pin.buildModelFromUrdf(str(path), *root))
+
+    @classmethod
+    def of(cls, model):
+        """The robot of a model that was built joint by joint."""
+        robot = cls.__new__(cls)
+        robot._take(model)
+        return robot
+
+    def _take(self, model):
+        self.model = model
         self.data = self.model.createData()
         order = np.arange(self.model.nv)
         for joint in self.model.joints:
@@ -19,8 +29,9 @@ class PinocchioRobot:
                 block = slice(joint.idx_v, joint.idx_v + 6)
                 order[block] = np.roll(order[block], 3)
         self.order = order  # ours[i] = pinocchio's[order[i]]
-        # Its unbounded revolute joints are described by (cos, sin), ours by the angle.
-        self.circles = [joint.nq == 2 and joint.nv == 1 for joint in list(self.model.joints)[1:]]
+        # Its unbounded revolute and planar joints end with (cos, sin), ours with the angle.
+        names = [joint.shortname() for joint in list(self.model.joints)[1:]]
+        self.circles = ["RU" in name or "Unbounded" in name or name.endswith("Planar") for name in names]
 
     @property
     def joint_names(self):
@@ -43,6 +54,27 @@ class PinocchioRobot:
             self.order
         ].copy()
 
+    def forward_dynamics(self, q, v, tau):
+        return pin.aba(self.model, self.data, self._configuration(q), self._theirs(v), self._theirs(tau))[
+            self.order
+        ].copy()
+
+    def inverse_mass_matrix(self, q):
+        inverse = pin.computeMinverse(self.model, self.data, self._configuration(q))
+        inverse = np.triu(inverse) + np.triu(inverse, 1).T
+        return inverse[np.ix_(self.order, self.order)]
+
+    def regressor(self, q, v, a):
+        """tau = Y pi, (nv, 10 N); pi per joint: m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz about its frame."""
+        Y = pin.computeJointTorqueRegressor(
+            self.model, self.data, self._configuration(q), self._theirs(v), self._theirs(a)
+        )
+        return Y[self.order].copy()
+
+    def christoffel_symbols(self, q):
+        """Gamma_ijk = C_ik(q, e_j), (nv, nv, nv): one Coriolis matrix per unit velocity."""
+        return np.stack([self.coriolis_matrix(q, e) for e in np.eye(self.model.nv)], axis=1)
+
     def potential(self, q):
         return pin.computePotentialEnergy(self.model, self.data, self._configuration(q))
 
@@ -62,8 +94,8 @@ class PinocchioRobot:
     def _configuration(self, q):
         parts, start = [], 0
         for joint, circle in zip(list(self.model.joints)[1:], self.circles, strict=True):
-            part = q[start : start + (1 if circle else joint.nq)]
-            parts.append([np.cos(part[0]), np.sin(part[0])] if circle else part)
+            part = q[start : start + joint.nq - circle]
+            parts.append([*part[:-1], np.cos(part[-1]), np.sin(part[-1])] if circle else part)
             start += len(part)
         return np.concatenate(parts)
 
