@@ -1,8 +1,11 @@
 """URDF files, read through yourdfpy's parser, into a `Model`.
 
-Joint types: fixed, revolute, continuous, prismatic, floating. Joints are numbered depth first, the joints of
-one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry is
-ignored; a missing ``<inertial>`` is zero. What is not supported is refused by name, never skipped.
+Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
+joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
+is ignored; a missing ``<inertial>`` is zero. What is not supported is refused by name, never skipped.
+
+The axis of a planar joint is the normal of its plane. The frame of its child link is turned so that z is that
+normal, by the smallest rotation; x and y of the joint's configuration are along the turned axes.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute
+from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, unit_axis
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
 ROOT_JOINT = "root_joint"
@@ -87,13 +91,14 @@ def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
     for element in elements:
         _require_complete(element)
     robot = _parse(elements)
-    edges = [_edge(joint) for joint in robot.joints]
+    turns = {joint.child: _plane(joint) for joint in robot.joints if joint.type == "planar"}
+    edges = [_edge(joint, turns) for joint in robot.joints]
     flaws = []
     for link in robot.links:
         flaw = link.inertial is not None and inertia_flaw(link.inertial.inertia)
         if flaw:
             flaws.append(f"link '{link.name}': inertia {flaw}")
-    return [_link(link) for link in robot.links], sorted(edges, key=lambda edge: edge.name), flaws
+    return [_link(link, turns) for link in robot.links], sorted(edges, key=lambda edge: edge.name), flaws
 
 
 def _require_complete(element: Any) -> None:
@@ -143,18 +148,20 @@ def _parse_robot(elements: list[Any]) -> Any:
         return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
 
 
-def _link(parsed: Any) -> Link:
+def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
     if parsed.inertial is None:
         return Link(parsed.name, NO_INERTIA)
     pose = _placement(f"link '{parsed.name}'", parsed.inertial.origin)
     inertia = body_inertia(
         parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
     )
-    return Link(parsed.name, inertia)
+    turn = turns.get(parsed.name, np.eye(4))
+    return Link(parsed.name, inertia.seen_from(turn[:3, :3].T, np.zeros(3)))
 
 
-def _edge(parsed: Any) -> Edge:
-    placement = _placement(f"joint '{parsed.name}'", parsed.origin)
+def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
+    before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
+    placement = before.T @ _placement(f"joint '{parsed.name}'", parsed.origin) @ after
     return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
 
 
@@ -170,10 +177,23 @@ def _joint(name: str, parsed: Any) -> Joint:
             case "fixed":
                 return Fixed()
             case "planar":
-                raise ModelError("planar joints are not yet supported")
+                return Planar()
     except ModelError as error:
         raise ModelError(f"joint '{name}': {error}") from error
     raise ModelError(f"joint '{name}': unknown type '{parsed.type}'")
+
+
+def _plane(parsed: Any) -> np.ndarray:
+    """The smallest rotation (4, 4) that takes z to the axis of a planar joint; of two, the one about x."""
+    try:
+        x, y, z = unit_axis(parsed.axis)
+    except ModelError as error:
+        raise ModelError(f"joint '{parsed.name}': {error}") from error
+    tilt = np.hypot(x, y)
+    about = np.array([-y, x, 0.0]) / tilt if tilt > 0.0 else np.array([1.0, 0.0, 0.0])
+    turn = np.eye(4)
+    turn[:3, :3] = Rotation.from_rotvec(np.arctan2(tilt, z) * about).as_matrix()
+    return turn
 
 
 def _placement(owner: str, origin: np.ndarray | None) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
+from scipy.spatial.transform import Rotation
 from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
@@ -72,7 +73,11 @@ BAD = {
     ),
     "loop": (TWO_LINKS + SHOULDER + '<loop name="closure"/>', "<loop> 'closure'.*not yet"),
     "coupling": (TWO_LINKS + SHOULDER + '<coupling name="gear"/>', "<coupling> 'gear'.*not yet"),
-    "planar": (TWO_LINKS + joint("shoulder", "base", "arm", "planar"), "'shoulder': planar.*not yet"),
+    "planar without normal": (
+        TWO_LINKS + joint("shoulder", "base", "arm", "planar", '<axis xyz="0 0 0"/>'),
+        "'shoulder': axis .* is zero",
+    ),
+    "spherical": (TWO_LINKS + joint("j", "base", "arm", "spherical"), "'j': unknown type 'spherical'"),
     "unknown type": (TWO_LINKS + joint("shoulder", "base", "arm", "ball"), "'shoulder': unknown type 'ball'"),
     "zero axis": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 0 0"/>'),
@@ -217,6 +222,39 @@ def test_a_fixed_root_disappears_into_the_ground(load):
 def test_a_floating_joint_keeps_its_name(load):
     model = load(TWO_LINKS + joint("flight", "base", "arm", "floating"))
     assert (model.joint_names, model.nq, model.nv) == (("flight",), 7, 6)
+
+
+@pytest.mark.parametrize("normal", [(0, 0, 1), (0, 0, -2), (1, 0, 0), (1, -2, 0.5), (1e-9, 0, -1)])
+def test_a_planar_joint_is_two_slides_and_a_turn(load, normal, rng):
+    """The same robot with the slides and the turn written out in the plane's axes."""
+    z = np.array(normal) / np.linalg.norm(normal)
+    origin = '<origin xyz="1 2 3" rpy="0.1 0.2 0.3"/>'
+    text = " ".join(map(str, normal))
+    wrist = joint("wrist", "arm", "tip", "revolute", f'{origin}<axis xyz="1 1 0"/>')
+    planar = joint("shoulder", "base", "arm", "planar", f'{origin}<axis xyz="{text}"/>')
+    model = load(THREE_LINKS + planar + wrist)
+    q = model.random(rng)
+    tree = model.kinematics.tree
+    there = Rotation.from_euler("xyz", (0.1, 0.2, 0.3))
+    turn = there.inv() * Rotation.from_quat(
+        tree.quaternions[0]
+    )  # joint frame of the file -> that of the plane
+    np.testing.assert_allclose(turn.apply([0, 0, 1]), z, atol=1e-15)
+    np.testing.assert_allclose(np.cos(turn.magnitude()), z[2], atol=1e-15)  # the smallest
+    axes = [" ".join(map(str, axis)) for axis in turn.as_matrix().T]
+    other = load(
+        THREE_LINKS + link("a", "") + link("b", "") + wrist
+        + joint("x", "base", "a", "prismatic", f'{origin}<axis xyz="{axes[0]}"/>')
+        + joint("y", "a", "b", "prismatic", f'<axis xyz="{axes[1]}"/>')
+        + joint("z", "b", "arm", "revolute", f'<axis xyz="{axes[2]}"/>')
+    )  # fmt: skip
+    assert other.joint_names == ("x", "y", "z", "wrist")
+    H = model.metric.matrix(q)
+    np.testing.assert_allclose(H, other.metric.matrix(q), atol=1e-12)
+    np.testing.assert_allclose(model.potential_at(q), other.potential_at(q), rtol=1e-13)
+    tip = mb.body_jacobians(model, q)[-6:]  # the tip's own frame is as in the file
+    np.testing.assert_allclose(tip, mb.body_jacobians(other, q)[-6:], atol=1e-12)
+    assert np.max(np.abs(H - other.metric.matrix(q + [0, 0, 0.5, 0]))) > 1e-2  # negative control
 
 
 def test_joints_are_ordered_depth_first_by_name(load):

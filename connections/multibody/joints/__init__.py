@@ -18,6 +18,7 @@ from connections.multibody.joints.coordinates import (
     Prismatic,
     Revolute,
     Universal,
+    unit_axis,
 )
 from connections.multibody.joints.groups import Fixed, Free, Spherical
 
@@ -33,4 +34,5 @@ __all__ = [
     "Spherical",
     "Transform",
     "Universal",
+    "unit_axis",
 ]
