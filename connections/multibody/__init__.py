@@ -1,4 +1,4 @@
-"""Where H and A come from: spatial algebra, joints, trees of bodies, URDF, and `Model`, the definition.
+"""Where H and A come from: spatial algebra, joints, `Mechanism`, URDF, MJCF; `Model`, the definition.
 
 >>> from connections import multibody as mb
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP
@@ -18,6 +18,7 @@ from connections.multibody.joints import (
     Universal,
 )
 from connections.multibody.mechanism import Mechanism
+from connections.multibody.mjcf import from_mjcf
 from connections.multibody.model import Model, body_jacobians
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.urdf import from_urdf
@@ -39,5 +40,6 @@ __all__ = [
     "Spherical",
     "Universal",
     "body_jacobians",
+    "from_mjcf",
     "from_urdf",
 ]

@@ -26,6 +26,7 @@ from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_roo
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, unit_axis
 from connections.multibody.model import DEFAULT_GRAVITY, Model
+from connections.multibody.xmlfile import read_root, require_file
 
 ROOT_JOINT = "root_joint"
 INERTIAL_ATTRIBUTES = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
@@ -55,8 +56,7 @@ def from_urdf(
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ModelError(f"{path}: there is no such file")
+    require_file(path)
     try:
         links, edges, flaws = _read(path)
         root = find_root([link.name for link in links], edges)
@@ -78,12 +78,7 @@ def from_urdf(
 
 def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
     """The links in the file's order, the joints sorted by name, and what is wrong with inertias."""
-    try:
-        root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, UnicodeDecodeError, LookupError) as error:
-        raise ModelError(f"malformed XML: {error}") from error
-    if root.tag != "robot":
-        raise ModelError(f"not a URDF: the root element is <{root.tag}>, not <robot>")
+    root = read_root(path, "robot", "a URDF")
     elements = [element for element in root if element.tag in ("link", "joint")]
     for element in root:
         if element.tag in ("loop", "coupling", "constraint"):
