@@ -4,8 +4,8 @@ Joint types: free, ball, slide, hinge, several on one body, at any ``pos``; bodi
 to their parents, mocap bodies too. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` but for
 quaternions, which are (x, y, z, w) here and (w, x, y, z) there. ``ref`` is kept: an angle or displacement
 means what it does in the file, and it is at q = ref, not at q = 0, that the body is where the file draws it.
-v is ``qvel`` but for free joints: there [velocity in world axes; angular velocity in body axes], here the body
-twist [omega; v].
+v is ``qvel`` but for free joints: there [velocity in world axes; angular velocity in body axes], here the
+body twist [omega; v].
 
 A joint that does not turn about the origin of its body has its anchor there instead: body axes are MuJoCo's,
 the origin is the anchor of the body's last hinge or ball. Of k joints on a body, the first k - 1 move bodies
