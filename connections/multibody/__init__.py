@@ -20,6 +20,20 @@ from connections.multibody.joints import (
 from connections.multibody.mechanism import Mechanism
 from connections.multibody.mjcf import from_mjcf
 from connections.multibody.model import Model, body_jacobians
+from connections.multibody.recursions.calls import (
+    christoffel_symbols,
+    coriolis_matrix,
+    coriolis_product,
+    coriolis_transpose_product,
+    forward_dynamics,
+    gravity,
+    inverse_dynamics,
+    inverse_mass_matrix,
+    mass_matrix,
+    mass_matrix_rate,
+    regressor,
+)
+from connections.multibody.recursions.threads import get_num_threads, set_num_threads
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.urdf import from_urdf
 
@@ -40,6 +54,19 @@ __all__ = [
     "Spherical",
     "Universal",
     "body_jacobians",
+    "christoffel_symbols",
+    "coriolis_matrix",
+    "coriolis_product",
+    "coriolis_transpose_product",
+    "forward_dynamics",
     "from_mjcf",
     "from_urdf",
+    "get_num_threads",
+    "gravity",
+    "inverse_dynamics",
+    "inverse_mass_matrix",
+    "mass_matrix",
+    "mass_matrix_rate",
+    "regressor",
+    "set_num_threads",
 ]

@@ -26,6 +26,7 @@ from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
+    from connections.multibody.recursions.program import Program
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -194,6 +195,13 @@ class Model:
         from connections.coriolis import MechanicalSystem
 
         return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
+
+    @cached_property
+    def program(self) -> Program:
+        """What the recursions know of the robot: one flat array, and workspaces."""
+        from connections.multibody.recursions.program import Program  # imports Numba
+
+        return Program(self)
 
     def with_gravity(self, gravity: Any) -> Model:
         """The same robot under another gravity.

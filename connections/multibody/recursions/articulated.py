@@ -1,0 +1,167 @@
+"""Forward dynamics by articulated bodies in O(N), and the inverse mass matrix by sparse elimination.
+
+Columns are eliminated one at a time, those of one link as if massless bodies stood between them. With the
+articulated inertia I_A and bias p of the link that column j moves, and c_j = Phidot_j v_j,
+
+    U = I_A Phi_j,   d = Phi_j . U,   u = tau_j - Phi_j . p,
+    I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
+    vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
+
+Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
+H along the branches).
+"""
+
+from connections.multibody.recursions import coriolis
+from connections.multibody.recursions.algebra import (
+    accumulate,
+    add6,
+    dot6,
+    force_cross,
+    load6,
+    momentum,
+    motion_cross,
+    scale6,
+    store3,
+    store6,
+)
+from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
+from connections.multibody.recursions.lanes import beyond, inlined, load, store
+from connections.multibody.recursions.newton_euler import joint_twist
+
+LINK = 33  # twist 6, later the acceleration; articulated inertia 21; bias force 6
+COLUMN = 20  # Phi 6, Phidot v 6, U 6, 1/d, u
+
+
+@inlined
+def forward_dynamics(tree, work, acceleration):
+    """vdot = H^-1 (tau - C v - g), slots acceleration[j]; v and tau are the first two vectors."""
+    place_links(tree, work)
+    links, columns, v = tree.per_link, tree.per_column, tree.vectors
+    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN)
+        slot = links + i * LINK
+        own = joint_twist(tree, work, i, columns, COLUMN, v)
+        twist = add6(load6(work, links + tree.parent[i] * LINK), own)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * COLUMN
+            store6(work, at + 6, scale6(motion_cross(twist, load6(work, at)), load(work, v + j)))
+        inertia = link_inertia(tree, work, i)
+        store6(work, slot, twist)
+        _store_articulated(work, slot + 6, inertia)
+        store6(work, slot + 27, force_cross(twist, momentum(inertia, twist)))
+    for i in range(tree.links, 0, -1):
+        for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
+            _eliminate(work, links + i * LINK, columns + j * COLUMN, load(work, v + tree.nv + j))
+        if tree.parent[i] > 0:
+            accumulate(work, links + tree.parent[i] * LINK + 6, links + i * LINK + 6, 27)
+    k = tree.parameters
+    store6(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    for i in range(1, tree.links + 1):
+        a = load6(work, links + tree.parent[i] * LINK)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * COLUMN
+            a = add6(a, load6(work, at + 6))
+            rate = (load(work, at + 19) - dot6(load6(work, at + 12), a)) * load(work, at + 18)
+            a = add6(a, scale6(load6(work, at), rate))
+            store(acceleration, j, rate)
+        store6(work, links + i * LINK, a)
+
+
+@inlined
+def inverse_mass_matrix(tree, work, inverse):
+    """H^-1, slots inverse[i nv + j].
+
+    H = L^T d L with L lower triangular of unit diagonal and the sparsity of the tree, then row by row
+
+        (H^-1)_ii = 1 / d_i - sum_a L_ia (H^-1)_ai,    (H^-1)_ki = -sum_a L_ka (H^-1)_ai for k > i,
+
+    sums over the columns a before i or k.
+    """
+    nv, L = tree.nv, tree.scratch
+    coriolis.mass_matrix(tree, work, beyond(work, L))
+    for k in range(nv - 1, -1, -1):
+        d = 1.0 / load(work, L + k * nv + k)
+        i = tree.up[k]
+        while i >= 0:
+            ratio = load(work, L + k * nv + i) * d
+            j = i
+            while j >= 0:
+                slot = L + i * nv + j
+                store(work, slot, load(work, slot) - ratio * load(work, L + k * nv + j))
+                j = tree.up[j]
+            store(work, L + k * nv + i, ratio)
+            i = tree.up[i]
+        store(work, L + k * nv + k, d)
+    for i in range(nv):
+        total = load(work, L + i * nv + i)
+        a = tree.up[i]
+        while a >= 0:
+            total = total - load(work, L + i * nv + a) * load(inverse, a * nv + i)
+            a = tree.up[a]
+        store(inverse, i * nv + i, total)
+        for k in range(i + 1, nv):
+            total = load(work, L + k * nv + k)
+            total = total - total
+            a = tree.up[k]
+            while a >= 0:
+                total = total - load(work, L + k * nv + a) * load(inverse, i * nv + a)
+                a = tree.up[a]
+            store(inverse, k * nv + i, total)
+            store(inverse, i * nv + k, total)
+
+
+@inlined
+def _store_articulated(work, slot, inertia):
+    """The upper triangle of the (6, 6) matrix [[Ibar, h x], [(h x)^T, m 1]], row by row, 21 numbers."""
+    m, hx, hy, hz, a, b, c, d, e, f = inertia
+    zero = m - m
+    store6(work, slot, (a, b, c, zero, -hz, hy))
+    store3(work, slot + 6, (d, e, hz))
+    store3(work, slot + 9, (zero, -hx, f))
+    store3(work, slot + 12, (-hy, hx, zero))
+    store6(work, slot + 15, (m, zero, zero, m, zero, m))
+
+
+@inlined
+def _eliminate(work, link, column, tau):
+    """Eliminate one column from the articulated inertia and bias of its link."""
+    Phi, c, p = load6(work, column), load6(work, column + 6), load6(work, link + 27)
+    U = _articulated_times(work, link + 6, Phi)
+    inverse = 1.0 / dot6(Phi, U)
+    u = tau - dot6(Phi, p)
+    store6(work, column + 12, U)
+    store(work, column + 18, inverse)
+    store(work, column + 19, u)
+    slot = link + 6
+    for row in range(6):
+        scaled = U[row] * inverse
+        for entry in range(row, 6):
+            store(work, slot, load(work, slot) - scaled * U[entry])
+            slot += 1
+    p = add6(p, _articulated_times(work, link + 6, c))
+    store6(work, link + 27, add6(p, scale6(U, u * inverse)))
+
+
+@inlined
+def _articulated_times(work, slot, x):
+    """The symmetric matrix whose upper triangle begins at `slot`, times x."""
+    a = load6(work, slot)
+    b1, b2, b3 = load(work, slot + 6), load(work, slot + 7), load(work, slot + 8)
+    b4, b5 = load(work, slot + 9), load(work, slot + 10)
+    c2, c3, c4, c5 = (
+        load(work, slot + 11),
+        load(work, slot + 12),
+        load(work, slot + 13),
+        load(work, slot + 14),
+    )
+    d3, d4, d5 = load(work, slot + 15), load(work, slot + 16), load(work, slot + 17)
+    e4, e5, f5 = load(work, slot + 18), load(work, slot + 19), load(work, slot + 20)
+    return (
+        dot6(a, x),
+        a[1] * x[0] + b1 * x[1] + b2 * x[2] + b3 * x[3] + b4 * x[4] + b5 * x[5],
+        a[2] * x[0] + b2 * x[1] + c2 * x[2] + c3 * x[3] + c4 * x[4] + c5 * x[5],
+        a[3] * x[0] + b3 * x[1] + c3 * x[2] + d3 * x[3] + d4 * x[4] + d5 * x[5],
+        a[4] * x[0] + b4 * x[1] + c4 * x[2] + d4 * x[3] + e4 * x[4] + e5 * x[5],
+        a[5] * x[0] + b5 * x[1] + c5 * x[2] + d5 * x[3] + e5 * x[4] + f5 * x[5],
+    )

@@ -1,0 +1,110 @@
+"""Between arrays and workspaces: compiled checks of the input, one configuration or LANES of them at a time.
+
+The checks say only whether all is well; who gets False asks `diagnosis` in Python what is wrong.
+"""
+
+import math
+
+import numpy as np
+
+from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.multibody.recursions.lanes import LANES, exact, inlined, slots_of, store, transpose_block
+from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
+
+FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
+LARGEST = np.finfo(np.float64).max
+
+
+@exact
+def _reduced(angle):
+    """The angle itself, or if it is large the one in [-pi, pi] with the same sine and cosine."""
+    if abs(angle) <= FARTHEST_ANGLE:
+        return angle
+    return math.atan2(math.sin(angle), math.cos(angle))
+
+
+@inlined
+def read_configuration(tree, work, q):
+    """q (nq,) into a workspace of one configuration; whether it has the right size, finite numbers and unit quaternions."""
+    if q.shape[0] != tree.nq:
+        return False
+    good = True
+    for k in range(tree.nq):
+        good &= abs(q[k]) <= LARGEST
+        store(work, k, q[k])
+    for i in range(1, tree.links + 1):
+        at, kind = tree.coordinate[i], tree.kind[i]
+        if kind <= HELICAL:
+            store(work, tree.angles + at, _reduced(q[at]))
+        elif kind == SPHERICAL or kind == FREE:
+            at += 3 if kind == FREE else 0
+            square = q[at] * q[at] + q[at + 1] * q[at + 1] + q[at + 2] * q[at + 2] + q[at + 3] * q[at + 3]
+            good &= abs(math.sqrt(square) - 1.0) <= QUATERNION_TOLERANCE
+    return good
+
+
+@inlined
+def read_vector(tree, work, number, v):
+    """v (nv,) into a workspace of one configuration as its vector `number`; whether it has the right size and is finite."""
+    if v.shape[0] != tree.nv:
+        return False
+    good = True
+    start = tree.vectors + number * tree.nv
+    for k in range(tree.nv):
+        good &= abs(v[k]) <= LARGEST
+        store(work, start + k, v[k])
+    return good
+
+
+@inlined
+def read_configurations(tree, work, q, row):
+    """LANES rows of q (m, nq) from `row` on, the last one repeated where they run out."""
+    good = True
+    for lane in range(LANES):
+        r = min(row + lane, q.shape[0] - 1)
+        for k in range(tree.nq):
+            good &= abs(q[r, k]) <= LARGEST
+            work[k, lane] = q[r, k]
+    for i in range(1, tree.links + 1):
+        at, kind = tree.coordinate[i], tree.kind[i]
+        if kind <= HELICAL:
+            for lane in range(LANES):
+                work[tree.angles + at, lane] = _reduced(work[at, lane])
+        elif kind == SPHERICAL or kind == FREE:
+            at += 3 if kind == FREE else 0
+            for lane in range(LANES):
+                square = work[at, lane] * work[at, lane] + work[at + 1, lane] * work[at + 1, lane]
+                square += work[at + 2, lane] * work[at + 2, lane] + work[at + 3, lane] * work[at + 3, lane]
+                good &= abs(math.sqrt(square) - 1.0) <= QUATERNION_TOLERANCE
+    return good
+
+
+@inlined
+def read_vectors(tree, work, number, v, row):
+    """LANES rows of v (m, nv) from `row` on, the last one repeated where they run out."""
+    good = True
+    start = tree.vectors + number * tree.nv
+    for lane in range(LANES):
+        r = min(row + lane, v.shape[0] - 1)
+        for k in range(tree.nv):
+            good &= abs(v[r, k]) <= LARGEST
+            work[start + k, lane] = v[r, k]
+    return good
+
+
+@inlined
+def write_results(work, start, blocks, out, row):
+    """Lanes of the result to rows of out (m, k): the blocks of LANES entries that are not identically zero.
+
+    work : (slots, LANES), the result from slot `start` on.
+    blocks : first entries of those blocks; the rest of `out` is zero already, or written as zero here.
+    """
+    size, rows, slots = out.shape[1], min(LANES, out.shape[0] - row), slots_of(work)
+    for b in range(blocks.shape[0]):
+        column = blocks[b]
+        if rows == LANES and column + LANES <= size:
+            transpose_block(slots, start + column, out, row, column)
+        else:
+            for lane in range(rows):
+                for k in range(column, min(column + LANES, size)):
+                    out[row + lane, k] = work[start + k, lane]

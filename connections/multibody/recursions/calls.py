@@ -1,0 +1,284 @@
+"""The recursions as functions of a model and NumPy arrays: H, C, Christoffel symbols, dynamics, regressor.
+
+Arguments are arrays of real numbers with leading batch axes, broadcast together; q is (..., nq), velocities
+and forces (..., nv) in the model's frame. Results are float64 arrays; `out` is filled in their place if
+given. Batches use several configurations per vector register and several threads (`set_num_threads`).
+
+Every function raises `ShapeError` for arrays of the wrong size, `NonFiniteError` for a number that is NaN or
+infinite, `PointError` for a quaternion of norm other than one, `TypeError` or `ValueError` for an `out` that
+is not a C-contiguous, writeable float64 array. C and Gamma are those of the Levi-Civita connection, without
+torsion, for the body-level factor ``"christoffel"``, [W] (21), and of a connection with the same geodesics
+and totally antisymmetric torsion for ``"force_cross"``, (v x*) I, [E] (11).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.multibody.recursions.compiled import BODY_FACTORS, compiled
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+
+empty = np.empty
+
+
+def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    out : the array to fill.
+
+    Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
+    """
+    program = model.program
+    try:
+        result = empty(program.matrix) if out is None else out
+        if compiled.mass_matrix_at(program.memory, q, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("mass_matrix", (q,), out)
+
+
+def coriolis_matrix(
+    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
+) -> np.ndarray:
+    """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    out : the array to fill.
+
+    Source: [W] Algorithm 1, [E] Algorithm 1.
+    """
+    program = model.program
+    try:
+        result = empty(program.matrix) if out is None else out
+        if compiled.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
+            return result
+    except (TypeError, KeyError):
+        pass
+    return program.general("coriolis_matrix", (q, v), out, body_factor)
+
+
+def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+    """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    out : the array to fill.
+
+    Source: [E] Algorithm 1 (its diagonal blocks included).
+    """
+    program = model.program
+    try:
+        result = empty(program.matrix) if out is None else out
+        if compiled.mass_matrix_rate_at(program.memory, q, v, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("mass_matrix_rate", (q, v), out)
+
+
+def christoffel_symbols(
+    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
+) -> np.ndarray:
+    """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j is the direction of differentiation.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    out : the array to fill.
+
+    Source: [W] Algorithm 2, [E] Algorithm 2.
+    """
+    program = model.program
+    try:
+        result = empty(program.cube) if out is None else out
+        if compiled.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
+            return result
+    except (TypeError, KeyError):
+        pass
+    return program.general("christoffel_symbols", (q,), out, body_factor)
+
+
+def coriolis_product(
+    model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
+) -> np.ndarray:
+    """C(q, v) w, (..., nv), in O(N): C is never formed.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    w : (..., nv) vectors in the frame.
+    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    out : the array to fill.
+
+    Source: [W] (20).
+    """
+    program = model.program
+    try:
+        result = empty(program.vector) if out is None else out
+        if compiled.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
+            return result
+    except (TypeError, KeyError):
+        pass
+    return program.general("coriolis_product", (q, v, w), out, body_factor)
+
+
+def coriolis_transpose_product(
+    model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
+) -> np.ndarray:
+    """C(q, v)^T w, (..., nv), in O(N): what a momentum observer needs.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    w : (..., nv) vectors in the frame.
+    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    out : the array to fill.
+
+    Source: [W] II and (20).
+    """
+    program = model.program
+    try:
+        result = empty(program.vector) if out is None else out
+        if compiled.coriolis_transpose_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
+            return result
+    except (TypeError, KeyError):
+        pass
+    return program.general("coriolis_transpose_product", (q, v, w), out, body_factor)
+
+
+def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
+    """tau = H a + C v + g, (..., nv), N m and N.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    a : (..., nv) accelerations vdot.
+    out : the array to fill.
+
+    Source: [E] (15) to (18).
+    """
+    program = model.program
+    try:
+        result = empty(program.vector) if out is None else out
+        if compiled.inverse_dynamics_at(program.memory, q, v, a, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("inverse_dynamics", (q, v, a), out)
+
+
+def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    out : the array to fill.
+
+    Source: [E] (1).
+    """
+    program = model.program
+    try:
+        result = empty(program.vector) if out is None else out
+        if compiled.gravity_at(program.memory, q, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("gravity", (q,), out)
+
+
+def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
+    """vdot = H^-1 (tau - C v - g), (..., nv).
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    tau : (..., nv) generalized forces, N m and N.
+    out : the array to fill.
+
+    Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
+    """
+    program = model.program
+    try:
+        result = empty(program.vector) if out is None else out
+        if compiled.forward_dynamics_at(program.memory, q, v, tau, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("forward_dynamics", (q, v, tau), out)
+
+
+def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """H(q)^-1, (..., nv, nv).
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    out : the array to fill.
+
+    Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
+    """
+    program = model.program
+    try:
+        result = empty(program.matrix) if out is None else out
+        if compiled.inverse_mass_matrix_at(program.memory, q, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("inverse_mass_matrix", (q,), out)
+
+
+def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
+    """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
+
+    pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy, Iyy,
+    Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities.
+    v_r : (..., nv) reference velocities.
+    a_r : (..., nv) reference accelerations.
+    out : the array to fill.
+
+    Source: [W] IV-A; Slotine and Li 1987.
+    """
+    program = model.program
+    try:
+        result = empty(program.wide) if out is None else out
+        if compiled.regressor_at(program.memory, q, v, v_r, a_r, result):
+            return result
+    except TypeError:
+        pass
+    return program.general("regressor", (q, v, v_r, a_r), out)

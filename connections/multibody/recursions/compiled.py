@@ -1,0 +1,84 @@
+"""The compiled functions by name, each compiled (or read from Numba's cache) when it is first asked for.
+
+Until then, and whenever the arguments are not exactly float64 arrays of the right dimensions, a call raises
+`TypeError`; `Program.general` then makes the function ready and the arguments right.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NoReturn
+
+# Names of the vectors that follow q, whether there is a choice of body-level factor, axes of the result.
+SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
+    "mass_matrix": ((), False, 2),
+    "coriolis_matrix": (("v",), True, 2),
+    "mass_matrix_rate": (("v",), False, 2),
+    "christoffel_symbols": ((), True, 3),
+    "coriolis_product": (("v", "w"), True, 1),
+    "coriolis_transpose_product": (("v", "w"), True, 1),
+    "inverse_dynamics": (("v", "a"), False, 1),
+    "gravity": ((), False, 1),
+    "forward_dynamics": (("v", "tau"), False, 1),
+    "inverse_mass_matrix": ((), False, 2),
+    "regressor": (("v", "v_r", "a_r"), False, 2),
+}
+BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
+_lock = threading.Lock()
+
+
+class Compiled:
+    """Functions as attributes, for one configuration (``_at``) and for rows of them (``_rows``)."""
+
+    def __init__(self) -> None:
+        self._ready: set[str] = set()
+        for name in SIGNATURES:
+            setattr(self, f"{name}_at", _not_ready)
+            setattr(self, f"{name}_rows", _not_ready)
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
+        raise AttributeError(name)
+
+    def require(self, name: str) -> Any:
+        """The compiled function `name`, a recursion's name with ``_at`` or ``_rows``."""
+        from connections.multibody.recursions import entries  # imports Numba
+
+        with _lock:
+            if name not in self._ready:
+                function = getattr(entries, name)
+                function.compile(_signature(name))
+                function.disable_compile()  # other types raise TypeError instead of compiling again
+                setattr(self, name, function)
+                self._ready.add(name)
+        return getattr(self, name)
+
+
+def _signature(name: str) -> Any:
+    from numba import boolean, float64, int64
+
+    arrays = {1: float64[::1], 2: float64[:, ::1], 3: float64[:, :, ::1]}
+    recursion, kind = name.rsplit("_", 1)
+    vectors, factor, axes = SIGNATURES[recursion]
+    choice = (boolean,) if factor else ()
+    if kind == "at":
+        return (arrays[1], *[arrays[1]] * (1 + len(vectors)), *choice, arrays[axes])
+    return (arrays[1], arrays[2], int64[::1], *[arrays[2]] * (1 + len(vectors)), *choice, arrays[2])
+
+
+def torsion(body_factor: str) -> bool:
+    """Whether the body-level factor of this name has torsion.
+
+    Raises
+    ------
+    ValueError : there is no such factor.
+    """
+    if body_factor not in BODY_FACTORS:
+        raise ValueError(f"body_factor: expected one of {', '.join(BODY_FACTORS)}, got {body_factor!r}")
+    return BODY_FACTORS[body_factor]
+
+
+def _not_ready(*arguments: Any) -> NoReturn:
+    raise TypeError("not compiled yet")
+
+
+compiled = Compiled()

@@ -1,0 +1,163 @@
+"""The outward pass that every recursion shares: poses, columns and inertias in the common frame.
+
+Ground axes; the origin of each subtree of the ground lies at one of its own links (`layout`), since what is
+lost to cancellation grows with the square of the distance. Source: [W] VI-B in one frame: the transforms X
+disappear, and composites are plain sums.
+"""
+
+from connections.multibody.recursions.algebra import load3, rotate_columns, store3, store6
+from connections.multibody.recursions.lanes import inlined, load, sine_cosine
+from connections.multibody.recursions.layout import (
+    FREE,
+    HELICAL,
+    PARAMETERS,
+    POSE,
+    PRISMATIC,
+)
+
+
+@inlined
+def place_links(tree, work):
+    """Rotation R and position P of every link from q; link 0 is the ground."""
+    poses, k = tree.poses, tree.parameters
+    _store_rotation(work, poses, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    store3(work, poses + 9, (0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        slot, above, o = poses + i * POSE, poses + tree.parent[i] * POSE, i * PARAMETERS
+        kind, at = tree.kind[i], tree.coordinate[i]
+        R = load_rotation(work, above)
+        x = rotate_columns(R, (k[o], k[o + 3], k[o + 6]))
+        y = rotate_columns(R, (k[o + 1], k[o + 4], k[o + 7]))
+        z = rotate_columns(R, (k[o + 2], k[o + 5], k[o + 8]))
+        if kind <= HELICAL:
+            s, c = sine_cosine(load(work, tree.angles + at))
+            turned_x = (x[0] * c + y[0] * s, x[1] * c + y[1] * s, x[2] * c + y[2] * s)
+            turned_y = (y[0] * c - x[0] * s, y[1] * c - x[1] * s, y[2] * c - x[2] * s)
+            _store_rotation(work, slot, turned_x, turned_y, z)
+        elif kind == PRISMATIC:
+            _store_rotation(work, slot, x, y, z)
+        else:
+            _turn_by_quaternion(work, slot, x, y, z, at + (3 if kind == FREE else 0))
+        if tree.parent[i] == 0:
+            store3(work, slot + 9, (0.0, 0.0, 0.0))  # the origin of this subtree
+        else:
+            t = rotate_columns(R, (k[o + 9], k[o + 10], k[o + 11]))
+            p = load3(work, above + 9)
+            p = (p[0] + t[0], p[1] + t[1], p[2] + t[2])
+            if kind == PRISMATIC or kind == HELICAL:
+                d = load(work, at)
+                if kind == HELICAL:
+                    d = d * k[o + 22]
+                p = (p[0] + z[0] * d, p[1] + z[1] * d, p[2] + z[2] * d)
+            elif kind == FREE:
+                d = rotate_columns(_rows(x, y, z), load3(work, at))
+                p = (p[0] + d[0], p[1] + d[1], p[2] + d[2])
+            store3(work, slot + 9, p)
+    if tree.shifted:
+        _shift_origins(tree, work)
+
+
+@inlined
+def store_columns(tree, work, i, base, stride):
+    """Phi of the columns of link i, to slots base + column * stride."""
+    pose, kind, column = tree.poses + i * POSE, tree.kind[i], tree.first[i]
+    slot = base + column * stride
+    if kind <= HELICAL:
+        w, p = (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)), load3(work, pose + 9)
+        u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
+        if kind == HELICAL:
+            pitch = tree.parameters[i * PARAMETERS + 22]
+            u = (u[0] + w[0] * pitch, u[1] + w[1] * pitch, u[2] + w[2] * pitch)
+        store6(work, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
+    elif kind == PRISMATIC:
+        store3(work, slot, (0.0, 0.0, 0.0))
+        store3(work, slot + 3, (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)))
+    else:
+        p = load3(work, pose + 9)
+        for axis in range(3):
+            w = (load(work, pose + axis), load(work, pose + 3 + axis), load(work, pose + 6 + axis))
+            u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
+            store6(work, slot + axis * stride, (w[0], w[1], w[2], u[0], u[1], u[2]))
+            if kind == FREE:
+                store3(work, slot + (3 + axis) * stride, (0.0, 0.0, 0.0))
+                store3(work, slot + (3 + axis) * stride + 3, w)
+
+
+@inlined
+def link_inertia(tree, work, i):
+    """I of link i, ten numbers: c = P + R c_b, Ibar = R I_c R^T + m (|c|^2 1 - c c^T)."""
+    R, p = load_rotation(work, tree.poses + i * POSE), load3(work, tree.poses + i * POSE + 9)
+    k, o = tree.parameters, i * PARAMETERS
+    m = k[o + 12]
+    t = rotate_columns(R, (k[o + 13], k[o + 14], k[o + 15]))
+    cx, cy, cz = p[0] + t[0], p[1] + t[1], p[2] + t[2]
+    x = rotate_columns(R, (k[o + 16], k[o + 17], k[o + 18]))  # columns of R I_c
+    y = rotate_columns(R, (k[o + 17], k[o + 19], k[o + 20]))
+    z = rotate_columns(R, (k[o + 18], k[o + 20], k[o + 21]))
+    hx, hy, hz = cx * m, cy * m, cz * m
+    return (
+        (cx - cx) + m,
+        hx,
+        hy,
+        hz,
+        x[0] * R[0] + y[0] * R[1] + z[0] * R[2] + hy * cy + hz * cz,
+        x[0] * R[3] + y[0] * R[4] + z[0] * R[5] - hx * cy,
+        x[0] * R[6] + y[0] * R[7] + z[0] * R[8] - hx * cz,
+        x[1] * R[3] + y[1] * R[4] + z[1] * R[5] + hx * cx + hz * cz,
+        x[1] * R[6] + y[1] * R[7] + z[1] * R[8] - hy * cz,
+        x[2] * R[6] + y[2] * R[7] + z[2] * R[8] + hx * cx + hy * cy,
+    )
+
+
+@inlined
+def load_rotation(work, slot):
+    """R, nine numbers row by row."""
+    return (
+        load(work, slot),
+        load(work, slot + 1),
+        load(work, slot + 2),
+        load(work, slot + 3),
+        load(work, slot + 4),
+        load(work, slot + 5),
+        load(work, slot + 6),
+        load(work, slot + 7),
+        load(work, slot + 8),
+    )
+
+
+@inlined
+def _rows(x, y, z):
+    return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
+
+
+@inlined
+def _store_rotation(work, slot, x, y, z):
+    """The matrix of columns x, y, z, row by row."""
+    store3(work, slot, (x[0], y[0], z[0]))
+    store3(work, slot + 3, (x[1], y[1], z[1]))
+    store3(work, slot + 6, (x[2], y[2], z[2]))
+
+
+@inlined
+def _turn_by_quaternion(work, slot, x, y, z, at):
+    """R = [x y z] R(quaternion), the quaternion (a, b, c, d) standing in q from `at` on."""
+    a, b, c, d = load(work, at), load(work, at + 1), load(work, at + 2), load(work, at + 3)
+    aa, bb, cc = a * a, b * b, c * c
+    ab, ac, bc, ad, bd, cd = a * b, a * c, b * c, a * d, b * d, c * d
+    M = _rows(x, y, z)
+    turned_x = rotate_columns(M, ((bb + cc) * -2.0 + 1.0, (ab + cd) * 2.0, (ac - bd) * 2.0))
+    turned_y = rotate_columns(M, ((ab - cd) * 2.0, (aa + cc) * -2.0 + 1.0, (bc + ad) * 2.0))
+    turned_z = rotate_columns(M, ((ac + bd) * 2.0, (bc - ad) * 2.0, (aa + bb) * -2.0 + 1.0))
+    _store_rotation(work, slot, turned_x, turned_y, turned_z)
+
+
+@inlined
+def _shift_origins(tree, work):
+    """Move the origin of each subtree from its root link to the link that `layout` chose."""
+    o = load3(work, tree.poses + 9)
+    for i in range(1, tree.links + 1):
+        if tree.parent[i] == 0:
+            o = load3(work, tree.poses + tree.origin[i] * POSE + 9)
+        slot = tree.poses + i * POSE + 9
+        p = load3(work, slot)
+        store3(work, slot, (p[0] - o[0], p[1] - o[1], p[2] - o[2]))

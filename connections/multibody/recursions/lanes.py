@@ -1,0 +1,272 @@
+"""One source, one or several configurations at once: numbers that are LLVM vectors.
+
+A kernel reads and writes slots of a workspace. In a workspace of one configuration a slot is one float64; in
+one of several, a slot is a `lanes` value, an LLVM vector that holds the same quantity of LANES
+configurations, and + - * / act on all of them. The kernel's text is the same for both.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+# As many doubles as the widest register of this processor holds.
+LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_INDEX = ir.IntType(32)
+# Products may be fused with sums. Nothing assumes that numbers are finite: NaN must stay visible.
+_FLAGS = ("contract", "nsz", "arcp")
+
+# For kernels and the helpers inlined into them.
+inlined = njit(forceinline=True, fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")
+# For sums whose order matters: no reassociation.
+exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy")
+
+
+class Lanes(types.Type):
+    """The Numba type of LANES float64 numbers in one register."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"lanes{LANES}")
+
+
+lanes = Lanes()
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, _VECTOR)
+
+
+def _splat(builder: Any, number: Any) -> Any:
+    """The vector with `number` in every lane."""
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(undefined, number, _INDEX(0))
+    zeros = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
+def _register_binary(operation: Any, instruction: str) -> None:
+    @infer_global(operation)
+    class _Typing(ConcreteTemplate):
+        cases = [
+            signature(lanes, lanes, lanes),
+            signature(lanes, lanes, types.float64),
+            signature(lanes, types.float64, lanes),
+        ]
+
+    def emit(builder: Any, left: Any, right: Any) -> Any:
+        return getattr(builder, instruction)(left, right, flags=_FLAGS)
+
+    def both(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return emit(builder, *args)
+
+    def number_right(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return emit(builder, args[0], _splat(builder, args[1]))
+
+    def number_left(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return emit(builder, _splat(builder, args[0]), args[1])
+
+    lower_builtin(operation, lanes, lanes)(both)
+    lower_builtin(operation, lanes, types.float64)(number_right)
+    lower_builtin(operation, types.float64, lanes)(number_left)
+
+
+for _operation, _instruction in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _register_binary(_operation, _instruction)
+
+
+@infer_global(operator.neg)
+class _NegativeTyping(ConcreteTemplate):
+    cases = [signature(lanes, lanes)]
+
+
+@lower_builtin(operator.neg, lanes)
+def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.fneg(args[0], flags=_FLAGS)
+
+
+class Slots(types.Type):
+    """Numba's type of a bare pointer to consecutive slots; it owns nothing, so passing it around is free."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"slots({dtype})")
+
+
+@register_model(Slots)
+class _SlotsModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, manager.lookup(fe_type.dtype).get_data_type().as_pointer())
+
+
+@intrinsic
+def slots_of(typing_context: Any, array: Any) -> Any:
+    """Pointer to the slots of a C-contiguous array: of `lanes` where it is (slots, LANES), else of its numbers.
+
+    The array must outlive it.
+    """
+    many = array.ndim == 2 and array.dtype == types.float64
+    return _pointer_signature(array, lanes if many else array.dtype)
+
+
+@intrinsic
+def flat_slots_of(typing_context: Any, array: Any) -> Any:
+    """Pointer to all numbers of a C-contiguous array of any dimension. The array must outlive it."""
+    return _pointer_signature(array, array.dtype)
+
+
+def _pointer_signature(array: Any, dtype: Any) -> Any:
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        return builder.bitcast(data, context.get_value_type(sig.return_type))
+
+    return Slots(dtype)(array), emit
+
+
+@intrinsic
+def beyond(typing_context: Any, slots: Any, count: Any) -> Any:
+    """The slots from number `count` on."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.gep(args[0], [args[1]])
+
+    return slots(slots, types.intp), emit
+
+
+@intrinsic
+def as_integers(typing_context: Any, slots: Any) -> Any:
+    """The same slots, their 64 bits read as integers."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(sig.return_type))
+
+    return Slots(types.int64)(slots), emit
+
+
+@intrinsic
+def load(typing_context: Any, slots: Any, slot: Any) -> Any:
+    """The number in slot `slot`."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(builder.gep(args[0], [args[1]]), align=8)
+
+    return slots.dtype(slots, types.intp), emit
+
+
+@intrinsic
+def store(typing_context: Any, slots: Any, slot: Any, number: Any) -> Any:
+    """Put `number`, in all lanes if it is a float64 and the slot has lanes, into slot `slot`."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value = args[2]
+        if sig.args[0].dtype == lanes and sig.args[2] != lanes:
+            value = _splat(builder, value)
+        builder.store(value, builder.gep(args[0], [args[1]]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(slots, types.intp, number), emit
+
+
+@infer_global(operator.getitem)
+class _GetTyping(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Slots) and isinstance(args[1], types.Integer):
+            return signature(args[0].dtype, args[0], types.intp)
+        return None
+
+
+@lower_builtin(operator.getitem, Slots, types.intp)
+def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(builder.gep(args[0], [args[1]]), align=8)
+
+
+@intrinsic
+def floor(typing_context: Any, number: Any) -> Any:
+    """The largest whole number not above `number`, lane by lane."""
+    sig = number(number)
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        name = f"llvm.floor.v{LANES}f64" if kind == _VECTOR else "llvm.floor.f64"
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+        return builder.call(function, args)
+
+    return sig, emit
+
+
+@intrinsic
+def transpose_block(typing_context: Any, work: Any, slot: Any, out: Any, row: Any, column: Any) -> Any:
+    """Slots slot, ..., slot + LANES - 1 of `work` to out[row + l, column : column + LANES], l the lane.
+
+    work : slots of lanes; out : (m, k) C-contiguous array. Eklundh's transposition: at stage s, entries exchange bit s of row and column.
+    """
+    sig = types.void(work, types.intp, out, types.intp, types.intp)
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        work, slot, out, row, column = args
+        at = [builder.add(slot, context.get_constant(types.intp, k)) for k in range(LANES)]
+        rows = [builder.load(builder.gep(work, [index]), align=8) for index in at]
+        stride = 1
+        while stride < LANES:
+            low = [j if not j & stride else LANES + j - stride for j in range(LANES)]
+            high = [j + stride if not j & stride else LANES + j for j in range(LANES)]
+            masks = [ir.Constant(ir.VectorType(_INDEX, LANES), mask) for mask in (low, high)]
+            for i in range(LANES):
+                if not i & stride:
+                    pair = rows[i], rows[i | stride]
+                    rows[i], rows[i | stride] = (builder.shuffle_vector(*pair, mask) for mask in masks)
+            stride *= 2
+        array = context.make_array(sig.args[2])(context, builder, out)
+        width = builder.extract_value(array.shape, 1)
+        for lane, vector in enumerate(rows):
+            line = builder.mul(builder.add(row, context.get_constant(types.intp, lane)), width)
+            pointer = builder.gep(array.data, [builder.add(line, column)])
+            builder.store(vector, builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return sig, emit
+
+
+# pi / 2 in three parts: the first two have 33 bits, so that their products with a count below 2^20 are exact.
+_HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
+
+
+@exact
+def sine_cosine(x):
+    """sin x and cos x to a rounding error or two, for |x| <= 1e6, without branches.
+
+    x = k pi/2 + r with |r| <= pi/4 in extended precision, Taylor polynomials of degree 17 and 16 in r
+    (remainder below 1e-17), then the quadrant k mod 4.
+    """
+    k = floor(x * 0.6366197723675814 + 0.5)
+    r = ((x - k * _HALF_PI[0]) - k * _HALF_PI[1]) - k * _HALF_PI[2]
+    z = r * r
+    p = z * (1.0 / 355687428096000.0) - 1.0 / 1307674368000.0
+    p = (p * z + 1.0 / 6227020800.0) * z - 1.0 / 39916800.0
+    p = (p * z + 1.0 / 362880.0) * z - 1.0 / 5040.0
+    p = (p * z + 1.0 / 120.0) * z - 1.0 / 6.0
+    s = p * z * r + r
+    p = z * (1.0 / 20922789888000.0) - 1.0 / 87178291200.0
+    p = (p * z + 1.0 / 479001600.0) * z - 1.0 / 3628800.0
+    p = (p * z + 1.0 / 40320.0) * z - 1.0 / 720.0
+    p = (p * z + 1.0 / 24.0) * z - 0.5
+    c = p * z + 1.0
+    half = floor(k * 0.5)
+    odd = k - half * 2.0
+    sign = 1.0 - (half - floor(half * 0.5) * 2.0) * 2.0
+    even = 1.0 - odd
+    return sign * (even * s + odd * c), sign * (even * c - odd * s)

@@ -1,0 +1,166 @@
+"""A model made ready for the recursions: its flat array, its workspaces, its batches and its errors.
+
+A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
+dtypes, batches, bad input) comes to `Program.general`, which converts, broadcasts, and says what is wrong.
+Batches are cut into pieces, one per thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.checks import PointError, ShapeError, as_array, require_finite
+from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
+from connections.multibody.recursions.lanes import LANES
+from connections.multibody.recursions.layout import aligned, pack, workspace_slots
+from connections.multibody.recursions.threads import get_num_threads, pool
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+
+_PIECE = 16 * LANES  # fewer configurations than this are not worth a thread
+
+
+class Program:
+    """The recursions' view of a model.
+
+    Parameters
+    ----------
+    model : the robot.
+    """
+
+    def __init__(self, model: Model) -> None:
+        packed = pack(model.kinematics, model.gravity)
+        self._model = model
+        self._slots = workspace_slots(model.kinematics, int(packed.view(np.int64)[0]))
+        self.memory = aligned(len(packed) + self._slots)
+        self.memory[: len(packed)] = packed
+        n, bodies = model.nv, len(model.body_names)
+        self.vector, self.matrix, self.cube, self.wide = (n,), (n, n), (n, n, n), (n, 10 * bodies)
+        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
+        self._blocks = {name: self._nonzero_blocks(name) for name in SIGNATURES}
+
+    def general(
+        self, name: str, given: tuple[Any, ...], out: Any, body_factor: str | None = None
+    ) -> np.ndarray:
+        """What the recursion `name` gives for any input that can be read as arrays of numbers.
+
+        Parameters
+        ----------
+        name : a key of `SIGNATURES`.
+        given : q (..., nq) and then vectors (..., nv).
+        out : the array to fill, or None.
+        body_factor : where the recursion has a choice.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, TypeError, ValueError : see the public functions.
+        """
+        choice = () if body_factor is None else (torsion(body_factor),)
+        names = ("q", *SIGNATURES[name][0])
+        sizes = (self._model.nq, *[self._model.nv] * (len(names) - 1))
+        vectors = [
+            np.asarray(as_array(*item)) for item in zip(names, given, [(s,) for s in sizes], strict=True)
+        ]
+        try:
+            batch = np.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
+        except ValueError as error:
+            shapes = ", ".join(f"{key} {vector.shape}" for key, vector in zip(names, vectors, strict=True))
+            raise ShapeError("batch axes", "axes that broadcast together", shapes) from error
+        core = self._core(name)
+        if out is not None:
+            _require_output(out, (*batch, *core))
+        if not batch:
+            result = np.empty(core) if out is None else out
+            good = compiled.require(f"{name}_at")(self.memory, *map(_plain, vectors), *choice, result)
+        else:
+            rows = [self._rows(vector, batch, out) for vector in vectors]
+            dense = len(self._blocks[name]) * LANES >= np.prod(core)
+            result = (np.empty if dense else np.zeros)((*batch, *core)) if out is None else out
+            if out is not None and not dense:
+                out.fill(0.0)
+            good = self._run(name, rows, choice, result.reshape(len(rows[0]), -1))
+        if not good:
+            self._explain(names, vectors)
+        return result
+
+    def _core(self, name: str) -> tuple[int, ...]:
+        if name == "regressor":
+            return self.wide
+        return {1: self.vector, 2: self.matrix, 3: self.cube}[SIGNATURES[name][2]]
+
+    def _rows(self, vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
+        """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k) that does not overlap `out`."""
+        if vector.shape[:-1] != batch:
+            vector = np.broadcast_to(vector, (*batch, vector.shape[-1]))
+        rows = _plain(vector.reshape(-1, vector.shape[-1]))
+        return rows.copy() if out is not None and np.may_share_memory(rows, out) else rows
+
+    def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) from rows (m, ...), in as many pieces as threads are worth it."""
+        function, count = compiled.require(f"{name}_rows"), len(out)
+        pieces = max(1, min(get_num_threads(), count // _PIECE))
+        edges = [LANES * round(piece * count / pieces / LANES) for piece in range(pieces)] + [count]
+
+        def fill(piece: int) -> bool:
+            part = slice(edges[piece], edges[piece + 1])
+            work = self._borrow(name)
+            try:
+                return function(
+                    self.memory, work, self._blocks[name], *(row[part] for row in rows), *choice, out[part]
+                )
+            finally:
+                self._workspaces[name].append(work)
+
+        if pieces == 1:
+            return fill(0)
+        return all(list(pool().map(fill, range(pieces))))
+
+    def _borrow(self, name: str) -> np.ndarray:
+        """A workspace that no other thread has, zero where this recursion's result is."""
+        try:
+            return self._workspaces[name].pop()
+        except IndexError:
+            return aligned(self._slots + int(np.prod(self._core(name))), LANES)
+
+    def _nonzero_blocks(self, name: str) -> np.ndarray:
+        """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
+        moves, body_of = self._model.kinematics.moves, self._model.kinematics.body_of
+        related = moves[body_of] | moves[body_of].T
+        if name == "christoffel_symbols":
+            pattern = related[:, :, None] & related[:, None, :] & related[None, :, :]
+        elif name == "regressor":
+            pattern = np.repeat(moves.T, 10, axis=1)
+        elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
+            pattern = related
+        else:
+            pattern = np.ones(self._core(name), dtype=bool)
+        flat = np.flatnonzero(pattern)
+        return np.unique(flat // LANES * LANES)
+
+    def _explain(self, names: tuple[str, ...], vectors: list[np.ndarray]) -> None:
+        """Raise the error that says what is wrong with the input."""
+        for name, vector in zip(names, vectors, strict=True):
+            require_finite(name, vector)
+        for q in vectors[0].reshape(-1, self._model.nq):
+            self._model.explain(q)
+        raise PointError("q is not a configuration of the model")
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array itself if compiled code takes it as it is, else a copy."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
+
+
+def _require_output(out: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
+        kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"out: expected a float64 NumPy array, got {kind}")
+    if out.shape != shape:
+        raise ShapeError("out", shape, out.shape)
+    if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
+        raise ValueError("out: expected a C-contiguous, writeable array")

@@ -1,0 +1,41 @@
+"""How many threads compute a batch."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+_thread_count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_pool: ThreadPoolExecutor | None = None
+
+
+def set_num_threads(count: int) -> None:
+    """Let batches be computed by `count` threads; one thread computes a single configuration in any case.
+
+    Parameters
+    ----------
+    count : at least 1; by default the number of processors that this process may use.
+
+    Raises
+    ------
+    ValueError : not a positive whole number.
+    """
+    global _thread_count, _pool
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"number of threads: expected a positive whole number, got {count!r}")
+    if _pool is not None:
+        _pool.shutdown(wait=False)
+    _thread_count, _pool = int(count), None
+
+
+def get_num_threads() -> int:
+    """How many threads compute a batch."""
+    return _thread_count
+
+
+def pool() -> ThreadPoolExecutor:
+    """The threads that compute batches, started when first needed."""
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(_thread_count, thread_name_prefix="connections")
+    return _pool
