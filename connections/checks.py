@@ -139,6 +139,8 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ShapeError : the trailing axes differ.
     TypeError : the value is not made of real numbers.
     """
+    if np.iscomplexobj(value):
+        raise TypeError(f"{name}: expected an array of real numbers, got complex ones")
     if not isinstance(value, jax.Array):
         try:
             value = np.asarray(value, dtype=np.float64)

@@ -27,6 +27,7 @@ from connections.multibody.rigid_bodies import RigidBodySystemConnection
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
     from connections.multibody.recursions.program import Program
+    from connections.multibody.recursive_connection import RecursiveConnection
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -161,6 +162,13 @@ class Model:
         """
         bodies = RigidBodySystemConnection(self.kinematics.tree.inertias)
         return InducedConnection(bodies, bodies.metric, self.frame, self.body_jacobians_at, self.embed_at)
+
+    @cached_property
+    def recursive_connection(self) -> RecursiveConnection:
+        """The same connection by recursion: sooner on the processor, the same derivatives."""
+        from connections.multibody.recursive_connection import RecursiveConnection
+
+        return RecursiveConnection(self)
 
     @property
     def metric(self) -> InducedMetric:

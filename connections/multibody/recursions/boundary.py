@@ -8,7 +8,15 @@ import math
 import numpy as np
 
 from connections.geometry.groups import QUATERNION_TOLERANCE
-from connections.multibody.recursions.lanes import LANES, exact, inlined, slots_of, store, transpose_block
+from connections.multibody.recursions.lanes import (
+    LANES,
+    clear_block,
+    exact,
+    inlined,
+    slots_of,
+    store,
+    transpose_block,
+)
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
 
 FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
@@ -94,17 +102,24 @@ def read_vectors(tree, work, number, v, row):
 
 @inlined
 def write_results(work, start, blocks, out, row):
-    """Lanes of the result to rows of out (m, k): the blocks of LANES entries that are not identically zero.
+    """Lanes of the result to rows of out (m, k).
 
     work : (slots, LANES), the result from slot `start` on.
-    blocks : first entries of those blocks; the rest of `out` is zero already, or written as zero here.
+    blocks : where the blocks of LANES entries begin that are not identically zero, ascending.
     """
     size, rows, slots = out.shape[1], min(LANES, out.shape[0] - row), slots_of(work)
-    for b in range(blocks.shape[0]):
-        column = blocks[b]
-        if rows == LANES and column + LANES <= size:
-            transpose_block(slots, start + column, out, row, column)
+    b = 0
+    for column in range(0, size, LANES):
+        stop = min(column + LANES, size)
+        filled = b < blocks.shape[0] and blocks[b] == column
+        if filled:
+            b += 1
+        if rows == LANES and stop == column + LANES:
+            if filled:
+                transpose_block(slots, start + column, out, row, column)
+            else:
+                clear_block(out, row, column)
         else:
             for lane in range(rows):
-                for k in range(column, min(column + LANES, size)):
-                    out[row + lane, k] = work[start + k, lane]
+                for k in range(column, stop):
+                    out[row + lane, k] = work[start + k, lane] if filled else 0.0

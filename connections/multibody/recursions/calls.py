@@ -38,10 +38,11 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """
     program = model.program
     try:
-        result = empty(program.matrix) if out is None else out
-        if compiled.mass_matrix_at(program.memory, q, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.matrix) if out is None else out
+            if compiled.mass_matrix_at(program.memory, q, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("mass_matrix", (q,), out)
 
@@ -63,10 +64,11 @@ def coriolis_matrix(
     """
     program = model.program
     try:
-        result = empty(program.matrix) if out is None else out
-        if compiled.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
-            return result
-    except (TypeError, KeyError):
+        if q.ndim == 1:
+            result = empty(program.matrix) if out is None else out
+            if compiled.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
+                return result
+    except (TypeError, AttributeError, KeyError):
         pass
     return program.general("coriolis_matrix", (q, v), out, body_factor)
 
@@ -85,10 +87,11 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
     """
     program = model.program
     try:
-        result = empty(program.matrix) if out is None else out
-        if compiled.mass_matrix_rate_at(program.memory, q, v, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.matrix) if out is None else out
+            if compiled.mass_matrix_rate_at(program.memory, q, v, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("mass_matrix_rate", (q, v), out)
 
@@ -109,10 +112,11 @@ def christoffel_symbols(
     """
     program = model.program
     try:
-        result = empty(program.cube) if out is None else out
-        if compiled.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
-            return result
-    except (TypeError, KeyError):
+        if q.ndim == 1:
+            result = empty(program.cube) if out is None else out
+            if compiled.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
+                return result
+    except (TypeError, AttributeError, KeyError):
         pass
     return program.general("christoffel_symbols", (q,), out, body_factor)
 
@@ -135,10 +139,11 @@ def coriolis_product(
     """
     program = model.program
     try:
-        result = empty(program.vector) if out is None else out
-        if compiled.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
-            return result
-    except (TypeError, KeyError):
+        if q.ndim == 1:
+            result = empty(program.vector) if out is None else out
+            if compiled.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
+                return result
+    except (TypeError, AttributeError, KeyError):
         pass
     return program.general("coriolis_product", (q, v, w), out, body_factor)
 
@@ -161,10 +166,13 @@ def coriolis_transpose_product(
     """
     program = model.program
     try:
-        result = empty(program.vector) if out is None else out
-        if compiled.coriolis_transpose_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
-            return result
-    except (TypeError, KeyError):
+        if q.ndim == 1:
+            result = empty(program.vector) if out is None else out
+            if compiled.coriolis_transpose_product_at(
+                program.memory, q, v, w, BODY_FACTORS[body_factor], result
+            ):
+                return result
+    except (TypeError, AttributeError, KeyError):
         pass
     return program.general("coriolis_transpose_product", (q, v, w), out, body_factor)
 
@@ -184,10 +192,11 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
     """
     program = model.program
     try:
-        result = empty(program.vector) if out is None else out
-        if compiled.inverse_dynamics_at(program.memory, q, v, a, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.vector) if out is None else out
+            if compiled.inverse_dynamics_at(program.memory, q, v, a, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("inverse_dynamics", (q, v, a), out)
 
@@ -205,10 +214,11 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """
     program = model.program
     try:
-        result = empty(program.vector) if out is None else out
-        if compiled.gravity_at(program.memory, q, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.vector) if out is None else out
+            if compiled.gravity_at(program.memory, q, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("gravity", (q,), out)
 
@@ -228,10 +238,11 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
     """
     program = model.program
     try:
-        result = empty(program.vector) if out is None else out
-        if compiled.forward_dynamics_at(program.memory, q, v, tau, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.vector) if out is None else out
+            if compiled.forward_dynamics_at(program.memory, q, v, tau, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("forward_dynamics", (q, v, tau), out)
 
@@ -249,10 +260,11 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """
     program = model.program
     try:
-        result = empty(program.matrix) if out is None else out
-        if compiled.inverse_mass_matrix_at(program.memory, q, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.matrix) if out is None else out
+            if compiled.inverse_mass_matrix_at(program.memory, q, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("inverse_mass_matrix", (q,), out)
 
@@ -276,9 +288,10 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     """
     program = model.program
     try:
-        result = empty(program.wide) if out is None else out
-        if compiled.regressor_at(program.memory, q, v, v_r, a_r, result):
-            return result
-    except TypeError:
+        if q.ndim == 1:
+            result = empty(program.wide) if out is None else out
+            if compiled.regressor_at(program.memory, q, v, v_r, a_r, result):
+                return result
+    except (TypeError, AttributeError):
         pass
     return program.general("regressor", (q, v, v_r, a_r), out)

@@ -209,36 +209,81 @@ def floor(typing_context: Any, number: Any) -> Any:
 
 
 @intrinsic
-def transpose_block(typing_context: Any, work: Any, slot: Any, out: Any, row: Any, column: Any) -> Any:
-    """Slots slot, ..., slot + LANES - 1 of `work` to out[row + l, column : column + LANES], l the lane.
+def transpose_block(typing_context: Any, slots: Any, slot: Any, out: Any, row: Any, column: Any) -> Any:
+    """Slots slot, ..., slot + LANES - 1, of lanes, to out[row + l, column : column + LANES] for all lanes l.
 
-    work : slots of lanes; out : (m, k) C-contiguous array. Eklundh's transposition: at stage s, entries exchange bit s of row and column.
+    out : (m, k) C-contiguous array.
     """
-    sig = types.void(work, types.intp, out, types.intp, types.intp)
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        work, slot, out, row, column = args
+        slots, slot, out, row, column = args
         at = [builder.add(slot, context.get_constant(types.intp, k)) for k in range(LANES)]
-        rows = [builder.load(builder.gep(work, [index]), align=8) for index in at]
-        stride = 1
-        while stride < LANES:
-            low = [j if not j & stride else LANES + j - stride for j in range(LANES)]
-            high = [j + stride if not j & stride else LANES + j for j in range(LANES)]
-            masks = [ir.Constant(ir.VectorType(_INDEX, LANES), mask) for mask in (low, high)]
-            for i in range(LANES):
-                if not i & stride:
-                    pair = rows[i], rows[i | stride]
-                    rows[i], rows[i | stride] = (builder.shuffle_vector(*pair, mask) for mask in masks)
-            stride *= 2
-        array = context.make_array(sig.args[2])(context, builder, out)
-        width = builder.extract_value(array.shape, 1)
-        for lane, vector in enumerate(rows):
-            line = builder.mul(builder.add(row, context.get_constant(types.intp, lane)), width)
-            pointer = builder.gep(array.data, [builder.add(line, column)])
-            builder.store(vector, builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
+        vectors = [builder.load(builder.gep(slots, [index]), align=8) for index in at]
+        targets = _block_rows(context, builder, sig.args[2], out, row, column)
+        for target, vector in zip(targets, _transposed(builder, vectors), strict=True):
+            builder.store(vector, target, align=8)
         return context.get_dummy_value()
 
-    return sig, emit
+    return types.void(slots, types.intp, out, types.intp, types.intp), emit
+
+
+@intrinsic
+def clear_block(typing_context: Any, out: Any, row: Any, column: Any) -> Any:
+    """Zero into out[row : row + LANES, column : column + LANES]."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        for target in _block_rows(context, builder, sig.args[0], *args):
+            builder.store(ir.Constant(_VECTOR, [0.0] * LANES), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, types.intp, types.intp), emit
+
+
+def _block_rows(context: Any, builder: Any, array_type: Any, out: Any, row: Any, column: Any) -> list[Any]:
+    """Pointers to the rows of the (LANES, LANES) block of `out` that begins at (row, column)."""
+    array = context.make_array(array_type)(context, builder, out)
+    width, pointers = builder.extract_value(array.shape, 1), []
+    for lane in range(LANES):
+        line = builder.mul(builder.add(row, context.get_constant(types.intp, lane)), width)
+        pointer = builder.gep(array.data, [builder.add(line, column)])
+        pointers.append(builder.bitcast(pointer, _VECTOR.as_pointer()))
+    return pointers
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """The columns of LANES vectors, by shuffles that take one instruction each.
+
+    First entries (even columns) and second entries (odd columns) of pairs of rows are interleaved; the pairs
+    that arise are then transposed as units, their halves first.
+    """
+
+    def shuffled(vectors: list[Any], *masks: list[int]) -> list[list[Any]]:
+        constants = [ir.Constant(ir.VectorType(_INDEX, LANES), mask) for mask in masks]
+        pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+        return [[builder.shuffle_vector(*pair, mask) for pair in pairs] for mask in constants]
+
+    def mask(width: int, second: bool) -> list[int]:
+        """Groups of `width` entries, the first (or second) of each two, of one vector and then of the other."""
+        chosen = [k for k in range(2 * LANES) if (k // width) % 2 == second]
+        return chosen
+
+    interleaved = [
+        [k + LANES * other + odd for k in range(0, LANES, 2) for other in (0, 1)] for odd in (0, 1)
+    ]
+    columns: list[Any] = [None] * LANES
+    for odd, vectors in enumerate(shuffled(rows, *interleaved)):
+        groups = {0: vectors}
+        width = LANES // 2
+        while width > 1:
+            groups = {
+                first + width * second: half
+                for first, group in groups.items()
+                for second, half in enumerate(shuffled(group, mask(width, False), mask(width, True)))
+            }
+            width //= 2
+        for first, group in groups.items():
+            columns[first + odd] = group[0]
+    return columns
 
 
 # pi / 2 in three parts: the first two have 33 bits, so that their products with a count below 2^20 are exact.

@@ -44,6 +44,10 @@ Tree = namedtuple(
         "origin",  # (links + 1,) the link at which the subtree's common origin lies
         "body",  # (links + 1,) number of the body, -1 for a massless one of a chain
         "up",  # (nv,) column before, -1 at the ground
+        "end",  # (nv,) one past the last of the columns that carry on from this one; they are consecutive
+        "link_of",  # (nv,)
+        "turning",  # (turning_count,) spherical and free links, whose columns do not commute
+        "turning_count",
         "parameters",  # (links + 1) * PARAMETERS
         "work",  # the workspace for one configuration, behind everything else
         "angles",  # first slots of the sections of the workspace
@@ -69,14 +73,23 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     parent = np.array([0] + [link.parent for link in links])
     coordinate = np.concatenate([[0], np.cumsum([0] + [link.joint.nq for link in links])[:-1]])
     up = _columns_before(first, parent, widths)
+    end = np.arange(1, nv + 1)
+    for column in range(nv - 1, -1, -1):
+        if up[column] >= 0:
+            end[up[column]] = max(end[up[column]], end[column])
+    link_of = np.repeat(np.arange(count + 1), widths)
+    turning = np.zeros(count + 1, dtype=np.int64)
     kind = np.array([-1] + [_KINDS[type(link.joint)] for link in links])
-    origin = _origins(parent, kind)
+    massless = np.array([True] + [not link.parameters[12:22].any() for link in links])
+    origin = _origins(parent, kind, massless)
     body = np.array([-1] + [link.body for link in links])
     bodies = len(kinematics.tree.joints)
     shifted = int(any(origin[i] != i for i in range(1, count + 1) if parent[i] == 0))
-    header = np.array([count, nv, nq, bodies, shifted, 0, 0, 0])
+    which = np.flatnonzero(kind >= SPHERICAL)
+    turning[: len(which)] = which
+    header = np.array([count, nv, nq, bodies, shifted, len(which), 0, 0])
     per_link = np.concatenate([parent, kind, coordinate, first, origin, body])
-    integers = np.concatenate([header, per_link, up]).astype(np.int64)
+    integers = np.concatenate([header, per_link, up, end, link_of, turning]).astype(np.int64)
     ground = np.concatenate([gravity, np.zeros(PARAMETERS - 3)])
     parameters = np.concatenate([ground] + [link.parameters for link in links])
     return np.concatenate([integers.view(np.float64), parameters])
@@ -109,7 +122,10 @@ def unpack(memory):
     origin = first + links + 2
     body = origin + links + 1
     up = body + links + 1
-    parameters = up + nv
+    end = up + nv
+    link_of = end + nv
+    turning = link_of + nv
+    parameters = turning + links + 1
     work = parameters + (links + 1) * PARAMETERS
     poses = 2 * nq + 3 * nv
     per_link = poses + POSE * (links + 1)
@@ -127,6 +143,10 @@ def unpack(memory):
         beyond(integers, origin),
         beyond(integers, body),
         beyond(integers, up),
+        beyond(integers, end),
+        beyond(integers, link_of),
+        beyond(integers, turning),
+        integers[5],
         beyond(numbers, parameters),
         beyond(numbers, work),
         nq,
@@ -159,8 +179,9 @@ def _expand(kinematics: Kinematics) -> list[_Link]:
         parent, E_parent = carried_by[int(tree.parents[number])]
         rotation = Rotation.from_quat(tree.quaternions[number]).as_matrix()
         position = tree.positions[number]
-        for element in joint.chain:
-            last = element is joint.chain[-1]
+        chain = joint.chain
+        for place, element in enumerate(chain, start=1):
+            last = place == len(chain)
             E = _axis_to_z(element)
             inertia = tree.inertias[number] if last else np.zeros((6, 6))
             parameters = _parameters(
@@ -205,18 +226,22 @@ def _columns_before(first: np.ndarray, parent: np.ndarray, widths: np.ndarray) -
     return up
 
 
-def _origins(parent: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """The first link of each subtree of the ground that turns: near it, nothing is lost to cancellation.
+def _origins(parent: np.ndarray, kind: np.ndarray, massless: np.ndarray) -> np.ndarray:
+    """For each link, the one at which its subtree's common origin lies: near it, nothing is lost to cancellation.
 
-    Links that only translate take their rows of H from masses, whatever the origin; far ones may lie anywhere.
+    The first link that turns; links that only translate take their rows of H from masses, whatever the origin,
+    and far ones may lie before it. If it is massless and only carries a sliding link (a cylindrical joint),
+    that one, which may lie far along.
     """
-    origin = np.zeros(len(parent), dtype=np.int64)
-    root = np.zeros(len(parent), dtype=np.int64)
+    children = np.bincount(parent[1:], minlength=len(parent))
+    root = np.arange(len(parent))
     chosen: dict[int, int] = {}
     for link in range(1, len(parent)):
-        root[link] = root[parent[link]] if parent[link] else link
+        if parent[link]:
+            root[link] = root[parent[link]]
+        above = parent[link]
         if kind[link] != PRISMATIC:
             chosen.setdefault(int(root[link]), link)
-    for link in range(1, len(parent)):
-        origin[link] = chosen.get(int(root[link]), int(root[link]))
-    return origin
+        elif above and chosen.get(int(root[link])) == above and massless[above] and children[above] == 1:
+            chosen[int(root[link])] = link
+    return np.array([0] + [chosen.get(int(root[link]), int(root[link])) for link in range(1, len(parent))])

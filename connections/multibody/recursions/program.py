@@ -40,6 +40,12 @@ class Program:
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)
         self.vector, self.matrix, self.cube, self.wide = (n,), (n, n), (n, n, n), (n, 10 * bodies)
+        self._sizes = ((model.nq,), *[(n,)] * 3)
+        self._names = {name: ("q", *vectors) for name, (vectors, _, _) in SIGNATURES.items()}
+        self._cores = {
+            name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
+        }
+        self._cores["regressor"] = self.wide
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
         self._blocks = {name: self._nonzero_blocks(name) for name in SIGNATURES}
 
@@ -60,17 +66,10 @@ class Program:
         ShapeError, NonFiniteError, PointError, TypeError, ValueError : see the public functions.
         """
         choice = () if body_factor is None else (torsion(body_factor),)
-        names = ("q", *SIGNATURES[name][0])
-        sizes = (self._model.nq, *[self._model.nv] * (len(names) - 1))
-        vectors = [
-            np.asarray(as_array(*item)) for item in zip(names, given, [(s,) for s in sizes], strict=True)
-        ]
-        try:
-            batch = np.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
-        except ValueError as error:
-            shapes = ", ".join(f"{key} {vector.shape}" for key, vector in zip(names, vectors, strict=True))
-            raise ShapeError("batch axes", "axes that broadcast together", shapes) from error
-        core = self._core(name)
+        names = self._names[name]
+        vectors = [np.asarray(as_array(*item)) for item in zip(names, given, self._sizes, strict=False)]
+        batch = _batch_axes(names, vectors)
+        core = self._cores[name]
         if out is not None:
             _require_output(out, (*batch, *core))
         if not batch:
@@ -78,19 +77,11 @@ class Program:
             good = compiled.require(f"{name}_at")(self.memory, *map(_plain, vectors), *choice, result)
         else:
             rows = [self._rows(vector, batch, out) for vector in vectors]
-            dense = len(self._blocks[name]) * LANES >= np.prod(core)
-            result = (np.empty if dense else np.zeros)((*batch, *core)) if out is None else out
-            if out is not None and not dense:
-                out.fill(0.0)
-            good = self._run(name, rows, choice, result.reshape(len(rows[0]), -1))
+            result = np.empty((*batch, *core)) if out is None else out
+            good = self._run(name, rows, choice, result.reshape(len(rows[0]), int(np.prod(core))))
         if not good:
             self._explain(names, vectors)
         return result
-
-    def _core(self, name: str) -> tuple[int, ...]:
-        if name == "regressor":
-            return self.wide
-        return {1: self.vector, 2: self.matrix, 3: self.cube}[SIGNATURES[name][2]]
 
     def _rows(self, vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
         """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k) that does not overlap `out`."""
@@ -124,20 +115,20 @@ class Program:
         try:
             return self._workspaces[name].pop()
         except IndexError:
-            return aligned(self._slots + int(np.prod(self._core(name))), LANES)
+            return aligned(self._slots + int(np.prod(self._cores[name])) + LANES, LANES)
 
     def _nonzero_blocks(self, name: str) -> np.ndarray:
         """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
         moves, body_of = self._model.kinematics.moves, self._model.kinematics.body_of
         related = moves[body_of] | moves[body_of].T
-        if name == "christoffel_symbols":
-            pattern = related[:, :, None] & related[:, None, :] & related[None, :, :]
-        elif name == "regressor":
+        if name == "regressor":
             pattern = np.repeat(moves.T, 10, axis=1)
+        elif name == "christoffel_symbols":
+            pattern = related[:, :, None] & related[:, None, :] & related[None, :, :]
         elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
             pattern = related
         else:
-            pattern = np.ones(self._core(name), dtype=bool)
+            pattern = np.ones(self._cores[name], dtype=bool)
         flat = np.flatnonzero(pattern)
         return np.unique(flat // LANES * LANES)
 
@@ -148,6 +139,18 @@ class Program:
         for q in vectors[0].reshape(-1, self._model.nq):
             self._model.explain(q)
         raise PointError("q is not a configuration of the model")
+
+
+def _batch_axes(names: tuple[str, ...], vectors: list[np.ndarray]) -> tuple[int, ...]:
+    """The axes before the last to which all vectors broadcast."""
+    shapes = [vector.shape[:-1] for vector in vectors]
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        given = ", ".join(f"{name} {vector.shape}" for name, vector in zip(names, vectors, strict=True))
+        raise ShapeError("batch axes", "axes that broadcast together", given) from error
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

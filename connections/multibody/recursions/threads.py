@@ -23,9 +23,7 @@ def set_num_threads(count: int) -> None:
     global _thread_count, _pool
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"number of threads: expected a positive whole number, got {count!r}")
-    if _pool is not None:
-        _pool.shutdown(wait=False)
-    _thread_count, _pool = int(count), None
+    _thread_count, _pool = count, None  # a batch under way keeps the threads that it has
 
 
 def get_num_threads() -> int:
@@ -39,3 +37,13 @@ def pool() -> ThreadPoolExecutor:
     if _pool is None:
         _pool = ThreadPoolExecutor(_thread_count, thread_name_prefix="connections")
     return _pool
+
+
+def _forget_threads() -> None:
+    """A forked process inherits the pool without its threads."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,215 @@
+"""Recursions as operations of JAX's compiled functions on the processor, with no Python in between.
+
+XLA calls a foreign function with one pointer to a call frame, whose layout its C header fixes
+(xla/ffi/api/c_api.h, shipped with jaxlib; within a major version fields are only added behind the others).
+Behind such pointers are here the recursions, compiled by Numba. The tree travels as a constant of the
+operation, and every call has its own workspace, so calls may run at the same time. Where a recursion refuses
+its input, that row of the result is NaN.
+
+    call frame, in words of 64 bits:  1 extension, 2 interface, 9 arguments, 14 results, 20 attributes
+    argument or result:               3 data, 4 rank, 5 dimensions
+    attribute, an array:              1 size, 2 data; attributes are in the order of their names
+
+The functions here call compiled entries by name, not by value: so they stay in Numba's cache whatever changes
+in the recursions, and take a second to compile.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import jax
+import llvmlite.binding as llvm
+import numpy as np
+from numba import carray, cfunc, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from connections.multibody.recursions.compiled import compiled
+
+_METADATA = 1  # type of the extension by which XLA asks for the version of the interface
+_MAJOR_VERSION = 0  # of the layout above
+_ready: set[str] = set()
+_lock = threading.Lock()
+
+
+def operation(
+    name: str, shape: tuple[int, ...], vectors: tuple[Any, ...], tree: np.ndarray, size: int
+) -> jax.Array:
+    """A recursion on the processor as part of a traced function; NaN where q is no configuration.
+
+    Parameters
+    ----------
+    name : a key of `_HANDLERS`.
+    shape : of the result at one configuration.
+    vectors : q (nq,) and then vectors (nv,).
+    tree : as `layout.pack` writes it.
+    size : of tree and workspace together.
+    """
+    target = f"connections_{name}"
+    with _lock:
+        if name not in _ready:
+            _give_name(f"{name}_at")
+            handler = cfunc(types.int64(types.CPointer(types.int64)), cache=True)(_HANDLERS[name])
+            jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
+            _ready.add(name)
+    result = jax.ShapeDtypeStruct(shape, np.float64)
+    call = jax.ffi.ffi_call(target, result, vmap_method="broadcast_all")
+    return call(*vectors, a_tree=tree, b_size=np.array([float(size)]))
+
+
+# --- compiled entries, by name ------------------------------------------------------------------------------
+
+
+def _give_name(name: str) -> None:
+    """Make the compiled function `name` known to the linker."""
+    (compilation,) = compiled.require(name).overloads.values()
+    address = compilation.library.get_pointer_to_function(compilation.fndesc.llvm_func_name)
+    llvm.add_symbol(f"connections_{name}", address)
+
+
+def _entry(name: str) -> Any:
+    """The compiled function `name` for use in the functions below; takes its arguments as one tuple."""
+
+    @intrinsic
+    def call(typing_context: Any, arguments: Any) -> Any:
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            (kinds,) = compiled.require(name).overloads
+            given = zip(cgutils.unpack_tuple(builder, args[0]), sig.args[0], kinds, strict=True)
+            values = [context.cast(builder, value, old, new) for value, old, new in given]
+            function_type = context.call_conv.get_function_type(types.boolean, kinds)
+            function = cgutils.get_or_insert_function(builder.module, function_type, f"connections_{name}")
+            return context.call_conv.call_function(builder, function, types.boolean, kinds, values)[1]
+
+        return types.boolean(arguments), emit
+
+    return call
+
+
+_mass_matrix_at = _entry("mass_matrix_at")
+_christoffel_at = _entry("christoffel_symbols_at")
+_product_at = _entry("coriolis_product_at")
+_forward_at = _entry("forward_dynamics_at")
+
+# --- the call frame -----------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _words(typing_context: Any, address: Any) -> Any:
+    """The 64-bit integers at an address."""
+    return _at_address(address, types.int64)
+
+
+@intrinsic
+def _numbers(typing_context: Any, address: Any) -> Any:
+    """The float64 numbers at an address."""
+    return _at_address(address, types.float64)
+
+
+def _at_address(address: Any, dtype: Any) -> Any:
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
+    return types.CPointer(dtype)(address), emit
+
+
+@njit
+def _asked_for_version(frame):
+    """Whether XLA only asks, at registration, which version of the interface is in use here; answers it."""
+    if frame[1] == 0 or _words(frame[1])[1] & 0xFFFFFFFF != _METADATA:
+        return False
+    theirs = _words(frame[2])[4]  # major version in the lower 32 bits, minor in the upper
+    _words(_words(frame[1])[3])[3] = (theirs >> 32 << 32) | _MAJOR_VERSION
+    return True
+
+
+@njit
+def _rows(buffer):
+    """An argument or result as (m, k), k its last axis."""
+    size, rank = 1, buffer[4]
+    for axis in range(rank):
+        size *= _words(buffer[5])[axis]
+    width = _words(buffer[5])[rank - 1]
+    return carray(_numbers(buffer[3]), (size // width, width))
+
+
+@njit
+def _argument(frame, number):
+    """Argument `number` as (m, k)."""
+    return _rows(_words(_words(frame[9])[number]))
+
+
+@njit
+def _attribute(frame, number):
+    """Attribute `number`, an array of float64."""
+    array = _words(_words(frame[20])[number])
+    return carray(_numbers(array[2]), (array[1],))
+
+
+# --- the operations -----------------------------------------------------------------------------------------
+
+
+@njit
+def _prepare(frame):
+    """Tree and workspace in one array, the result as (m, k), and its last axis n."""
+    out, tree, rows = _rows(_words(_words(frame[14])[0])), _attribute(frame, 0), len(_argument(frame, 0))
+    memory = np.zeros(int(_attribute(frame, 1)[0]))
+    memory[: len(tree)] = tree
+    return memory, out.reshape((rows, out.size // max(rows, 1))), out.shape[1]
+
+
+@njit
+def _mark(good, out):
+    """NaN instead of what a recursion left behind when it refused its input."""
+    if not good:
+        out[:] = np.nan
+
+
+def _mass_matrix(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, n), q = _prepare(frame), _argument(frame, 0)
+    for row in range(len(q)):
+        _mark(_mass_matrix_at((memory, q[row], out[row].reshape((n, n)))), out[row])
+    return 0
+
+
+def _christoffel_symbols(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, n), q = _prepare(frame), _argument(frame, 0)
+    for row in range(len(q)):
+        _mark(_christoffel_at((memory, q[row], False, out[row].reshape((n, n, n)))), out[row])
+    return 0
+
+
+def _coriolis_product(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, _), q, v, w = _prepare(frame), _argument(frame, 0), _argument(frame, 1), _argument(frame, 2)
+    for row in range(len(q)):
+        _mark(_product_at((memory, q[row], v[row], w[row], False, out[row])), out[row])
+    return 0
+
+
+def _forward_dynamics(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, _), q, v, tau = (
+        _prepare(frame),
+        _argument(frame, 0),
+        _argument(frame, 1),
+        _argument(frame, 2),
+    )
+    for row in range(len(q)):
+        _mark(_forward_at((memory, q[row], v[row], tau[row], out[row])), out[row])
+    return 0
+
+
+_HANDLERS = {
+    "mass_matrix": _mass_matrix,
+    "christoffel_symbols": _christoffel_symbols,
+    "coriolis_product": _coriolis_product,
+    "forward_dynamics": _forward_dynamics,
+}

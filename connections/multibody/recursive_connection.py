@@ -1,0 +1,164 @@
+"""The Levi-Civita connection of a robot by recursion: the numbers of `Model.connection`, sooner.
+
+Values come from the recursions, as operations inside JAX's compiled functions; derivatives come from the
+definition, ``d/dt (value along a curve) = jvp of the definition``, and so do their derivatives. So everything
+that takes a connection takes this one, and agrees with `Model.connection` to round-off. On a device that is
+not the processor the definition is computed instead.
+Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import ConnectionOfMetric
+from connections.affine.levi_civita import raise_first_index
+from connections.geometry import Metric
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveMetric(Metric):
+    """The kinetic energy metric of a robot; the mass matrix by recursion.
+
+    Parameters
+    ----------
+    model : the robot.
+
+    Source: [E] Algorithm 1.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        matrix = _Operations(self.model).mass_matrix
+        object.__setattr__(self, "frame", self.model.frame)
+        object.__setattr__(self, "_matrix", _with_derivatives(matrix, self.model.metric.matrix_at))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (nv, nv)."""
+        return self._matrix(q)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveConnection(ConnectionOfMetric):
+    """The Levi-Civita connection of a robot by recursion.
+
+    Parameters
+    ----------
+    model : the robot.
+
+    Attributes
+    ----------
+    metric : its metric, a `RecursiveMetric`.
+
+    Notes
+    -----
+    ``model.recursive_connection`` is made once and keeps what was compiled for it.
+
+    Source: [W] Algorithms 1 and 2.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        model, recursion = self.model, _Operations(self.model)
+        definition = model.connection
+        operations = {
+            "frame": model.frame,
+            "metric": RecursiveMetric(model),
+            "_coefficients": _with_derivatives(recursion.coefficients, definition.coefficients_at),
+            "_apply": _with_derivatives(recursion.apply, definition.apply_at),
+            "_lowered": _with_derivatives(
+                recursion.lowered, lambda q, v, w: definition.lowered_at(model.metric, q, v, w)
+            ),
+        }
+        for name, value in operations.items():
+            object.__setattr__(self, name, value)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low, (nv, nv, nv)."""
+        return self._coefficients(q)  # type: ignore[attr-defined]
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 C(q, v) w, (nv,), in O(N): neither C nor H is formed."""
+        return self._apply(q, v, w)  # type: ignore[attr-defined]
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C(q, v) w, (nv,), where `metric` is the robot's own."""
+        if metric is self.metric or metric is self.model.metric:
+            return self._lowered(q, v, w)  # type: ignore[attr-defined]
+        return super().lowered_at(metric, q, v, w)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """That of the definition."""
+        return self.model.connection.scale_at(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid."""
+        return self.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error."""
+        self.metric.explain(q)
+
+
+class _Operations:
+    """The recursions of a robot without gravity as traced functions of one configuration."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._n = model, model.nv
+
+    @cached_property
+    def _tree(self) -> tuple[np.ndarray, int]:
+        """The tree as one array, and the size of it and a workspace."""
+        from connections.multibody.recursions.layout import pack  # imports Numba
+
+        return pack(self._model.kinematics, (0.0, 0.0, 0.0)), len(self._model.program.memory)
+
+    def mass_matrix(self, q: jax.Array) -> jax.Array:
+        """H(q)."""
+        return self._call("mass_matrix", 2, q)
+
+    def coefficients(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low."""
+        return raise_first_index(self.mass_matrix(q), self._call("christoffel_symbols", 3, q))
+
+    def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C(q, v) w."""
+        return self._call("coriolis_product", 1, q, v, w)
+
+    def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """The acceleration that the force C(q, v) w causes at rest and without gravity."""
+        return self._call("forward_dynamics", 1, q, jnp.zeros_like(v), self.lowered(q, v, w))
+
+    def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
+        from connections.multibody.recursions.xla import operation  # imports Numba
+
+        numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
+        return operation(name, (self._n,) * axes, numbers, *self._tree)
+
+
+def _with_derivatives(
+    recursion: Callable[..., jax.Array], definition: Callable[..., jax.Array]
+) -> Callable[..., jax.Array]:
+    """The recursion's value and the definition's derivatives."""
+
+    @jax.custom_jvp
+    def value(*arguments: jax.Array) -> jax.Array:
+        return jax.lax.platform_dependent(*arguments, cpu=recursion, default=definition)
+
+    @value.defjvp
+    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        return value(*primals), jax.jvp(definition, primals, tangents)[1]
+
+    return value
