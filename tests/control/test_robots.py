@@ -1,0 +1,321 @@
+"""Control of robots by the recursions: the laws against their definitions, the balances that they rely on."""
+
+from itertools import combinations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import connections as cn
+from connections import multibody as mb
+from connections.checks import ModelError, NonFiniteError, ShapeError
+from connections.control import GainError, MomentumObserver, PassivityController
+from connections.control.centroidal import CentroidalCoordinates
+from connections.control.robots import (
+    AdaptiveRobotController,
+    RobotController,
+    RobotMomentumObserver,
+    inertial_parameters,
+    with_payload,
+)
+
+
+def place(x, y, z):
+    transform = np.eye(4)
+    transform[:3, 3] = x, y, z
+    return transform
+
+
+def add_body(mechanism, name, mass, center):
+    mechanism.add_body(name, mass=mass, center_of_mass=center, inertia=mass * np.diag([0.02, 0.03, 0.025]))
+
+
+@pytest.fixture(scope="module")
+def arm():
+    """Four revolute joints in a row; qdot = v."""
+    mechanism, parent = mb.Mechanism(), "world"
+    for k, axis in enumerate(((0, 0, 1), (0, 1, 0), (1, 1, 0), (0, 1, 1))):
+        add_body(mechanism, f"link{k}", 2.0 - 0.3 * k, (0.05, 0.02 * k, 0.15))
+        mechanism.add_joint(
+            f"joint{k}", parent, f"link{k}", mb.Revolute(axis), place(0.0, 0.05, 0.3 * bool(k))
+        )
+        parent = f"link{k}"
+    return mechanism.build()
+
+
+@pytest.fixture(scope="module")
+def floating():
+    """A floating trunk with two limbs, one on a universal joint: qdot != v, Phi depends on q."""
+    mechanism = mb.Mechanism()
+    bodies = {
+        "trunk": (3.0, (0.1, 0.0, 0.0)),
+        "leg": (1.0, (0.0, 0.1, -0.2)),
+        "foot": (0.5, (0.0, 0.0, -0.1)),
+        "head": (0.8, (0.1, 0.05, 0.1)),
+    }
+    for name, (mass, center) in bodies.items():
+        add_body(mechanism, name, mass, center)
+    mechanism.add_joint("root", "world", "trunk", mb.Free())
+    mechanism.add_joint("hip", "trunk", "leg", mb.Revolute((1, 0, 0)), place(0.1, 0.2, 0.0))
+    mechanism.add_joint("knee", "leg", "foot", mb.Revolute((0, 1, 0)), place(0.0, 0.0, -0.4))
+    mechanism.add_joint("neck", "trunk", "head", mb.Universal((1, 0, 0), (0, 1, 0)), place(0.3, 0.0, 0.1))
+    return mechanism.build()
+
+
+def states(model, rng, count=4):
+    """q and three velocities at `count` random configurations."""
+    return np.stack([model.random(rng) for _ in range(count)]), *rng.standard_normal((3, count, model.nv))
+
+
+def each(function, *rows):
+    """A traceable function of one state at each of several."""
+    return np.asarray(jax.jit(jax.vmap(function))(*rows))
+
+
+# --- the passivity-based law --------------------------------------------------------------------------
+
+
+def test_torque_is_that_of_the_definition(floating, rng):
+    q, v, v_r, a_r = states(floating, rng)
+    gain = np.arange(1.0, floating.nv + 1.0)
+    expected = PassivityController(floating.system(), gain).torque(q, v, v_r, a_r)
+    np.testing.assert_allclose(RobotController(floating, gain).torque(q, v, v_r, a_r), expected, atol=1e-10)
+
+
+def test_product_of_a_member_with_torsion(floating, rng):
+    q, v, w, _ = states(floating, rng)
+    beta, triples = rng.standard_normal(120), list(combinations(range(floating.nv), 3))
+    found = RobotController(floating, 1.0, torsion=1.7, beta=beta).coriolis_product(q, v, w)
+    star, other = (mb.christoffel_symbols(floating, q, body_factor=f) for f in ("christoffel", "force_cross"))
+    expected = np.einsum("bijk,bj,bk->bi", star + 1.7 * (other - star), v, w)
+    for value, S in zip(beta, map(list, triples), strict=True):
+        expected[:, S] += value * np.cross(v[:, S], w[:, S])
+    np.testing.assert_allclose(found, expected, atol=1e-11)
+    plain = RobotController(floating, 1.0)
+    assert np.abs(found - plain.coriolis_product(q, v, w)).max() > 1.0
+    same = RobotController(floating, 1.0, torsion=1.7, beta=beta).coriolis_product(q, v, v)
+    np.testing.assert_allclose(same, plain.coriolis_product(q, v, v), atol=1e-11)
+
+
+def test_one_state_is_a_row_of_many(arm, rng):
+    controller = RobotController(arm, 2.0, torsion=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
+    adaptive = AdaptiveRobotController(controller, ["link3", "link1"], 1.0)
+    rows, parameters = states(arm, rng), rng.standard_normal(20)
+    tau, rate = adaptive.law(*rows, parameters)
+    for k, row in enumerate(zip(*rows, strict=True)):
+        one = adaptive.law(*row, parameters)
+        np.testing.assert_allclose(one[0], tau[k], atol=1e-12)
+        np.testing.assert_allclose(one[1], rate[k], atol=1e-12)
+
+
+# --- adaptation ---------------------------------------------------------------------------------------
+
+
+def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
+    q, v, v_r, a_r = states(floating, rng)
+    loaded = with_payload(floating, "foot", 0.7, (0.1, -0.2, 0.05), np.diag([0.01, 0.02, 0.015]))
+    loaded = with_payload(loaded, "head", 0.3, (0.0, 0.1, 0.0))
+    names = ["head", "foot"]
+    added = inertial_parameters(loaded) - inertial_parameters(floating)
+    pi = np.concatenate([added[floating.body_names.index(name)] for name in names])
+    for torsion in (0.0, 2.0):
+        nominal = RobotController(floating, 3.0, torsion)
+        tau, rate = AdaptiveRobotController(nominal, names, 1.0).law(q, v, v_r, a_r, pi)
+        extra = nominal.coriolis_product(q, v, v_r) - mb.coriolis_product(floating, q, v, v_r)
+        np.testing.assert_allclose(
+            tau, RobotController(loaded, 3.0).torque(q, v, v_r, a_r) + extra, atol=1e-10
+        )
+        gap = RobotController(loaded, 3.0).torque(q, v, v_r, a_r) - nominal.torque(q, v, v_r, a_r) + extra
+        # s^T Y pi, once as the power of the unknown forces and once as the rate of the estimate
+        np.testing.assert_allclose(-rate @ pi, ((v - v_r) * gap).sum(axis=1), atol=1e-9)
+
+
+def test_a_payload_adds_its_kinetic_energy(floating, rng):
+    q, v, *_ = states(floating, rng)
+    c, inertia = np.array([0.1, -0.2, 0.05]), np.diag([0.01, 0.02, 0.015])
+    loaded = with_payload(floating, "foot", 0.7, c, inertia)
+    number = floating.body_names.index("foot")
+    twist = np.einsum("bij,bj->bi", mb.body_jacobians(floating, q)[:, 6 * number : 6 * number + 6], v)
+    omega, u = twist[:, :3], twist[:, 3:] + np.cross(twist[:, :3], c)
+    energy = 0.7 * (u**2).sum(axis=1) + np.einsum("bi,ij,bj->b", omega, inertia, omega)
+    gap = mb.mass_matrix(loaded, q) - mb.mass_matrix(floating, q)
+    np.testing.assert_allclose(np.einsum("bi,bij,bj->b", v, gap, v), energy, rtol=1e-11)
+    np.testing.assert_allclose(loaded.gravity, floating.gravity)
+
+
+PACE, GAIN = np.array([1.1, 1.7, 2.3, 2.9]), np.array([6.0, 6.0, 4.0, 2.0])
+
+
+def adaptive_motion(arm, law, scale=0.0):
+    """V at 21 times, V plus the work of K_D, and |q - q_d|; `scale` (C^T - C) v_r is added to the torque."""
+    plant = with_payload(arm, "link3", 1.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
+    truth = (inertial_parameters(plant) - inertial_parameters(arm))[3]
+    controller = AdaptiveRobotController(RobotController(arm, GAIN, **law), ["link3"], 0.5)
+
+    def reference(t, q, v):
+        phase = np.multiply.outer(t, PACE)
+        error = q - np.sin(phase)
+        return (
+            PACE * np.cos(phase) - 2.0 * error,
+            -(PACE**2) * np.sin(phase) - 2.0 * (v - PACE * np.cos(phase)),
+            error,
+        )
+
+    def rates(t, y):
+        q, v, parameters = y[:4], y[4:8], y[8:18]
+        v_r, a_r, _ = reference(t, q, v)
+        tau, rate = controller.law(q, v, v_r, a_r, parameters)
+        if scale:
+            tau += scale * (
+                mb.coriolis_transpose_product(arm, q, v, v_r) - mb.coriolis_product(arm, q, v, v_r)
+            )
+        s = v - v_r
+        return np.concatenate([v, mb.forward_dynamics(plant, q, v, tau), rate, [s @ (GAIN * s)]])
+
+    start, times = np.zeros(19), np.linspace(0.0, 4.0, 21)
+    y = solve_ivp(rates, (0.0, 4.0), start, t_eval=times, method="DOP853", rtol=1e-10, atol=1e-11).y.T
+    v_r, _, error = reference(times, y[:, :4], y[:, 4:8])
+    V = controller.lyapunov(plant, y[:, :4], y[:, 4:8] - v_r, y[:, 8:18] - truth)
+    return V, V + y[:, 18], np.linalg.norm(error, axis=1)
+
+
+@pytest.mark.parametrize("law", [{}, {"torsion": 1.0}, {"torsion": -4.0}, {"beta": [0.5, -1.0, 0.3, 0.2]}])
+def test_lyapunov_function_falls_by_the_work_of_the_gain(arm, law):
+    V, balance, error = adaptive_motion(arm, law)
+    np.testing.assert_allclose(balance, V[0], rtol=1e-7)
+    assert (np.diff(V) < 0.0).all()
+    assert error[-5:].max() < 0.3 * error.max()
+
+
+def test_another_product_breaks_the_balance(arm):
+    V, balance, _ = adaptive_motion(arm, {}, scale=1.0)
+    assert np.abs(balance - V[0]).max() > 1e-2 * V[0]
+
+
+# --- the momentum observer ----------------------------------------------------------------------------
+
+
+def test_observer_is_that_of_the_definition(floating, rng):
+    q, v, tau, z = states(floating, rng)
+    observer, definition = RobotMomentumObserver(floating, 4.0), MomentumObserver(floating.system(), 4.0)
+    H = mb.mass_matrix(floating, q)
+    np.testing.assert_allclose(observer.momentum(q, v), np.einsum("bij,bj->bi", H, v), atol=1e-11)
+    np.testing.assert_allclose(observer.residual(q, v, z), 4.0 * (observer.momentum(q, v) - z), atol=1e-12)
+    expected = each(definition.state_rate_at, jnp.zeros(4), q, v, tau, z)
+    np.testing.assert_allclose(observer.state_rate(q, v, tau, z), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_residual_follows_a_constant_push(arm, right):
+    push, gains = np.array([0.7, -0.4, 1.1, 0.2]), np.array([4.0, 5.0, 6.0, 8.0])
+    observer = RobotMomentumObserver(arm, gains)
+
+    def rates(t, y):
+        q, v, z = y.reshape(3, 4)
+        tau = mb.gravity(arm, q) + 3.0 * np.sin(t * PACE) - v
+        z_rate = observer.state_rate(q, v, tau, z)
+        if not right:
+            z_rate += mb.coriolis_product(arm, q, v, v) - mb.coriolis_transpose_product(arm, q, v, v)
+        return np.concatenate([v, mb.forward_dynamics(arm, q, v, tau + push), z_rate])
+
+    times = np.linspace(0.0, 2.0, 11)
+    start = np.array([0.3, -0.4, 0.5, 0.2, 0.5, -1.0, 0.8, 1.5])
+    z0 = observer.momentum(start[:4], start[4:])
+    y = solve_ivp(rates, (0, 2), [*start, *z0], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12).y.T
+    gap = observer.residual(y[:, :4], y[:, 4:8], y[:, 8:]) - push * (1.0 - np.exp(-np.outer(times, gains)))
+    assert np.abs(gap).max() < 1e-7 if right else np.abs(gap).max() > 1e-2
+
+
+# --- centroidal coordinates ---------------------------------------------------------------------------
+
+
+def test_centre_of_mass_decouples(floating, rng):
+    q, v, *_ = states(floating, rng)
+    body = CentroidalCoordinates(floating)
+    H, C = body.mass_matrix(q), body.coriolis_matrix(q, v)
+    scale = np.abs(mb.coriolis_matrix(floating, q, v)).max()
+    np.testing.assert_allclose(H[:, :3, :3], np.broadcast_to(body.mass * np.eye(3), (4, 3, 3)), atol=1e-13)
+    for matrix, tol in ((H, 1e-13), (C, 1e-13 * scale)):
+        assert max(np.abs(matrix[:, :3, 3:]).max(), np.abs(matrix[:, 3:, :3]).max()) < tol
+    assert np.abs(C[:, :3, :3]).max() < 1e-13 * scale < 1e-2 * np.abs(C[:, 3:, 3:]).max()
+
+
+def test_another_factor_couples_the_centre_of_mass(floating, rng):
+    q, v, *_ = states(floating, rng)
+    body, kinematics = CentroidalCoordinates(floating), floating.kinematics
+    C = body.coriolis_matrix(q, v, body_factor="force_cross")
+    R = each(kinematics.world_transforms_at, q)[:, :, :3, :3]
+    twists = np.einsum("bij,bj->bi", mb.body_jacobians(floating, q), v).reshape(4, -1, 6)
+    spin = np.einsum("n,bnij,bnj->bi", kinematics.tree.inertias[:, 5, 5], R, twists[:, :, :3])
+    np.testing.assert_allclose(C[:, :3, :3], np.cross(np.eye(3), spin[:, None]), atol=1e-12)
+    assert np.abs(C[:, :3, 3:]).max() > 0.1
+
+
+def test_jacobian_of_the_centre_of_mass_by_gravity(floating, rng):
+    """Weight is a force at the centre of mass: g(q) = -M J^T (free fall)."""
+    q, *_ = states(floating, rng)
+    body = CentroidalCoordinates(floating)
+    J = each(body.jacobian_at, q)
+    for k, axis in enumerate(np.eye(3)):
+        weight = mb.gravity(floating.with_gravity(axis), q)
+        np.testing.assert_allclose(weight, -body.mass * J[:, k], atol=1e-12)
+
+
+def test_inclusion_inverts_the_map_to_the_velocities(floating, rng):
+    q, v, *_ = states(floating, rng)
+    body, n = CentroidalCoordinates(floating), floating.nv
+    A, A_dot = (np.asarray(x) for x in body.inclusion(q, v))
+    rows = np.broadcast_to(np.eye(n)[[0, 1, 2, *range(6, n)]], (4, n - 3, n))
+    T = np.concatenate([each(body.jacobian_at, q), rows], axis=1)
+    np.testing.assert_allclose(T @ A, np.broadcast_to(np.eye(n), (4, n, n)), atol=1e-13)
+    X, step = each(floating.frame.matrix_at, q), 1e-5
+    rate = np.einsum("bij,bj->bi", X, v)
+    ahead, behind = (each(body.inclusion_at, q + h * rate) for h in (step, -step))
+    np.testing.assert_allclose(A_dot, (ahead - behind) / (2 * step), atol=1e-8)
+
+
+@pytest.mark.slow
+def test_coriolis_matrix_is_levi_civita_of_the_changed_frame(floating, rng):
+    q, v, *_ = states(floating, rng, 2)
+    body = CentroidalCoordinates(floating)
+    metric = floating.metric.change(body.inclusion_at)
+    A, _ = body.inclusion(q, v)
+    vbar = np.linalg.solve(A, v[..., None])[..., 0]
+    expected = cn.coriolis_matrix(cn.LeviCivita(metric), metric, q, vbar)
+    np.testing.assert_allclose(body.coriolis_matrix(q, v), expected, atol=1e-11)
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_named(arm, floating, rng):
+    q, v, *_ = states(arm, rng)
+    controller = RobotController(arm, 1.0)
+    with pytest.raises(GainError, match="gain K_D"):
+        RobotController(arm, -1.0)
+    with pytest.raises(NonFiniteError, match="torsion"):
+        RobotController(arm, 1.0, torsion=np.nan)
+    with pytest.raises(ShapeError, match="beta"):
+        RobotController(arm, 1.0, beta=[1.0])
+    with pytest.raises(ShapeError, match="a_r|a:"):
+        controller.torque(q, v, v, v[:, :2])
+    with pytest.raises(ModelError, match="'hand'"):
+        AdaptiveRobotController(controller, ["hand"], 1.0)
+    with pytest.raises(ModelError, match="list of names"):
+        AdaptiveRobotController(controller, "link3", 1.0)
+    with pytest.raises(GainError, match="adaptation P"):
+        AdaptiveRobotController(controller, ["link3"], np.triu(np.ones((10, 10))))
+    with pytest.raises(ShapeError, match="parameters"):
+        AdaptiveRobotController(controller, ["link3"], 1.0).law(q, v, v, v, np.zeros(9))
+    with pytest.raises(GainError, match="gain K"):
+        RobotMomentumObserver(arm, 0.0)
+    with pytest.raises(ModelError, match="'hand'"):
+        with_payload(arm, "hand", 1.0, np.zeros(3))
+    with pytest.raises(ModelError, match="mass is negative"):
+        with_payload(arm, "link3", -1.0, np.zeros(3))
+    with pytest.raises(ModelError, match="'joint0': the first joint must be free"):
+        CentroidalCoordinates(arm)
+    with pytest.raises(ShapeError, match="v:"):
+        CentroidalCoordinates(floating).inclusion(floating.neutral(), np.zeros(3))
