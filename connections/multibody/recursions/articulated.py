@@ -7,6 +7,9 @@ articulated inertia I_A and bias p of the link that column j moves, and c_j = Ph
     I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
     vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
 
+H is singular where a pivot d vanishes; how far it is from that, d over Phi_j . I Phi_j of the subtree before
+anything is eliminated, is left in the third vector of the workspace.
+
 Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
 H along the branches).
 """
@@ -18,17 +21,19 @@ from connections.multibody.recursions.algebra import (
     dot6,
     force_cross,
     load6,
+    load_inertia,
     momentum,
     motion_cross,
     scale6,
     store3,
     store6,
+    store_inertia,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
 from connections.multibody.recursions.lanes import beyond, inlined, load, store
 from connections.multibody.recursions.newton_euler import joint_twist
 
-LINK = 33  # twist 6, later the acceleration; articulated inertia 21; bias force 6
+LINK = 43  # twist 6, later the acceleration; articulated inertia 21; bias force 6; inertia 10
 COLUMN = 20  # Phi 6, Phidot v 6, U 6, 1/d, u
 
 
@@ -50,11 +55,15 @@ def forward_dynamics(tree, work, acceleration):
         store6(work, slot, twist)
         _store_articulated(work, slot + 6, inertia)
         store6(work, slot + 27, force_cross(twist, momentum(inertia, twist)))
+        store_inertia(work, slot + 33, inertia)
     for i in range(tree.links, 0, -1):
+        inertia = load_inertia(work, links + i * LINK + 33)
         for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
-            _eliminate(work, links + i * LINK, columns + j * COLUMN, load(work, v + tree.nv + j))
+            Phi = load6(work, columns + j * COLUMN)
+            d = _eliminate(work, links + i * LINK, columns + j * COLUMN, load(work, v + tree.nv + j))
+            store(work, v + 2 * tree.nv + j, d / dot6(Phi, momentum(inertia, Phi)))
         if tree.parent[i] > 0:
-            accumulate(work, links + tree.parent[i] * LINK + 6, links + i * LINK + 6, 27)
+            accumulate(work, links + tree.parent[i] * LINK + 6, links + i * LINK + 6, 37)
     k = tree.parameters
     store6(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
@@ -80,8 +89,12 @@ def inverse_mass_matrix(tree, work, inverse):
     """
     nv, L = tree.nv, tree.scratch
     coriolis.mass_matrix(tree, work, beyond(work, L))
+    for k in range(nv):
+        store(work, tree.vectors + 2 * nv + k, load(work, L + k * nv + k))
     for k in range(nv - 1, -1, -1):
-        d = 1.0 / load(work, L + k * nv + k)
+        pivot = load(work, L + k * nv + k)
+        store(work, tree.vectors + 2 * nv + k, pivot / load(work, tree.vectors + 2 * nv + k))
+        d = 1.0 / pivot
         i = tree.up[k]
         while i >= 0:
             ratio = load(work, L + k * nv + i) * d
@@ -125,10 +138,11 @@ def _store_articulated(work, slot, inertia):
 
 @inlined
 def _eliminate(work, link, column, tau):
-    """Eliminate one column from the articulated inertia and bias of its link."""
+    """Eliminate one column from the articulated inertia and bias of its link; its pivot d."""
     Phi, c, p = load6(work, column), load6(work, column + 6), load6(work, link + 27)
     U = _articulated_times(work, link + 6, Phi)
-    inverse = 1.0 / dot6(Phi, U)
+    d = dot6(Phi, U)
+    inverse = 1.0 / d
     u = tau - dot6(Phi, p)
     store6(work, column + 12, U)
     store(work, column + 18, inverse)
@@ -141,6 +155,7 @@ def _eliminate(work, link, column, tau):
             slot += 1
     p = add6(p, _articulated_times(work, link + 6, c))
     store6(work, link + 27, add6(p, scale6(U, u * inverse)))
+    return d
 
 
 @inlined

@@ -13,6 +13,7 @@ from connections.multibody.recursions.lanes import (
     clear_block,
     exact,
     inlined,
+    load,
     slots_of,
     store,
     transpose_block,
@@ -20,6 +21,7 @@ from connections.multibody.recursions.lanes import (
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
 
 FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
+SMALLEST_PIVOT = 1e-12  # as in `regularity`
 LARGEST = np.finfo(np.float64).max
 
 
@@ -61,6 +63,25 @@ def read_vector(tree, work, number, v):
     for k in range(tree.nv):
         good &= abs(v[k]) <= LARGEST
         store(work, start + k, v[k])
+    return good
+
+
+@inlined
+def regular(tree, work):
+    """Whether every pivot that an elimination left as the third vector of the workspace is well above zero."""
+    good = True
+    for k in range(tree.vectors + 2 * tree.nv, tree.vectors + 3 * tree.nv):
+        good &= load(work, k) > SMALLEST_PIVOT
+    return good
+
+
+@inlined
+def all_regular(tree, work):
+    """`regular` of all lanes of a workspace (slots, LANES)."""
+    good = True
+    for k in range(tree.vectors + 2 * tree.nv, tree.vectors + 3 * tree.nv):
+        for lane in range(LANES):
+            good &= work[k, lane] > SMALLEST_PIVOT
     return good
 
 

@@ -10,10 +10,12 @@ from numba import njit
 
 from connections.multibody.recursions import articulated, christoffel, coriolis, newton_euler, regression
 from connections.multibody.recursions.boundary import (
+    all_regular,
     read_configuration,
     read_configurations,
     read_vector,
     read_vectors,
+    regular,
     write_results,
 )
 from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, slots_of
@@ -238,7 +240,7 @@ def forward_dynamics_at(memory, q, v, tau, out):
     ):
         return False
     articulated.forward_dynamics(tree, tree.work, slots)
-    return True
+    return regular(tree, tree.work)
 
 
 @rows
@@ -250,6 +252,7 @@ def forward_dynamics_rows(memory, work, blocks, q, v, tau, out):
         good &= read_vectors(tree, work, 0, v, row)
         good &= read_vectors(tree, work, 1, tau, row)
         articulated.forward_dynamics(tree, slots, result)
+        good &= all_regular(tree, work)
         write_results(work, tree.result, blocks, out, row)
     return good
 
@@ -261,7 +264,7 @@ def inverse_mass_matrix_at(memory, q, out):
         return False
     out[:] = 0.0
     articulated.inverse_mass_matrix(tree, tree.work, slots)
-    return True
+    return regular(tree, tree.work)
 
 
 @rows
@@ -271,6 +274,7 @@ def inverse_mass_matrix_rows(memory, work, blocks, q, out):
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
         articulated.inverse_mass_matrix(tree, slots, result)
+        good &= all_regular(tree, work)
         write_results(work, tree.result, blocks, out, row)
     return good
 

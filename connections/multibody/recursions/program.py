@@ -7,12 +7,15 @@ Batches are cut into pieces, one per thread.
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import PointError, ShapeError, as_array, require_finite
+from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
+from connections.multibody.recursions.boundary import SMALLEST_PIVOT
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, pack, workspace_slots
@@ -67,7 +70,7 @@ class Program:
         """
         choice = () if body_factor is None else (torsion(body_factor),)
         names = self._names[name]
-        vectors = [np.asarray(as_array(*item)) for item in zip(names, given, self._sizes, strict=False)]
+        vectors = [_numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = _batch_axes(names, vectors)
         core = self._cores[name]
         if out is not None:
@@ -78,7 +81,7 @@ class Program:
         else:
             rows = [self._rows(vector, batch, out) for vector in vectors]
             result = np.empty((*batch, *core)) if out is None else out
-            good = self._run(name, rows, choice, result.reshape(len(rows[0]), int(np.prod(core))))
+            good = self._run(name, rows, choice, result.reshape(len(rows[0]), math.prod(core)))
         if not good:
             self._explain(names, vectors)
         return result
@@ -92,30 +95,28 @@ class Program:
 
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) from rows (m, ...), in as many pieces as threads are worth it."""
-        function, count = compiled.require(f"{name}_rows"), len(out)
-        pieces = max(1, min(get_num_threads(), count // _PIECE))
-        edges = [LANES * round(piece * count / pieces / LANES) for piece in range(pieces)] + [count]
+        function, count, blocks = compiled.require(f"{name}_rows"), len(out), self._blocks[name]
+        pieces = min(get_num_threads(), count // _PIECE)
 
-        def fill(piece: int) -> bool:
-            part = slice(edges[piece], edges[piece + 1])
+        def fill(vectors: list[np.ndarray], out: np.ndarray) -> bool:
             work = self._borrow(name)
             try:
-                return function(
-                    self.memory, work, self._blocks[name], *(row[part] for row in rows), *choice, out[part]
-                )
+                return function(self.memory, work, blocks, *vectors, *choice, out)
             finally:
                 self._workspaces[name].append(work)
 
-        if pieces == 1:
-            return fill(0)
-        return all(list(pool().map(fill, range(pieces))))
+        if pieces <= 1:
+            return fill(rows, out)
+        edges = [LANES * round(piece * count / pieces / LANES) for piece in range(pieces)] + [count]
+        parts = [slice(*edge) for edge in pairwise(edges)]
+        return all(list(pool().map(fill, ([row[p] for row in rows] for p in parts), (out[p] for p in parts))))
 
     def _borrow(self, name: str) -> np.ndarray:
         """A workspace that no other thread has, zero where this recursion's result is."""
         try:
             return self._workspaces[name].pop()
         except IndexError:
-            return aligned(self._slots + int(np.prod(self._cores[name])) + LANES, LANES)
+            return aligned(self._slots + math.prod(self._cores[name]) + LANES, LANES)
 
     def _nonzero_blocks(self, name: str) -> np.ndarray:
         """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
@@ -138,7 +139,25 @@ class Program:
             require_finite(name, vector)
         for q in vectors[0].reshape(-1, self._model.nq):
             self._model.explain(q)
+            self._require_regular(q)
         raise PointError("q is not a configuration of the model")
+
+    def _require_regular(self, q: np.ndarray) -> None:
+        """Raise `MetricError` naming the joint along which the articulated inertia vanishes at q (nq,)."""
+        H = self.general("mass_matrix", (q,), None)
+        diagonal = H.diagonal().copy()
+        for k in reversed(range(len(H))):
+            if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:
+                joint = self._model.joint_names[self._model.kinematics.body_of[k]]
+                raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+            H[:k, :k] -= np.outer(H[:k, k], H[k, :k]) / H[k, k]
+
+
+def _numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
+    """`value` (..., k) as a float64 array; what is one already passes at once."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
+        return value
+    return np.asarray(as_array(name, value, core))
 
 
 def _batch_axes(names: tuple[str, ...], vectors: list[np.ndarray]) -> tuple[int, ...]:
