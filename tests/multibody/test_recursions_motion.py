@@ -154,6 +154,7 @@ BASES = {
         slice(0, 2),
     ),
     "planar": ((mb.Planar(),), slice(0, 2)),
+    "cylindrical": ((mb.Cylindrical((0, 0, 1)),), slice(1, 2)),
     "fixed": ((), slice(0, 0)),
 }
 

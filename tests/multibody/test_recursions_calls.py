@@ -1,0 +1,140 @@
+"""Batches of the recursions, and calls that do not know of each other."""
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from mechanisms import MOVING, random_mechanism
+from recursion_functions import FUNCTIONS, agree, call, core_shape, model, states
+
+from connections import multibody as mb
+from connections.checks import NonFiniteError
+
+each_function = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+@each_function
+def test_a_batch_is_a_loop(name, rng):
+    """For every number of configurations around the width of a vector register."""
+    arguments = states(name, rng, 35)
+    one_by_one = np.stack([call(name, *row) for row in zip(*arguments, strict=True)])
+    for count in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 35):
+        together = call(name, *[x[:count] for x in arguments])
+        assert together.shape == (count, *core_shape(name))
+        assert agree(together, one_by_one[:count])
+    assert agree(call(name, *[x.reshape(5, 7, -1) for x in arguments]).reshape(one_by_one.shape), one_by_one)
+    assert not agree(together[::-1], one_by_one, 1e-2)  # negative control
+
+
+@each_function
+def test_empty_batches(name, rng):
+    arguments = states(name, rng, 2)
+    assert call(name, *[x[:0] for x in arguments]).shape == (0, *core_shape(name))
+    empty = call(name, *[np.zeros((3, 0, x.shape[-1])) for x in arguments])
+    assert empty.shape == (3, 0, *core_shape(name))
+
+
+@pytest.mark.parametrize("name", [name for name, (_, names, _) in FUNCTIONS.items() if len(names) > 1])
+def test_leading_axes_broadcast(name, rng):
+    q, *rest = states(name, rng, 3, 2)
+    q, rest = q[:, :1], [rest[0][:1], *(x[0, 0] for x in rest[1:])]
+    result = call(name, q, *rest)
+    assert result.shape == (3, 2, *core_shape(name))
+    for i in range(3):
+        for j in range(2):
+            row = [q[i, 0], rest[0][0, j], *rest[1:]]
+            assert agree(result[i, j], call(name, *row))
+    one_point = call(name, q[0, 0], *rest)
+    assert one_point.shape == (1, 2, *core_shape(name)) and agree(one_point[0], result[0])
+
+
+# --- calls do not know of each other ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads():
+    before = mb.get_num_threads()
+    yield mb.set_num_threads
+    mb.set_num_threads(before)
+
+
+@each_function
+def test_the_number_of_threads_changes_nothing(name, threads, rng):
+    arguments = [np.tile(x, (9, 1)) for x in states(name, rng, 71)]  # enough rows for two threads
+    results = []
+    for count in (1, 2, 1):
+        threads(count)
+        assert mb.get_num_threads() == count
+        results.append(call(name, *arguments))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_bad_numbers_of_threads(threads):
+    for wrong in (0, -1, 1.5, "two", True):
+        with pytest.raises((ValueError, TypeError)):
+            threads(wrong)
+
+
+@each_function
+@pytest.mark.parametrize("batch", [(), (9,)])
+def test_results_are_independent_of_other_calls(name, batch, rng):
+    """After other points, other functions, another model and an error; arguments are left alone."""
+    arguments = states(name, rng, *batch)
+    kept = [x.copy() for x in arguments]
+    first = call(name, *arguments)
+    kept_first = first.copy()
+    other = random_mechanism(np.random.default_rng(8), 4, MOVING[::-1])
+    for function in FUNCTIONS:
+        call(function, *states(function, rng, *batch))
+        call(function, *states(function, rng, *batch, of=other), of=other)
+        wrong = states(function, rng, *batch)
+        wrong[-1][..., -1] = np.nan
+        with pytest.raises(NonFiniteError):
+            call(function, *wrong)
+    np.testing.assert_array_equal(first, kept_first)  # the result is nobody's workspace
+    np.testing.assert_array_equal(call(name, *arguments), kept_first)
+    for x, y in zip(arguments, kept, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@each_function
+def test_calls_from_several_python_threads(name, rng):
+    tasks = [states(name, rng) for _ in range(40)] + [states(name, rng, 9) for _ in range(10)]
+    expected = [call(name, *task) for task in tasks]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for ours, theirs in zip(pool.map(lambda task: call(name, *task), tasks), expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+@each_function
+def test_copies_of_a_model(name, rng):
+    arguments = states(name, rng)
+    expected = call(name, *arguments)
+    for twin in (copy.copy(model()), copy.deepcopy(model()), pickle.loads(pickle.dumps(model()))):
+        np.testing.assert_array_equal(call(name, *arguments, of=twin), expected)
+    np.testing.assert_array_equal(call(name, *arguments), expected)
+
+
+def _resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@each_function
+def test_memory_does_not_grow(name, rng):
+    arguments, many = states(name, rng), states(name, rng, 20)
+    out = np.empty(core_shape(name))
+
+    def repeat(count):
+        for _ in range(count):
+            call(name, *arguments, out=out)
+            call(name, *many)
+
+    repeat(50)
+    before = _resident()
+    repeat(600)
+    assert _resident() - before < 2e6
