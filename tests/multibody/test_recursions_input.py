@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from mechanisms import NO_BODY, random_body
 from recursion_functions import FUNCTIONS, agree, call, core_shape, model, states
 
 from connections import multibody as mb
-from connections.checks import NonFiniteError, PointError, ShapeError
+from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
 
@@ -80,6 +81,37 @@ def test_batches_that_do_not_broadcast(name, rng):
     for number, argument in enumerate(rest):
         with pytest.raises(ShapeError):
             call(name, q, *rest[:number], np.stack([argument[0]] * 2), *rest[number + 1 :])
+
+
+def gimbal():
+    """Revolute z, y, x with bodies without mass between: H is singular where the middle angle is pi / 2."""
+    mechanism, root = mb.Mechanism(), "world"
+    for name, axis in zip("zyx", np.eye(3)[::-1], strict=True):
+        mechanism.add_body(
+            f"body {name}", **(random_body(np.random.default_rng(1)) if name == "x" else NO_BODY)
+        )
+        mechanism.add_joint(name, root, f"body {name}", mb.Revolute(axis))
+        root = f"body {name}"
+    return mechanism.build()
+
+
+def test_a_singular_mass_matrix_names_the_joint():
+    gimbals = gimbal()
+    locked, rest = np.array([0.3, np.pi / 2, 0.2]), np.zeros(3)
+    regular = locked - [0.0, 1e-4, 0.0]
+    several = np.stack([regular] * 10 + [locked])
+    for q in (locked, several):
+        with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
+            mb.forward_dynamics(gimbals, q, rest, np.ones(3))
+        with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
+            mb.inverse_mass_matrix(gimbals, q)
+        assert np.isfinite(mb.mass_matrix(gimbals, q)).all()
+    for q in (regular, several[:-1]):
+        H, inverse = mb.mass_matrix(gimbals, q), mb.inverse_mass_matrix(gimbals, q)
+        np.testing.assert_allclose(inverse @ H, np.broadcast_to(np.eye(3), H.shape), atol=1e-6)
+        a = mb.forward_dynamics(gimbals, q, rest, np.ones(3))
+        tau = mb.inverse_dynamics(gimbals, q, rest, a)
+        np.testing.assert_allclose(tau, np.ones_like(tau), atol=1e-6)
 
 
 # --- out --------------------------------------------------------------------------------------------------
