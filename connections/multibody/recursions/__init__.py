@@ -2,6 +2,6 @@
 
 One flat array describes a tree (`layout`); kernels (`forward`, `coriolis`, `christoffel`, `newton_euler`,
 `articulated`, `regression`) read it with the spatial algebra of `algebra`, for one configuration or for
-several in one vector register (`lanes`); `entries` compiles them, `program` holds what belongs to a model, and
-`calls` are the public functions. This is the only place that imports Numba.
+several in one vector register (`lanes`); `entries` compiles them, `program` holds what belongs to a model,
+and `calls` are the public functions. This is the only place that imports Numba.
 """

@@ -1,8 +1,8 @@
 """Spatial algebra on tuples of numbers, in ground axes about the common origin of a subtree.
 
 Twists are (w, u) = (wx, wy, wz, ux, uy, uz), wrenches (n, f), both as tuples of six numbers; a number is a
-float64 or one `lanes` value. An inertia is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz), and the body-level factor
-B of eq. (21) twelve: its right half is zero and its lower left block is skew,
+float64 or one `lanes` value. An inertia is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz), and the
+body-level factor B of eq. (21) twelve: its right half is zero and its lower left block is skew,
 
     B = [[M, 0], [s x, 0]],    (M row by row, s).
 

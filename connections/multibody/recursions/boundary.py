@@ -35,7 +35,7 @@ def _reduced(angle):
 
 @inlined
 def read_configuration(tree, work, q):
-    """q (nq,) into a workspace of one configuration; whether it has the right size, finite numbers and unit quaternions."""
+    """q (nq,) into a workspace of one configuration; whether size, numbers, quaternions are right."""
     if q.shape[0] != tree.nq:
         return False
     good = True
@@ -55,7 +55,7 @@ def read_configuration(tree, work, q):
 
 @inlined
 def read_vector(tree, work, number, v):
-    """v (nv,) into a workspace of one configuration as its vector `number`; whether it has the right size and is finite."""
+    """v (nv,) into a workspace of one configuration as vector `number`; whether size and numbers fit."""
     if v.shape[0] != tree.nv:
         return False
     good = True
@@ -68,7 +68,7 @@ def read_vector(tree, work, number, v):
 
 @inlined
 def regular(tree, work):
-    """Whether every pivot that an elimination left as the third vector of the workspace is well above zero."""
+    """Whether every pivot that an elimination left as the third vector is well above zero."""
     good = True
     for k in range(tree.vectors + 2 * tree.nv, tree.vectors + 3 * tree.nv):
         good &= load(work, k) > SMALLEST_PIVOT

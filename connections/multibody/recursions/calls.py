@@ -99,7 +99,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 def christoffel_symbols(
     model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
-    """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j is the direction of differentiation.
+    """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j: direction.
 
     Parameters
     ----------
@@ -272,8 +272,8 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
-    pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy, Iyy,
-    Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
+    pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
+    Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def subtract_contorsion(tree, work, Gamma):
 @inlined
 def _add_brackets(tree, work, Gamma, link):
     """Add c^m_kj H_im to Gamma_ikj for all columns j < k of `link` and all columns i related to it."""
-    nv, links, columns, first = tree.nv, tree.per_link, tree.per_column, tree.first[link]
+    links, first = tree.per_link, tree.first[link]
     i = tree.up[first]
     while i >= 0:
         _add_row_of_brackets(tree, work, Gamma, link, i, links + link * 10)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Any, NoReturn
 
+import numpy as np
+
 # Names of the vectors that follow q, whether there is a choice of body-level factor, axes of the result.
 SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "mass_matrix": ((), False, 2),
@@ -47,6 +49,8 @@ class Compiled:
             if name not in self._ready:
                 function = getattr(entries, name)
                 function.compile(_signature(name))
+                if not function(*_trial(name)):
+                    function.recompile()  # what Numba found on disk comes from other sources
                 function.disable_compile()  # other types raise TypeError instead of compiling again
                 setattr(self, name, function)
                 self._ready.add(name)
@@ -63,6 +67,20 @@ def _signature(name: str) -> Any:
     if kind == "at":
         return (arrays[1], *[arrays[1]] * (1 + len(vectors)), *choice, arrays[axes])
     return (arrays[1], arrays[2], int64[::1], *[arrays[2]] * (1 + len(vectors)), *choice, arrays[2])
+
+
+def _trial(name: str) -> tuple[Any, ...]:
+    """Arguments without content that `name` takes as good, if it was compiled from today's sources."""
+    from connections.multibody.recursions.lanes import LANES
+    from connections.multibody.recursions.layout import no_tree
+
+    recursion, kind = name.rsplit("_", 1)
+    vectors, factor, axes = SIGNATURES[recursion]
+    choice = (False,) if factor else ()
+    if kind == "at":
+        return (no_tree(), *[np.zeros(0)] * (1 + len(vectors)), *choice, np.zeros((0,) * axes))
+    work, blocks = np.zeros((1, LANES)), np.zeros(0, dtype=np.int64)
+    return (no_tree(), work, blocks, *[np.zeros((0, 0))] * (1 + len(vectors)), *choice, np.zeros((0, 0)))
 
 
 def torsion(body_factor: str) -> bool:

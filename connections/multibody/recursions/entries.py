@@ -2,8 +2,8 @@
 
 ``*_at(memory, vectors..., out)`` takes one configuration; ``*_rows(memory, work, blocks, vectors..., out)``
 takes (m, ...) arrays, LANES rows at a time, and releases the interpreter's lock. Each returns whether the
-input was good; where it was not, `out` holds nothing of use. `torsion` asks for the body-level factor (v x*) I.
-A result that is not dense is zeroed first.
+input was good; where it was not, `out` holds nothing of use. `torsion` asks for the body-level factor
+(v x*) I. A result that is not dense is zeroed first.
 """
 
 from numba import njit
@@ -19,7 +19,7 @@ from connections.multibody.recursions.boundary import (
     write_results,
 )
 from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, slots_of
-from connections.multibody.recursions.layout import unpack
+from connections.multibody.recursions.layout import is_current, unpack
 
 # Numba keeps the machine code on disk, in __pycache__, and compiles at the first call.
 one = njit(cache=True, fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")
@@ -29,7 +29,9 @@ rows = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reasso
 @one
 def mass_matrix_at(memory, q, out):
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
+    if not (
+        is_current(memory) and out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)
+    ):
         return False
     out[:] = 0.0
     coriolis.mass_matrix(tree, tree.work, slots)
@@ -38,7 +40,7 @@ def mass_matrix_at(memory, q, out):
 
 @rows
 def mass_matrix_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -51,7 +53,8 @@ def mass_matrix_rows(memory, work, blocks, q, out):
 def coriolis_matrix_at(memory, q, v, torsion, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape == (tree.nv, tree.nv)
+        is_current(memory)
+        and out.shape == (tree.nv, tree.nv)
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
     ):
@@ -65,7 +68,7 @@ def coriolis_matrix_at(memory, q, v, torsion, out):
 
 @rows
 def coriolis_matrix_rows(memory, work, blocks, q, v, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -81,7 +84,8 @@ def coriolis_matrix_rows(memory, work, blocks, q, v, torsion, out):
 def mass_matrix_rate_at(memory, q, v, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape == (tree.nv, tree.nv)
+        is_current(memory)
+        and out.shape == (tree.nv, tree.nv)
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
     ):
@@ -93,7 +97,7 @@ def mass_matrix_rate_at(memory, q, v, out):
 
 @rows
 def mass_matrix_rate_rows(memory, work, blocks, q, v, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -106,7 +110,11 @@ def mass_matrix_rate_rows(memory, work, blocks, q, v, out):
 @one
 def christoffel_symbols_at(memory, q, torsion, out):
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (out.shape == (tree.nv, tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
+    if not (
+        is_current(memory)
+        and out.shape == (tree.nv, tree.nv, tree.nv)
+        and read_configuration(tree, tree.work, q)
+    ):
         return False
     out[:] = 0.0
     christoffel.christoffel_symbols(tree, tree.work, slots)
@@ -117,7 +125,7 @@ def christoffel_symbols_at(memory, q, torsion, out):
 
 @rows
 def christoffel_symbols_rows(memory, work, blocks, q, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -132,7 +140,8 @@ def christoffel_symbols_rows(memory, work, blocks, q, torsion, out):
 def coriolis_product_at(memory, q, v, w, torsion, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape[0] == tree.nv
+        is_current(memory)
+        and out.shape[0] == tree.nv
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, w)
@@ -144,7 +153,7 @@ def coriolis_product_at(memory, q, v, w, torsion, out):
 
 @rows
 def coriolis_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -159,7 +168,8 @@ def coriolis_product_rows(memory, work, blocks, q, v, w, torsion, out):
 def coriolis_transpose_product_at(memory, q, v, w, torsion, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape[0] == tree.nv
+        is_current(memory)
+        and out.shape[0] == tree.nv
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, w)
@@ -171,7 +181,7 @@ def coriolis_transpose_product_at(memory, q, v, w, torsion, out):
 
 @rows
 def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -186,7 +196,8 @@ def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, torsion, out)
 def inverse_dynamics_at(memory, q, v, a, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape[0] == tree.nv
+        is_current(memory)
+        and out.shape[0] == tree.nv
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, a)
@@ -198,7 +209,7 @@ def inverse_dynamics_at(memory, q, v, a, out):
 
 @rows
 def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -212,7 +223,7 @@ def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
 @one
 def gravity_at(memory, q, out):
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (out.shape[0] == tree.nv and read_configuration(tree, tree.work, q)):
+    if not (is_current(memory) and out.shape[0] == tree.nv and read_configuration(tree, tree.work, q)):
         return False
     newton_euler.gravity(tree, tree.work, slots)
     return True
@@ -220,7 +231,7 @@ def gravity_at(memory, q, out):
 
 @rows
 def gravity_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -233,7 +244,8 @@ def gravity_rows(memory, work, blocks, q, out):
 def forward_dynamics_at(memory, q, v, tau, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape[0] == tree.nv
+        is_current(memory)
+        and out.shape[0] == tree.nv
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, tau)
@@ -245,7 +257,7 @@ def forward_dynamics_at(memory, q, v, tau, out):
 
 @rows
 def forward_dynamics_rows(memory, work, blocks, q, v, tau, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -260,7 +272,9 @@ def forward_dynamics_rows(memory, work, blocks, q, v, tau, out):
 @one
 def inverse_mass_matrix_at(memory, q, out):
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
+    if not (
+        is_current(memory) and out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)
+    ):
         return False
     out[:] = 0.0
     articulated.inverse_mass_matrix(tree, tree.work, slots)
@@ -269,7 +283,7 @@ def inverse_mass_matrix_at(memory, q, out):
 
 @rows
 def inverse_mass_matrix_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -283,7 +297,8 @@ def inverse_mass_matrix_rows(memory, work, blocks, q, out):
 def regressor_at(memory, q, v, v_r, a_r, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
-        out.shape == (tree.nv, 10 * tree.bodies)
+        is_current(memory)
+        and out.shape == (tree.nv, 10 * tree.bodies)
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, v_r)
@@ -297,7 +312,7 @@ def regressor_at(memory, q, v, v_r, a_r, out):
 
 @rows
 def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
-    tree, slots, good = unpack(memory), slots_of(work), True
+    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)

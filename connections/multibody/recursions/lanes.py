@@ -115,7 +115,7 @@ class _SlotsModel(models.PrimitiveModel):
 
 @intrinsic
 def slots_of(typing_context: Any, array: Any) -> Any:
-    """Pointer to the slots of a C-contiguous array: of `lanes` where it is (slots, LANES), else of its numbers.
+    """Pointer to the slots of a C-contiguous array: of `lanes` if it is (slots, LANES), else of its numbers.
 
     The array must outlive it.
     """
@@ -263,9 +263,8 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
         return [[builder.shuffle_vector(*pair, mask) for pair in pairs] for mask in constants]
 
     def mask(width: int, second: bool) -> list[int]:
-        """Groups of `width` entries, the first (or second) of each two, of one vector and then of the other."""
-        chosen = [k for k in range(2 * LANES) if (k // width) % 2 == second]
-        return chosen
+        """Groups of `width` entries, the first or second of each two, of one vector, then of the other."""
+        return [k for k in range(2 * LANES) if (k // width) % 2 == second]
 
     interleaved = [
         [k + LANES * other + odd for k in range(0, LANES, 2) for other in (0, 1)] for odd in (0, 1)

@@ -1,16 +1,18 @@
 """A tree of bodies as one flat array, the only argument of a recursion beside its vectors.
 
-`pack` (Python) writes it, `unpack` (compiled) reads it. Joints are expanded into elementary links: a universal
-joint is two revolute ones with a massless body between, and so on (``Joint.chain``), so that every link has
-constant columns in its own axes. The axis of a one-degree-of-freedom link is turned into the link's z axis by
-a constant rotation E, which a recursion never sees except where bodies' own axes matter (`regressor`).
+`pack` (Python) writes it, `unpack` (compiled) reads it. Joints are expanded into elementary links: a
+universal joint is two revolute ones with a massless body between, and so on (``Joint.chain``), so that every
+link has constant columns in its own axes. The axis of a one-degree-of-freedom link is turned into the link's
+z axis by a constant rotation E, which a recursion never sees except where bodies' own axes matter
+(`regressor`).
 
     memory = [ header | links' integers | columns' integers | links' parameters | workspace ]
 
-Link 0 is the ground. Columns are numbered like v; `up` is the column before, on the way to the ground.
-Workspace slots: q, angles of turning links, three vectors of velocities, poses (R, P) of links, then what
-each recursion keeps per link and per column, an nv x nv scratch matrix, and the result where it is computed
-for several configurations at once.
+The header begins with the fingerprint of the sources (`stamp`). Link 0 is the ground. Columns are numbered
+like v; `up` is the column before, on the way to the ground. Workspace
+slots: q, angles of turning links, three vectors of velocities, poses (R, P) of links, then what each
+recursion keeps per link and per column, an nv x nv scratch matrix, and the result where it is computed for
+several configurations at once.
 """
 
 from collections import namedtuple
@@ -22,6 +24,7 @@ from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.recursions.lanes import as_integers, beyond, inlined, slots_of
+from connections.multibody.recursions.stamp import STAMP
 
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)
 HEADER = 8
@@ -87,7 +90,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     shifted = int(any(origin[i] != i for i in range(1, count + 1) if parent[i] == 0))
     which = np.flatnonzero(kind >= SPHERICAL)
     turning[: len(which)] = which
-    header = np.array([count, nv, nq, bodies, shifted, len(which), 0, 0])
+    header = np.array([STAMP, count, nv, nq, bodies, shifted, len(which), 0])
     per_link = np.concatenate([parent, kind, coordinate, first, origin, body])
     integers = np.concatenate([header, per_link, up, end, link_of, turning]).astype(np.int64)
     ground = np.concatenate([gravity, np.zeros(PARAMETERS - 3)])
@@ -109,12 +112,25 @@ def aligned(*shape: int) -> np.ndarray:
     return space[skip : skip + count].reshape(shape)
 
 
+def no_tree() -> np.ndarray:
+    """The array of a tree without links, with room to work, for trying out compiled functions."""
+    memory = np.zeros(HEADER + 8 * PARAMETERS + PER_LINK)
+    memory[:1].view(np.int64)[0] = STAMP
+    return memory
+
+
+@inlined
+def is_current(memory):
+    """Whether this machine code and `memory` come from the same sources; the first number says it."""
+    return as_integers(slots_of(memory))[0] == STAMP
+
+
 @inlined
 def unpack(memory):
     """The `Tree` that `pack` wrote."""
     numbers = slots_of(memory)
     integers = as_integers(numbers)
-    links, nv, nq = integers[0], integers[1], integers[2]
+    links, nv, nq = integers[1], integers[2], integers[3]
     parent = HEADER
     kind = parent + links + 1
     coordinate = kind + links + 1
@@ -134,8 +150,8 @@ def unpack(memory):
         links,
         nv,
         nq,
-        integers[3],
         integers[4],
+        integers[5],
         beyond(integers, parent),
         beyond(integers, kind),
         beyond(integers, coordinate),
@@ -146,7 +162,7 @@ def unpack(memory):
         beyond(integers, end),
         beyond(integers, link_of),
         beyond(integers, turning),
-        integers[5],
+        integers[6],
         beyond(numbers, parameters),
         beyond(numbers, work),
         nq,
@@ -195,7 +211,7 @@ def _expand(kinematics: Kinematics) -> list[_Link]:
 
 
 def _axis_to_z(joint: Joint) -> np.ndarray:
-    """E (3, 3), a rotation whose third column is the joint's axis; the identity for joints without an axis."""
+    """E (3, 3), a rotation whose third column is the joint's axis; the identity where there is none."""
     axis = getattr(joint, "axis", None)
     if axis is None:
         return np.eye(3)
@@ -227,11 +243,11 @@ def _columns_before(first: np.ndarray, parent: np.ndarray, widths: np.ndarray) -
 
 
 def _origins(parent: np.ndarray, kind: np.ndarray, massless: np.ndarray) -> np.ndarray:
-    """For each link, the one at which its subtree's common origin lies: near it, nothing is lost to cancellation.
+    """For each link, the one at which its subtree's origin lies: near it, nothing is lost to cancellation.
 
-    The first link that turns; links that only translate take their rows of H from masses, whatever the origin,
-    and far ones may lie before it. If it is massless and only carries a sliding link (a cylindrical joint),
-    that one, which may lie far along.
+    The first link that turns; links that only translate take their rows of H from masses, whatever the
+    origin, and far ones may lie before it. If it is massless and only carries a sliding link (a cylindrical
+    joint), that one, which may lie far along.
     """
     children = np.bincount(parent[1:], minlength=len(parent))
     root = np.arange(len(parent))

@@ -38,7 +38,7 @@ class Program:
     def __init__(self, model: Model) -> None:
         packed = pack(model.kinematics, model.gravity)
         self._model = model
-        self._slots = workspace_slots(model.kinematics, int(packed.view(np.int64)[0]))
+        self._slots = workspace_slots(model.kinematics, int(packed.view(np.int64)[1]))
         self.memory = aligned(len(packed) + self._slots)
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)

@@ -1,7 +1,7 @@
 """The regressor: H(q) a_r + C(q, v) v_r + g(q) = Y pi, linear in ten inertial parameters per body.
 
-pi of a body is (m, h, Ixx, Ixy, Iyy, Ixz, Iyz, Izz) about the origin of its frame, in its axes. With the body's
-twist (w, u), reference twist (w_r, u_r) and reference acceleration (alpha, a), in those axes,
+pi of a body is (m, h, Ixx, Ixy, Iyy, Ixz, Iyz, Izz) about the origin of its frame, in its axes. With the
+body's twist (w, u), reference twist (w_r, u_r) and reference acceleration (alpha, a), in those axes,
 
     f = m s + alpha x h + (h x w) x w_r,                       s = a - u x w_r,
     n = h x s + Ibar (alpha - c) + tr(Ibar) c / 2 + w_r x (Ibar w),   c = w x w_r,

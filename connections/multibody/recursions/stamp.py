@@ -1,0 +1,19 @@
+"""A fingerprint of the kernels' sources, compiled into every entry.
+
+Numba keeps machine code on disk and looks only at the file of the entry itself, not at those of the kernels
+that are compiled into it. So every entry carries the fingerprint of the sources that it was compiled from;
+`compiled` asks for it, and compiles again where it is not today's.
+"""
+
+import hashlib
+from pathlib import Path
+
+
+def _fingerprint() -> int:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return int.from_bytes(digest.digest()[:7], "big")
+
+
+STAMP = _fingerprint()
