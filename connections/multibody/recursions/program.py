@@ -109,7 +109,9 @@ class Program:
             return fill(rows, out)
         edges = [LANES * round(piece * count / pieces / LANES) for piece in range(pieces)] + [count]
         parts = [slice(*edge) for edge in pairwise(edges)]
-        return all(list(pool().map(fill, ([row[p] for row in rows] for p in parts), (out[p] for p in parts))))
+        others = [pool().submit(fill, [row[part] for row in rows], out[part]) for part in parts[1:]]
+        good = fill([row[parts[0]] for row in rows], out[parts[0]])  # by this thread
+        return all([good, *(other.result() for other in others)])
 
     def _borrow(self, name: str) -> np.ndarray:
         """A workspace that no other thread has, zero where this recursion's result is."""

@@ -32,10 +32,10 @@ def get_num_threads() -> int:
 
 
 def pool() -> ThreadPoolExecutor:
-    """The threads that compute batches, started when first needed."""
+    """The threads that compute batches beside the caller's, started when first needed."""
     global _pool
     if _pool is None:
-        _pool = ThreadPoolExecutor(_thread_count, thread_name_prefix="connections")
+        _pool = ThreadPoolExecutor(max(1, _thread_count - 1), thread_name_prefix="connections")
     return _pool
 
 
