@@ -1,7 +1,10 @@
 """Batches of the recursions, and calls that do not know of each other."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -76,6 +79,31 @@ def test_bad_numbers_of_threads(threads):
     for wrong in (0, -1, 1.5, "two", True):
         with pytest.raises((ValueError, TypeError)):
             threads(wrong)
+
+
+FORKING = """
+import os, signal, sys
+import numpy as np
+from connections import multibody as mb
+
+mechanism = mb.Mechanism()
+mechanism.add_body("arm", mass=1.0, center_of_mass=[0.1, 0.0, 0.0], inertia=np.eye(3))
+mechanism.add_joint("shoulder", "world", "arm", mb.Revolute((0, 0, 1)))
+model, q = mechanism.build(), np.zeros((5000, 1))
+mb.set_num_threads(2)
+H = mb.mass_matrix(model, q)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(0 if np.array_equal(mb.mass_matrix(model, q), H) else 1)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_has_threads_of_its_own():
+    """A worker process that inherits a used pool of threads does not wait for them for ever."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], check=True, timeout=300)
 
 
 @each_function
