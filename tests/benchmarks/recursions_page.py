@@ -80,6 +80,9 @@ included: nothing compiled before (target 20), and with the machine code in Numb
 """
 
 
+REPRODUCTION = "## Tables and figures of [E]\n"
+
+
 @dataclass(frozen=True)
 class Entry:
     """A time, a ratio, and their targets.
@@ -192,7 +195,24 @@ def write_page(
         parts += [f"### {title}\n", _table(quantities, velocities, entries)]
     if calls:
         parts += [FIRST, _first_calls(calls)]
-    path.write_text("\n".join(parts))
+    _, mark, rest = _read(path).partition(REPRODUCTION)
+    path.write_text("\n".join(parts) + (f"\n{mark}{rest}" if mark else ""))
+
+
+def write_reproduction(path: Path, text: str) -> None:
+    """Write the part of the page about [E], below the rest.
+
+    Parameters
+    ----------
+    path : the file.
+    text : that part without its title.
+    """
+    before = _read(path).partition(REPRODUCTION)[0].rstrip()
+    path.write_text(f"{before}\n\n{REPRODUCTION}\n{text}".lstrip())
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def _table(quantities: Sequence[str], velocities: dict[str, int], entries: Sequence[Entry]) -> str:

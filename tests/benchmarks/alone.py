@@ -1,0 +1,37 @@
+"""The recursions for C and Gamma without anything around them, many times over in one compiled call.
+
+A public call also enters compiled code, reads its arguments and zeroes the dense result, n^2 or n^3 numbers
+of which a branched tree leaves most at zero: here only the recursion itself is left, whose operations the
+theory counts.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from connections.multibody.recursions import christoffel, coriolis
+from connections.multibody.recursions.boundary import read_configuration, read_vector
+from connections.multibody.recursions.lanes import flat_slots_of
+from connections.multibody.recursions.layout import unpack
+
+compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")  # as the library's
+
+
+@compiled
+def coriolis_times(memory, q, v, out, times):
+    """C(q, v) into `out` (nv, nv), `times` times."""
+    tree, slots = unpack(memory), flat_slots_of(out)
+    good = read_configuration(tree, tree.work, q) and read_vector(tree, tree.work, 0, v)
+    for _ in range(times):
+        coriolis.coriolis_matrix(tree, tree.work, slots)
+    return good
+
+
+@compiled
+def christoffel_times(memory, q, out, times):
+    """Gamma_low(q) into `out` (nv, nv, nv), `times` times."""
+    tree, slots = unpack(memory), flat_slots_of(out)
+    good = read_configuration(tree, tree.work, q)
+    for _ in range(times):
+        christoffel.christoffel_symbols(tree, tree.work, slots)
+    return good
