@@ -4,6 +4,7 @@
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP
 """
 
+from connections.multibody.audit import audit_coriolis
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -34,6 +35,7 @@ from connections.multibody.recursions.calls import (
     regressor,
 )
 from connections.multibody.recursions.threads import get_num_threads, set_num_threads
+from connections.multibody.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.urdf import from_urdf
 
@@ -48,11 +50,14 @@ __all__ = [
     "Model",
     "Planar",
     "Prismatic",
+    "RecursiveConnection",
+    "RecursiveMetric",
     "Revolute",
     "RigidBodySystemConnection",
     "RigidBodySystemMetric",
     "Spherical",
     "Universal",
+    "audit_coriolis",
     "body_jacobians",
     "christoffel_symbols",
     "coriolis_matrix",

@@ -14,6 +14,9 @@ The functions here call compiled entries by name, not by value: so they stay in 
 in the recursions, and take a second to compile.
 """
 
+# mypy: disable-error-code="call-arg, var-annotated", warn-unreachable=False
+# (compiled functions call Numba's intrinsics without their first argument)
+
 from __future__ import annotations
 
 import threading

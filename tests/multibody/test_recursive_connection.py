@@ -1,0 +1,225 @@
+"""`RecursiveConnection` against `Model.connection`: values, derivatives, motions, errors, devices."""
+
+import threading
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import random_body, random_placement
+
+import connections as cn
+from connections import multibody as mb
+from connections.checks import FrameError, NonFiniteError, PointError, ShapeError
+
+TOL = 1e-11
+
+
+def close(ours, definition, tol=TOL):
+    ours, definition = np.asarray(ours), np.asarray(definition)
+    assert ours.shape == definition.shape
+    np.testing.assert_allclose(ours, definition, rtol=0, atol=tol * max(np.max(np.abs(definition)), 1e-3))
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A universal joint on a free body: qdot != v, and Phi that depends on the configuration."""
+    rng = np.random.default_rng(5)
+    mechanism = mb.Mechanism()
+    for name in ("base", "leg"):
+        mechanism.add_body(name, **random_body(rng))
+    mechanism.add_joint("root", "world", "base", mb.Free())
+    mechanism.add_joint("hip", "base", "leg", mb.Universal((1, 0, 0), (0.3, 1, 0.2)), random_placement(rng))
+    return mechanism.build()
+
+
+@pytest.fixture(scope="module")
+def nabla(model):
+    return model.recursive_connection
+
+
+def samples(model, rng, *shape):
+    q = np.stack([model.random(rng) for _ in range(int(np.prod(shape)))]).reshape(*shape, model.nq)
+    return q, *rng.standard_normal((2, *shape, model.nv))
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def test_values(model, nabla, rng):
+    q, v, w = samples(model, rng, 2, 3)
+    definition = model.connection
+    close(nabla.metric.matrix(q), model.metric.matrix(q))
+    close(nabla.coefficients(q), definition.coefficients(q))
+    close(nabla.apply(q, v, w), definition.apply(q, v, w))
+    close(nabla.apply(q[0, 0], v, w[0]), nabla.apply(np.broadcast_to(q[0, 0], q.shape), v, w[0]))
+    assert nabla.apply(q[:0], v[:0], w[:0]).shape == (0, 3, model.nv)
+
+
+def test_lowered(model, nabla, rng):
+    q, v, w = samples(model, rng, 1)
+    product = mb.coriolis_product(model, q[0], v[0], w[0])
+    for metric in (nabla.metric, model.metric):
+        close(jax.jit(partial(nabla.lowered_at, metric))(q[0], v[0], w[0]), product)
+    other = cn.MatrixMetric(model.frame, lambda p: 2.0 * model.metric.matrix_at(p))
+    close(nabla.lowered_at(other, *map(jnp.asarray, (q[0], v[0], w[0]))), 2.0 * product)
+
+
+def test_coriolis_matrix_is_the_recursion_s(model, nabla, rng):
+    q, v, _ = samples(model, rng, 4)
+    close(cn.coriolis_matrix(nabla, nabla.metric, q, v), mb.coriolis_matrix(model, q, v))
+    close(nabla.first_kind(nabla.metric, q), mb.christoffel_symbols(model, q))
+
+
+def test_it_is_levi_civita(nabla, model, rng):
+    q, _, _ = samples(model, rng, 3)
+    nabla.check_torsion_free(q).require()
+    nabla.check_metric_compatible(nabla.metric, q).require()
+
+
+def test_gravity_does_not_enter(model, nabla, rng):
+    q, v, w = samples(model, rng, 1)
+    heavy = model.with_gravity((3.0, -4.0, 50.0)).recursive_connection
+    close(heavy.apply(q, v, w), nabla.apply(q, v, w), 1e-15)
+
+
+# --- derivatives --------------------------------------------------------------------------------------
+
+
+def test_derivatives_are_the_definition_s(model, nabla, rng):
+    q, v, w = (a[0] for a in samples(model, rng, 1))
+    change = model.frame.matrix(q) @ rng.standard_normal(model.nv), *rng.standard_normal((2, model.nv))
+
+    def both(connection):
+        def run(*arguments):
+            forward = jax.jvp(connection.apply_at, arguments, change)[1]
+            backward = jax.grad(lambda a, b, c: jnp.sum(connection.apply_at(a, b, c) ** 2), (0, 1, 2))
+            return forward, backward(*arguments)
+
+        return jax.jit(run)(q, v, w)
+
+    for ours, definition in zip(*map(jax.tree.leaves, map(both, (nabla, model.connection))), strict=True):
+        close(ours, definition)
+
+
+def test_curvature(model, nabla, rng):
+    q, _, _ = samples(model, rng, 2)
+    close(nabla.curvature(q), model.connection.curvature(q))
+
+
+def test_covariant_derivative_of_a_field(model, nabla, rng):
+    q, v, _ = samples(model, rng, 1)
+
+    def field(p):
+        return jnp.sin(p[: model.nv])
+
+    def constant(p):
+        return jnp.asarray(v[0])
+
+    expected = v[0] @ model.frame.lie_derivative(field, q[0]) + nabla.apply(q[0], v[0], field(q[0]))
+    close(nabla.covariant_derivative(constant, field, q[0]), expected)
+
+
+# --- motions ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def motions(model, nabla):
+    """Times (5,), and points and velocities (3, 5, ...) of three free motions."""
+    q, v, _ = samples(model, np.random.default_rng(6), 3)
+    times = np.linspace(0.0, 0.5, 5)
+    return times, *map(np.asarray, cn.geodesic(nabla, q, v, times))
+
+
+def test_geodesics(model, motions):
+    times, q, v = motions
+    expected = cn.geodesic(model.connection, q[1, 0], v[1, 0], times)
+    close(q[1], expected[0], 1e-8)
+    close(v[1], expected[1], 1e-8)
+    energy = np.einsum("bti,btij,btj->bt", v, mb.mass_matrix(model, q), v)
+    np.testing.assert_allclose(energy, energy[:, :1] * np.ones(5), rtol=1e-8)
+
+
+def test_transport(model, nabla, motions, rng):
+    times, q, _ = motions
+    w, ends = rng.standard_normal(model.nv), times[[0, -1]]
+    moved = cn.parallel_transport(nabla, (times, q[0]), w, ends)
+    close(moved, cn.parallel_transport(model.connection, (times, q[0]), w, ends), 1e-8)
+    H = mb.mass_matrix(model, q[0, [0, -1]])
+    length = np.einsum("ti,tij,tj->t", moved, H, moved)
+    assert length[1] == pytest.approx(length[0], rel=1e-8)
+
+
+def test_logarithm():
+    rng = np.random.default_rng(7)
+    mechanism = mb.Mechanism()
+    mechanism.add_body("leg", **random_body(rng))
+    mechanism.add_joint("hip", "world", "leg", mb.Universal((1, 0, 0), (0.3, 1, 0.2)))
+    nabla = mechanism.build().recursive_connection
+    q, v = np.array([0.4, -0.3]), np.array([0.3, 0.2])
+    close(cn.logarithm(nabla, q, cn.exponential(nabla, q, v)), v, 1e-8)
+
+
+def test_mechanical_system_swings_like_the_definition_s(model, nabla, rng):
+    q, v, tau = samples(model, rng, 2)
+    system = cn.MechanicalSystem(nabla.metric, potential=model.potential, connection=nabla)
+    close(system.forward_dynamics(q, v, tau), mb.forward_dynamics(model, q, v, tau), 1e-10)
+
+
+# --- input and surroundings ---------------------------------------------------------------------------
+
+
+def test_errors(model, nabla, rng):
+    q, v, w = (a[0] for a in samples(model, rng, 1))
+    long = q.copy()
+    long[3:7] *= 1.01
+    with pytest.raises(PointError, match="norm 1.01"):
+        nabla.coefficients(long)
+    with pytest.raises(NonFiniteError, match="v"):
+        nabla.apply(q, v * np.nan, w)
+    with pytest.raises(ShapeError, match="w"):
+        nabla.apply(q, v, w[:-1])
+    with pytest.raises(FrameError):
+        nabla.first_kind(cn.ConstantMetric(cn.CoordinateFrame(model.nv), np.eye(model.nv)), q)
+
+
+def test_one_bad_row_of_a_traced_batch_is_nan(model, nabla, rng):
+    q, v, w = samples(model, rng, 5)
+    q[2, 0] = np.inf
+    q[3, 3:7] *= 2.0
+    values = np.asarray(jax.jit(jax.vmap(nabla.apply_at))(q, v, w))
+    assert np.isnan(values).all(axis=1).tolist() == [False, False, True, True, False]
+
+
+def test_calls_at_the_same_time(model, nabla, rng):
+    """The operation and the NumPy recursions share no workspace."""
+    q, v, w = samples(model, rng, 200)
+    expected = np.asarray(nabla.apply(q, v, w))
+    wrong = []
+
+    def compare():
+        for _ in range(20):
+            if not np.array_equal(np.asarray(nabla.apply(q, v, w)), expected):
+                wrong.append("apply")
+
+    threads = [threading.Thread(target=compare) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    reference = mb.coriolis_product(model, q[0], v[0], w[0])
+    for _ in range(2000):
+        assert np.array_equal(mb.coriolis_product(model, q[0], v[0], w[0]), reference)
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(("platform", "foreign"), [("cpu", True), ("cuda", False)])
+def test_other_devices_get_the_definition(model, nabla, rng, platform, foreign):
+    from jax import export
+
+    q, v, w = (jnp.asarray(a[0]) for a in samples(model, rng, 1))
+    checks = [export.DisabledSafetyCheck.custom_call("connections_coriolis_product")]
+    checks += [export.DisabledSafetyCheck.custom_call("connections_forward_dynamics")]
+    lowered = export.export(jax.jit(nabla.apply_at), platforms=[platform], disabled_checks=checks)(q, v, w)
+    assert ("connections_coriolis_product" in lowered.mlir_module()) is foreign
