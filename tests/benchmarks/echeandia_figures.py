@@ -31,12 +31,12 @@ class Plan:
     Parameters
     ----------
     sizes : numbers of joints.
-    fitted : the smallest size of the fit.
+    fitted : the smallest and the largest size of the fit.
     theory : how the time grows, N being the number of bodies.
     """
 
     sizes: tuple[int, ...]
-    fitted: int
+    fitted: tuple[int, int]
     theory: str
 
 
@@ -59,7 +59,6 @@ class Family:
     plans: dict[str, Plan]
 
 
-_LEGS = (8, 20, 40, 80, 160, 320)
 FAMILIES = (
     Family(
         "serial chain",
@@ -67,8 +66,8 @@ FAMILIES = (
         chain,
         floating=False,
         plans={
-            "C": Plan((5, 10, 20, 40, 80, 160, 320), 80, "N^2"),
-            "Gamma": Plan((5, 10, 20, 40, 80, 120, 160), 40, "N^3"),
+            "C": Plan((5, 10, 20, 40, 80, 160, 320), (80, 320), "N^2"),
+            "Gamma": Plan((5, 10, 15, 20, 30, 40, 50, 80, 120, 160), (15, 50), "N^3"),
         },
     ),
     Family(
@@ -77,8 +76,8 @@ FAMILIES = (
         binary_tree,
         floating=False,
         plans={
-            "C": Plan((7, 15, 31, 63, 127, 255), 63, "N log N"),
-            "Gamma": Plan((7, 15, 31, 63, 127, 255), 31, "N log^2 N"),
+            "C": Plan((7, 15, 31, 63, 127, 255), (63, 255), "N log N"),
+            "Gamma": Plan((7, 15, 31, 63, 127, 255), (31, 127), "N log^2 N"),
         },
     ),
     *(
@@ -88,18 +87,20 @@ FAMILIES = (
             partial(legs, count),
             floating=True,
             plans={
-                "C": Plan(_LEGS, 80, f"N d, d = N/{count}"),
-                "Gamma": Plan((*_LEGS[:4], 120, 160), 40, f"N d^2, d = N/{count}"),
+                "C": Plan((8, 20, 40, 80, 160, 320), (80, 320), f"N d, d = N/{count}"),
+                "Gamma": Plan((8, 20, 28, 36, 44, 80, 120, 160), (20, 44), f"N d^2, d = N/{count}"),
             },
         )
         for name, count in (("biped", 2), ("quadruped", 4))
     ),
 )
 NOTE = """
-Exponents of nv, fitted over the range given. *Operations* is the exponent, over the same range, of the number
-of pairs (C) and triples (Gamma) of joints on one path to the ground, which the theory counts; beside them the
-recursion does work in proportion to N, so that its own exponent lies below where paths are short. A *whole
-call* also zeroes the dense result, nv^2 or nv^3 numbers, most of which a branched tree leaves at zero.
+Exponents of nv, fitted over the range given, which is shaded in the figures. *Operations* is the exponent,
+over the same range, of the number of pairs (C) and triples (Gamma) of joints on one path to the ground, which
+the theory counts. Beside them the recursion does work in proportion to N, so that its own exponent is lower
+where paths are short. The fits of Gamma end where nv^3 numbers no longer fit into a cache of 1 MB (those of
+chains and legs; a tree writes few of them): beyond, the time is that of writing to memory. A *whole call*
+also zeroes the dense result, nv^2 or nv^3 numbers, most of which a branched tree leaves at zero.
 """
 
 
@@ -127,13 +128,14 @@ class Scaling:
         return self.family.plans[self.what]
 
     @property
-    def large(self) -> np.ndarray:
+    def fitted(self) -> np.ndarray:
         """Which of them are fitted, (m,)."""
-        return np.array(self.plan.sizes) >= self.plan.fitted
+        least, most = self.plan.fitted
+        return np.array([least <= size <= most for size in self.plan.sizes])
 
     def exponent(self, values: np.ndarray) -> float:
         """Slope of log `values` against log nv over the fitted sizes."""
-        x, y = np.log(self.velocities[self.large]), np.log(values[self.large])
+        x, y = np.log(self.velocities[self.fitted]), np.log(values[self.fitted])
         return float(np.polyfit(x, y, 1)[0])
 
     def route(self, route: str) -> np.ndarray:
@@ -169,7 +171,7 @@ def scaling_table(folder: Path, repeats: int) -> list[str]:
     for file, title in FIGURES.items():
         draw(folder / file, title, [scaling for scaling in scalings if scaling.family.figure == file])
     for scaling in scalings:
-        fitted = scaling.velocities[scaling.large]
+        fitted = scaling.velocities[scaling.fitted]
         alone, public, pinocchio = (
             f"{scaling.exponent(scaling.route(route)):.2f}" for route in ("alone", "public", "pinocchio")
         )
@@ -207,11 +209,12 @@ def _draw_routes(axis: Axes, scaling: Scaling) -> None:
             label += f", exponent {scaling.exponent(y):.2f}"
         axis.plot(x, 1e6 * y, style, color=color, label=label, linewidth=1.2, markersize=4)
     label = f"theory, {scaling.plan.theory}: {scaling.exponent(operations):.2f}"
-    large = scaling.large
-    axis.plot(x[large], 1e6 * alone[-1] / operations[-1] * operations[large], ":", color="k", label=label)
+    y = 1e6 * alone[scaling.fitted][-1] / operations[scaling.fitted][-1] * operations
+    axis.plot(x, y, ":", color="k", label=label)
+    axis.axvspan(*x[scaling.fitted][[0, -1]], color="0.93", zorder=0)
     axis.set(xlabel="velocities", ylabel="time [us]", title=f"{scaling.what}, {scaling.family.name}s")
     axis.set(xscale="log", yscale="log")
-    axis.set_xticks(x, [str(nv) for nv in x])
+    axis.set_xticks(x, [str(nv) for nv in x], fontsize=7)
     axis.minorticks_off()
     axis.grid(True, linewidth=0.3)
     axis.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))

@@ -16,7 +16,7 @@ import connections as cn
 from connections import multibody as mb
 
 _ALONE = 5e-4  # seconds: the recursion alone runs about so long in one compiled call
-AUTODIFF_LIMIT = 50  # velocities; beyond, compilation takes minutes and one evaluation tens of milliseconds
+AUTODIFF_LIMIT = 32  # velocities; compilation takes 5 s for 20, and more beyond
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,11 @@ SECTIONS = {
     ),
 }
 
-INTRODUCTION = """# Benchmarks of the recursions
+INTRODUCTION = """---
+orphan: true
+---
+
+# Benchmarks of the recursions
 
 ```bash
 python tests/benchmarks/recursions.py --markdown docs/benchmarks_recursions.md  # this page; ten minutes
