@@ -1,6 +1,7 @@
 """What a Coriolis matrix is for: passivity-based control, adaptation, and the momentum observer."""
 
 from connections.control.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
+from connections.control.centroidal import CentroidalCoordinates
 from connections.control.closed_loop import ClosedLoop, Motion
 from connections.control.gains import GainError, gain_matrix
 from connections.control.observer import MomentumObserver, ObservedMotion
@@ -14,11 +15,19 @@ from connections.control.references import (
     task_reference,
     trajectory_reference,
 )
+from connections.control.robots import (
+    AdaptiveRobotController,
+    RobotController,
+    RobotMomentumObserver,
+    with_payload,
+)
 
 __all__ = [
     "AccelerationReference",
     "AdaptiveLoop",
     "AdaptiveMotion",
+    "AdaptiveRobotController",
+    "CentroidalCoordinates",
     "ClosedLoop",
     "FieldReference",
     "GainError",
@@ -28,10 +37,13 @@ __all__ = [
     "ObservedMotion",
     "PassivityController",
     "Reference",
+    "RobotController",
+    "RobotMomentumObserver",
     "configuration_error_at",
     "gain_matrix",
     "reference_force_at",
     "submanifold_reference",
     "task_reference",
     "trajectory_reference",
+    "with_payload",
 ]

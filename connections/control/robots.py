@@ -34,7 +34,6 @@ from connections.multibody import (
 from connections.multibody.inertia import body_inertia
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
-_ROWS, _COLUMNS = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,20 +248,6 @@ class RobotMomentumObserver:
         """
         known = coriolis_transpose_product(self.model, q, v, v) - gravity(self.model, q)
         return np.asarray(tau) + known + self.residual(q, v, z)
-
-
-def inertial_parameters(model: Model) -> np.ndarray:
-    """The pi of `multibody.regressor` by bodies, (N, 10): m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
-
-    Parameters
-    ----------
-    model : the robot.
-
-    About the origins of the bodies' frames, in their axes; kg, kg m, kg m^2.
-    """
-    inertias = model.kinematics.tree.inertias
-    moments = inertias[:, [2, 0, 1], [4, 5, 3]]
-    return np.concatenate([inertias[:, 5:, 5], moments, inertias[:, _ROWS, _COLUMNS]], axis=1)
 
 
 def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, inertia: Any = None) -> Model:

@@ -34,7 +34,7 @@ DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A robot: N bodies in a tree of joints under gravity. Made by `from_urdf`; immutable.
+    """A robot: N bodies in a tree of joints under gravity. Made by `from_urdf` and others; immutable.
 
     Parameters
     ----------
@@ -255,6 +255,22 @@ def body_jacobians(model: Model, q: Any) -> jax.Array:
     Source: [W] VI-B.
     """
     return evaluate(model, "body_jacobians", model.body_jacobians_at, Argument("q", q, (model.nq,)))
+
+
+def inertial_parameters(model: Model) -> np.ndarray:
+    """The pi of `regressor` by bodies, (N, 10): m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
+
+    Parameters
+    ----------
+    model : the robot.
+
+    About the origins of the bodies' frames, in their axes; kg, kg m, kg m^2.
+    """
+    inertias = model.kinematics.tree.inertias
+    moments = inertias[:, [2, 0, 1], [4, 5, 3]]
+    return np.concatenate(
+        [inertias[:, 5:, 5], moments, inertias[:, [0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]], axis=1
+    )
 
 
 def _gravity(gravity: Any) -> tuple[float, float, float]:

@@ -20,17 +20,12 @@ from connections.multibody.recursions.algebra import (
     add6,
     dot6,
     force_cross,
-    load6,
-    load_inertia,
     momentum,
     motion_cross,
     scale6,
-    store3,
-    store6,
-    store_inertia,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import beyond, inlined, load, store
+from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
 from connections.multibody.recursions.newton_euler import joint_twist
 
 LINK = 43  # twist 6, later the acceleration; articulated inertia 21; bias force 6; inertia 10
@@ -42,39 +37,39 @@ def forward_dynamics(tree, work, acceleration):
     """vdot = H^-1 (tau - C v - g), slots acceleration[j]; v and tau are the first two vectors."""
     place_links(tree, work)
     links, columns, v = tree.per_link, tree.per_column, tree.vectors
-    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN)
         slot = links + i * LINK
         own = joint_twist(tree, work, i, columns, COLUMN, v)
-        twist = add6(load6(work, links + tree.parent[i] * LINK), own)
+        twist = add6(take(work, links + tree.parent[i] * LINK, 6), own)
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * COLUMN
-            store6(work, at + 6, scale6(motion_cross(twist, load6(work, at)), load(work, v + j)))
+            put(work, at + 6, scale6(motion_cross(twist, take(work, at, 6)), load(work, v + j)))
         inertia = link_inertia(tree, work, i)
-        store6(work, slot, twist)
+        put(work, slot, twist)
         _store_articulated(work, slot + 6, inertia)
-        store6(work, slot + 27, force_cross(twist, momentum(inertia, twist)))
-        store_inertia(work, slot + 33, inertia)
+        put(work, slot + 27, force_cross(twist, momentum(inertia, twist)))
+        put(work, slot + 33, inertia)
     for i in range(tree.links, 0, -1):
-        inertia = load_inertia(work, links + i * LINK + 33)
+        inertia = take(work, links + i * LINK + 33, 10)
         for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
-            Phi = load6(work, columns + j * COLUMN)
+            Phi = take(work, columns + j * COLUMN, 6)
             d = _eliminate(work, links + i * LINK, columns + j * COLUMN, load(work, v + tree.nv + j))
             store(work, v + 2 * tree.nv + j, d / dot6(Phi, momentum(inertia, Phi)))
         if tree.parent[i] > 0:
             accumulate(work, links + tree.parent[i] * LINK + 6, links + i * LINK + 6, 37)
     k = tree.parameters
-    store6(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    put(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
-        a = load6(work, links + tree.parent[i] * LINK)
+        a = take(work, links + tree.parent[i] * LINK, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * COLUMN
-            a = add6(a, load6(work, at + 6))
-            rate = (load(work, at + 19) - dot6(load6(work, at + 12), a)) * load(work, at + 18)
-            a = add6(a, scale6(load6(work, at), rate))
+            a = add6(a, take(work, at + 6, 6))
+            rate = (load(work, at + 19) - dot6(take(work, at + 12, 6), a)) * load(work, at + 18)
+            a = add6(a, scale6(take(work, at, 6), rate))
             store(acceleration, j, rate)
-        store6(work, links + i * LINK, a)
+        put(work, links + i * LINK, a)
 
 
 @inlined
@@ -129,22 +124,22 @@ def _store_articulated(work, slot, inertia):
     """The upper triangle of the (6, 6) matrix [[Ibar, h x], [(h x)^T, m 1]], row by row, 21 numbers."""
     m, hx, hy, hz, a, b, c, d, e, f = inertia
     zero = m - m
-    store6(work, slot, (a, b, c, zero, -hz, hy))
-    store3(work, slot + 6, (d, e, hz))
-    store3(work, slot + 9, (zero, -hx, f))
-    store3(work, slot + 12, (-hy, hx, zero))
-    store6(work, slot + 15, (m, zero, zero, m, zero, m))
+    put(work, slot, (a, b, c, zero, -hz, hy))
+    put(work, slot + 6, (d, e, hz))
+    put(work, slot + 9, (zero, -hx, f))
+    put(work, slot + 12, (-hy, hx, zero))
+    put(work, slot + 15, (m, zero, zero, m, zero, m))
 
 
 @inlined
 def _eliminate(work, link, column, tau):
     """Eliminate one column from the articulated inertia and bias of its link; its pivot d."""
-    Phi, c, p = load6(work, column), load6(work, column + 6), load6(work, link + 27)
+    Phi, c, p = take(work, column, 6), take(work, column + 6, 6), take(work, link + 27, 6)
     U = _articulated_times(work, link + 6, Phi)
     d = dot6(Phi, U)
     inverse = 1.0 / d
     u = tau - dot6(Phi, p)
-    store6(work, column + 12, U)
+    put(work, column + 12, U)
     store(work, column + 18, inverse)
     store(work, column + 19, u)
     slot = link + 6
@@ -154,14 +149,14 @@ def _eliminate(work, link, column, tau):
             store(work, slot, load(work, slot) - scaled * U[entry])
             slot += 1
     p = add6(p, _articulated_times(work, link + 6, c))
-    store6(work, link + 27, add6(p, scale6(U, u * inverse)))
+    put(work, link + 27, add6(p, scale6(U, u * inverse)))
     return d
 
 
 @inlined
 def _articulated_times(work, slot, x):
     """The symmetric matrix whose upper triangle begins at `slot`, times x."""
-    a = load6(work, slot)
+    a = take(work, slot, 6)
     b1, b2, b3 = load(work, slot + 6), load(work, slot + 7), load(work, slot + 8)
     b4, b5 = load(work, slot + 9), load(work, slot + 10)
     c2, c3, c4, c5 = (

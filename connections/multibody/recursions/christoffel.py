@@ -21,15 +21,10 @@ from connections.multibody.recursions.algebra import (
     contorsion_times,
     dot6,
     factor_transpose_times,
-    load3,
-    load6,
-    load_inertia,
     momentum,
-    store3,
-    store_inertia,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, store
+from connections.multibody.recursions.lanes import inlined, load, put, store, take
 
 COLUMN = 9  # Phi 6, g 3
 
@@ -41,22 +36,28 @@ def christoffel_symbols(tree, work, Gamma):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN)
-        store_inertia(work, links + i * 10, link_inertia(tree, work, i))
+        put(work, links + i * 10, link_inertia(tree, work, i))
     for link in range(tree.links, 0, -1):
-        inertia = load_inertia(work, links + link * 10)
+        inertia = take(work, links + link * 10, 10)
         for k in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            B = body_factor(inertia, load6(work, columns + k * COLUMN))
+            B = body_factor(inertia, take(work, columns + k * COLUMN, 6))
             x = k
             while x >= 0:
                 slot = columns + x * COLUMN
-                store3(work, slot + 6, factor_transpose_times(B, load6(work, slot)))
+                put(work, slot + 6, factor_transpose_times(B, take(work, slot, 6)))
                 x = tree.up[x]
             x = k
             while x >= 0:
-                w_x, g_x = load3(work, columns + x * COLUMN), load3(work, columns + x * COLUMN + 6)
+                w_x, g_x = (
+                    take(work, columns + x * COLUMN, 3),
+                    take(work, columns + x * COLUMN + 6, 3),
+                )
                 y = x
                 while y >= 0:
-                    w_y, g_y = load3(work, columns + y * COLUMN), load3(work, columns + y * COLUMN + 6)
+                    w_y, g_y = (
+                        take(work, columns + y * COLUMN, 3),
+                        take(work, columns + y * COLUMN + 6, 3),
+                    )
                     xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
                     yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
                     store(Gamma, (x * nv + y) * nv + k, xy)
@@ -81,14 +82,17 @@ def subtract_contorsion(tree, work, Gamma):
     """
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for k in range(nv):
-        inertia, last = load_inertia(work, links + tree.link_of[k] * 10), load6(work, columns + k * COLUMN)
+        inertia, last = (
+            take(work, links + tree.link_of[k] * 10, 10),
+            take(work, columns + k * COLUMN, 6),
+        )
         j = tree.up[k]
         while j >= 0:
-            N = contorsion_factor(inertia, load6(work, columns + j * COLUMN))
+            N = contorsion_factor(inertia, take(work, columns + j * COLUMN, 6))
             force = contorsion_times(N, last)
             i = tree.up[j]
             while i >= 0:
-                D = dot6(load6(work, columns + i * COLUMN), force)
+                D = dot6(take(work, columns + i * COLUMN, 6), force)
                 _add(Gamma, (i * nv + j) * nv + k, -D)
                 _add(Gamma, (j * nv + k) * nv + i, -D)
                 _add(Gamma, (k * nv + i) * nv + j, -D)
@@ -115,9 +119,9 @@ def _add_brackets(tree, work, Gamma, link):
 def _add_row_of_brackets(tree, work, Gamma, link, i, inertia):
     """The brackets of `link` in the symbols of first index i; `inertia` is that of the later of the two."""
     columns, nv, first = tree.per_column, tree.nv, tree.first[link]
-    force = momentum(load_inertia(work, inertia), load6(work, columns + i * COLUMN))
+    force = momentum(take(work, inertia, 10), take(work, columns + i * COLUMN, 6))
     for m in range(first, tree.first[link + 1]):
-        _add_bracket(Gamma, nv, i, first, m, dot6(load6(work, columns + m * COLUMN), force))
+        _add_bracket(Gamma, nv, i, first, m, dot6(take(work, columns + m * COLUMN, 6), force))
 
 
 @inlined

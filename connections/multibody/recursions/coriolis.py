@@ -17,20 +17,12 @@ from connections.multibody.recursions.algebra import (
     dot6,
     factor_times,
     factor_transpose_times,
-    load6,
-    load_contorsion,
-    load_factor,
-    load_inertia,
     momentum,
     motion_cross,
     scale6,
-    store6,
-    store_contorsion,
-    store_factor,
-    store_inertia,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, store
+from connections.multibody.recursions.lanes import inlined, load, put, store, take
 
 LINK = 28  # twist 6, inertia 10, factor 12
 COLUMN = 12  # Phi 6, Phidot 6
@@ -43,14 +35,14 @@ def mass_matrix(tree, work, H):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, 6)
-        store_inertia(work, links + i * 10, link_inertia(tree, work, i))
+        put(work, links + i * 10, link_inertia(tree, work, i))
     for link in range(tree.links, 0, -1):
-        inertia = load_inertia(work, links + link * 10)
+        inertia = take(work, links + link * 10, 10)
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            force = momentum(inertia, load6(work, columns + j * 6))
+            force = momentum(inertia, take(work, columns + j * 6, 6))
             i = j
             while i >= 0:
-                value = dot6(load6(work, columns + i * 6), force)
+                value = dot6(take(work, columns + i * 6, 6), force)
                 store(H, i * nv + j, value)
                 store(H, j * nv + i, value)
                 i = tree.up[i]
@@ -64,16 +56,25 @@ def coriolis_matrix(tree, work, C):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     _outward(tree, work)
     for link in range(tree.links, 0, -1):
-        inertia, B = load_inertia(work, links + link * LINK + 6), load_factor(work, links + link * LINK + 16)
+        inertia, B = (
+            take(work, links + link * LINK + 6, 10),
+            take(work, links + link * LINK + 16, 12),
+        )
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            Phi, Phidot = load6(work, columns + j * COLUMN), load6(work, columns + j * COLUMN + 6)
+            Phi, Phidot = (
+                take(work, columns + j * COLUMN, 6),
+                take(work, columns + j * COLUMN + 6, 6),
+            )
             f1 = add6(momentum(inertia, Phidot), factor_times(B, Phi))
             f2 = momentum(inertia, Phi)
             f3 = factor_transpose_times(B, Phi)
             store(C, j * nv + j, dot6(Phi, f1))
             i = tree.up[j]
             while i >= 0:
-                Phi, Phidot = load6(work, columns + i * COLUMN), load6(work, columns + i * COLUMN + 6)
+                Phi, Phidot = (
+                    take(work, columns + i * COLUMN, 6),
+                    take(work, columns + i * COLUMN + 6, 6),
+                )
                 store(C, i * nv + j, dot6(Phi, f1))
                 store(C, j * nv + i, dot6(Phidot, f2) + (Phi[0] * f3[0] + Phi[1] * f3[1] + Phi[2] * f3[2]))
                 i = tree.up[i]
@@ -91,15 +92,15 @@ def subtract_contorsion(tree, work, C):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     factors = links + (tree.links + 1) * LINK
     for i in range(1, tree.links + 1):
-        N = contorsion_factor(link_inertia(tree, work, i), load6(work, links + i * LINK))
-        store_contorsion(work, factors + i * 15, N)
+        N = contorsion_factor(link_inertia(tree, work, i), take(work, links + i * LINK, 6))
+        put(work, factors + i * 15, N)
     for link in range(tree.links, 0, -1):
-        N = load_contorsion(work, factors + link * 15)
+        N = take(work, factors + link * 15, 15)
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            force = contorsion_times(N, load6(work, columns + j * COLUMN))
+            force = contorsion_times(N, take(work, columns + j * COLUMN, 6))
             i = tree.up[j]
             while i >= 0:
-                D = dot6(load6(work, columns + i * COLUMN), force)
+                D = dot6(take(work, columns + i * COLUMN, 6), force)
                 store(C, i * nv + j, load(C, i * nv + j) - D)
                 store(C, j * nv + i, load(C, j * nv + i) + D)
                 i = tree.up[i]
@@ -113,16 +114,25 @@ def mass_matrix_rate(tree, work, rate):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     _outward(tree, work)
     for link in range(tree.links, 0, -1):
-        inertia, B = load_inertia(work, links + link * LINK + 6), load_factor(work, links + link * LINK + 16)
+        inertia, B = (
+            take(work, links + link * LINK + 6, 10),
+            take(work, links + link * LINK + 16, 12),
+        )
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            Phi, Phidot = load6(work, columns + j * COLUMN), load6(work, columns + j * COLUMN + 6)
+            Phi, Phidot = (
+                take(work, columns + j * COLUMN, 6),
+                take(work, columns + j * COLUMN + 6, 6),
+            )
             f1 = add6(momentum(inertia, Phidot), factor_times(B, Phi))
             f2 = momentum(inertia, Phi)
             f3 = factor_transpose_times(B, Phi)
             f1 = (f1[0] + f3[0], f1[1] + f3[1], f1[2] + f3[2], f1[3], f1[4], f1[5])
             i = j
             while i >= 0:
-                Phi, Phidot = load6(work, columns + i * COLUMN), load6(work, columns + i * COLUMN + 6)
+                Phi, Phidot = (
+                    take(work, columns + i * COLUMN, 6),
+                    take(work, columns + i * COLUMN + 6, 6),
+                )
                 value = dot6(Phidot, f2) + dot6(Phi, f1)
                 store(rate, i * nv + j, value)
                 store(rate, j * nv + i, value)
@@ -136,23 +146,23 @@ def _outward(tree, work):
     """Twists, columns and their rates, inertias and body-level factors of all links."""
     place_links(tree, work)
     links, columns = tree.per_link, tree.per_column
-    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     for i in range(1, tree.links + 1):
         twist = outward_twist(tree, work, i, links, LINK, columns, COLUMN)
         inertia = link_inertia(tree, work, i)
-        store_inertia(work, links + i * LINK + 6, inertia)
-        store_factor(work, links + i * LINK + 16, body_factor(inertia, twist))
+        put(work, links + i * LINK + 6, inertia)
+        put(work, links + i * LINK + 16, body_factor(inertia, twist))
 
 
 @inlined
 def outward_twist(tree, work, i, links, link_size, columns, column_size):
     """Columns of link i, its twist v_i = v_parent + Phi v, and Phidot = (v_i x) Phi, stored and returned."""
     store_columns(tree, work, i, columns, column_size)
-    twist = load6(work, links + tree.parent[i] * link_size)
+    twist = take(work, links + tree.parent[i] * link_size, 6)
     for j in range(tree.first[i], tree.first[i + 1]):
-        twist = add6(twist, scale6(load6(work, columns + j * column_size), load(work, tree.vectors + j)))
-    store6(work, links + i * link_size, twist)
+        twist = add6(twist, scale6(take(work, columns + j * column_size, 6), load(work, tree.vectors + j)))
+    put(work, links + i * link_size, twist)
     for j in range(tree.first[i], tree.first[i + 1]):
         slot = columns + j * column_size
-        store6(work, slot + 6, motion_cross(twist, load6(work, slot)))
+        put(work, slot + 6, motion_cross(twist, take(work, slot, 6)))
     return twist

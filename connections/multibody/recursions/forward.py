@@ -5,8 +5,8 @@ lost to cancellation grows with the square of the distance. Source: [W] VI-B in 
 disappear, and composites are plain sums.
 """
 
-from connections.multibody.recursions.algebra import load3, rotate_columns, store3, store6
-from connections.multibody.recursions.lanes import inlined, load, sine_cosine
+from connections.multibody.recursions.algebra import rotate_columns
+from connections.multibody.recursions.lanes import inlined, load, put, sine_cosine, take
 from connections.multibody.recursions.layout import (
     FREE,
     HELICAL,
@@ -21,11 +21,11 @@ def place_links(tree, work):
     """Rotation R and position P of every link from q; link 0 is the ground."""
     poses, k = tree.poses, tree.parameters
     _store_rotation(work, poses, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    store3(work, poses + 9, (0.0, 0.0, 0.0))
+    put(work, poses + 9, (0.0, 0.0, 0.0))
     for i in range(1, tree.links + 1):
         slot, above, o = poses + i * POSE, poses + tree.parent[i] * POSE, i * PARAMETERS
         kind, at = tree.kind[i], tree.coordinate[i]
-        R = load_rotation(work, above)
+        R = take(work, above, 9)
         x = rotate_columns(R, (k[o], k[o + 3], k[o + 6]))
         y = rotate_columns(R, (k[o + 1], k[o + 4], k[o + 7]))
         z = rotate_columns(R, (k[o + 2], k[o + 5], k[o + 8]))
@@ -39,10 +39,10 @@ def place_links(tree, work):
         else:
             _turn_by_quaternion(work, slot, x, y, z, at + (3 if kind == FREE else 0))
         if tree.parent[i] == 0:
-            store3(work, slot + 9, (0.0, 0.0, 0.0))  # the origin of this subtree
+            put(work, slot + 9, (0.0, 0.0, 0.0))  # the origin of this subtree
         else:
             t = rotate_columns(R, (k[o + 9], k[o + 10], k[o + 11]))
-            p = load3(work, above + 9)
+            p = take(work, above + 9, 3)
             p = (p[0] + t[0], p[1] + t[1], p[2] + t[2])
             if kind == PRISMATIC or kind == HELICAL:
                 d = load(work, at)
@@ -50,9 +50,9 @@ def place_links(tree, work):
                     d = d * k[o + 22]
                 p = (p[0] + z[0] * d, p[1] + z[1] * d, p[2] + z[2] * d)
             elif kind == FREE:
-                d = rotate_columns(_rows(x, y, z), load3(work, at))
+                d = rotate_columns(_rows(x, y, z), take(work, at, 3))
                 p = (p[0] + d[0], p[1] + d[1], p[2] + d[2])
-            store3(work, slot + 9, p)
+            put(work, slot + 9, p)
     if tree.shifted:
         _shift_origins(tree, work)
 
@@ -63,30 +63,33 @@ def store_columns(tree, work, i, base, stride):
     pose, kind, column = tree.poses + i * POSE, tree.kind[i], tree.first[i]
     slot = base + column * stride
     if kind <= HELICAL:
-        w, p = (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)), load3(work, pose + 9)
+        w, p = (
+            (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)),
+            take(work, pose + 9, 3),
+        )
         u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
         if kind == HELICAL:
             pitch = tree.parameters[i * PARAMETERS + 22]
             u = (u[0] + w[0] * pitch, u[1] + w[1] * pitch, u[2] + w[2] * pitch)
-        store6(work, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
+        put(work, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
     elif kind == PRISMATIC:
-        store3(work, slot, (0.0, 0.0, 0.0))
-        store3(work, slot + 3, (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)))
+        put(work, slot, (0.0, 0.0, 0.0))
+        put(work, slot + 3, (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)))
     else:
-        p = load3(work, pose + 9)
+        p = take(work, pose + 9, 3)
         for axis in range(3):
             w = (load(work, pose + axis), load(work, pose + 3 + axis), load(work, pose + 6 + axis))
             u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
-            store6(work, slot + axis * stride, (w[0], w[1], w[2], u[0], u[1], u[2]))
+            put(work, slot + axis * stride, (w[0], w[1], w[2], u[0], u[1], u[2]))
             if kind == FREE:
-                store3(work, slot + (3 + axis) * stride, (0.0, 0.0, 0.0))
-                store3(work, slot + (3 + axis) * stride + 3, w)
+                put(work, slot + (3 + axis) * stride, (0.0, 0.0, 0.0))
+                put(work, slot + (3 + axis) * stride + 3, w)
 
 
 @inlined
 def link_inertia(tree, work, i):
     """I of link i, ten numbers: c = P + R c_b, Ibar = R I_c R^T + m (|c|^2 1 - c c^T)."""
-    R, p = load_rotation(work, tree.poses + i * POSE), load3(work, tree.poses + i * POSE + 9)
+    R, p = take(work, tree.poses + i * POSE, 9), take(work, tree.poses + i * POSE + 9, 3)
     k, o = tree.parameters, i * PARAMETERS
     m = k[o + 12]
     t = rotate_columns(R, (k[o + 13], k[o + 14], k[o + 15]))
@@ -110,22 +113,6 @@ def link_inertia(tree, work, i):
 
 
 @inlined
-def load_rotation(work, slot):
-    """R, nine numbers row by row."""
-    return (
-        load(work, slot),
-        load(work, slot + 1),
-        load(work, slot + 2),
-        load(work, slot + 3),
-        load(work, slot + 4),
-        load(work, slot + 5),
-        load(work, slot + 6),
-        load(work, slot + 7),
-        load(work, slot + 8),
-    )
-
-
-@inlined
 def _rows(x, y, z):
     return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
 
@@ -133,9 +120,9 @@ def _rows(x, y, z):
 @inlined
 def _store_rotation(work, slot, x, y, z):
     """The matrix of columns x, y, z, row by row."""
-    store3(work, slot, (x[0], y[0], z[0]))
-    store3(work, slot + 3, (x[1], y[1], z[1]))
-    store3(work, slot + 6, (x[2], y[2], z[2]))
+    put(work, slot, (x[0], y[0], z[0]))
+    put(work, slot + 3, (x[1], y[1], z[1]))
+    put(work, slot + 6, (x[2], y[2], z[2]))
 
 
 @inlined
@@ -154,10 +141,10 @@ def _turn_by_quaternion(work, slot, x, y, z, at):
 @inlined
 def _shift_origins(tree, work):
     """Move the origin of each subtree from its root link to the link that `layout` chose."""
-    o = load3(work, tree.poses + 9)
+    o = take(work, tree.poses + 9, 3)
     for i in range(1, tree.links + 1):
         if tree.parent[i] == 0:
-            o = load3(work, tree.poses + tree.origin[i] * POSE + 9)
+            o = take(work, tree.poses + tree.origin[i] * POSE + 9, 3)
         slot = tree.poses + i * POSE + 9
-        p = load3(work, slot)
-        store3(work, slot, (p[0] - o[0], p[1] - o[1], p[2] - o[2]))
+        p = take(work, slot, 3)
+        put(work, slot, (p[0] - o[0], p[1] - o[1], p[2] - o[2]))

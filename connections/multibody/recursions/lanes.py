@@ -181,6 +181,39 @@ def store(typing_context: Any, slots: Any, slot: Any, number: Any) -> Any:
     return types.void(slots, types.intp, number), emit
 
 
+@intrinsic(prefer_literal=True)
+def take(typing_context: Any, slots: Any, slot: Any, count: Any) -> Any:
+    """The numbers in `count` consecutive slots, as a tuple; `count` is a literal."""
+    result = types.UniTuple(slots.dtype, count.literal_value)
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        numbers = [
+            builder.load(
+                builder.gep(args[0], [builder.add(args[1], context.get_constant(types.intp, k))]), align=8
+            )
+            for k in range(count.literal_value)
+        ]
+        return context.make_tuple(builder, result, numbers)
+
+    return result(slots, types.intp, count), emit
+
+
+@intrinsic
+def put(typing_context: Any, slots: Any, slot: Any, numbers: Any) -> Any:
+    """Put a tuple of numbers into consecutive slots."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        first = builder.gep(args[0], [args[1]])
+        for k, kind in enumerate(sig.args[2]):
+            value = builder.extract_value(args[2], k)
+            if sig.args[0].dtype == lanes and kind != lanes:
+                value = _splat(builder, value)
+            builder.store(value, builder.gep(first, [context.get_constant(types.intp, k)]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(slots, types.intp, numbers), emit
+
+
 @infer_global(operator.getitem)
 class _GetTyping(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:

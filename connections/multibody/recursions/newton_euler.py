@@ -19,15 +19,13 @@ from connections.multibody.recursions.algebra import (
     factor_times,
     factor_transpose_times,
     force_cross,
-    load6,
     momentum,
     motion_cross,
     scale6,
-    store6,
     subtract6,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, store
+from connections.multibody.recursions.lanes import inlined, load, put, store, take
 
 LINK = 24  # twist 6, second twist 6, acceleration 6, force 6
 PRODUCT_COLUMN = 12  # Phi 6, Phidot 6
@@ -43,13 +41,13 @@ def inverse_dynamics(tree, work, tau):
         store_columns(tree, work, i, columns, 6)
         slot, above = links + i * LINK, links + tree.parent[i] * LINK
         own = joint_twist(tree, work, i, columns, 6, v)
-        twist = add6(load6(work, above), own)
-        acceleration = add6(load6(work, above + 12), joint_twist(tree, work, i, columns, 6, a))
+        twist = add6(take(work, above, 6), own)
+        acceleration = add6(take(work, above + 12, 6), joint_twist(tree, work, i, columns, 6, a))
         acceleration = add6(acceleration, motion_cross(twist, own))
-        store6(work, slot, twist)
-        store6(work, slot + 12, acceleration)
+        put(work, slot, twist)
+        put(work, slot + 12, acceleration)
         inertia = link_inertia(tree, work, i)
-        store6(
+        put(
             work,
             slot + 18,
             add6(momentum(inertia, acceleration), force_cross(twist, momentum(inertia, twist))),
@@ -68,7 +66,7 @@ def gravity(tree, work, tau):
         inertia = link_inertia(tree, work, i)
         m, hx, hy, hz = inertia[0], inertia[1], inertia[2], inertia[3]
         moment = (hz * gy - hy * gz, hx * gz - hz * gx, hy * gx - hx * gy)
-        store6(work, links + i * LINK + 18, (*moment, -m * gx, -m * gy, -m * gz))
+        put(work, links + i * LINK + 18, (*moment, -m * gx, -m * gy, -m * gz))
     collect_forces(tree, work, tau)
 
 
@@ -79,16 +77,20 @@ def coriolis_product(tree, work, product, torsion):
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
         slot = links + i * LINK
-        twist, second, rate = load6(work, slot), load6(work, slot + 6), load6(work, slot + 12)
+        twist, second, rate = (
+            take(work, slot, 6),
+            take(work, slot + 6, 6),
+            take(work, slot + 12, 6),
+        )
         inertia = link_inertia(tree, work, i)
         force = add6(momentum(inertia, rate), factor_times(body_factor(inertia, twist), second))
         if torsion:
             force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
-        store6(work, slot + 18, force)
+        put(work, slot + 18, force)
     for i in range(tree.links, 0, -1):
-        force = load6(work, links + i * LINK + 18)
+        force = take(work, links + i * LINK + 18, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
-            store(product, j, dot6(load6(work, tree.per_column + j * PRODUCT_COLUMN), force))
+            store(product, j, dot6(take(work, tree.per_column + j * PRODUCT_COLUMN, 6), force))
         if tree.parent[i] > 0:
             accumulate(work, links + tree.parent[i] * LINK + 18, links + i * LINK + 18, 6)
 
@@ -100,20 +102,20 @@ def coriolis_transpose_product(tree, work, product, torsion):
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
         slot = links + i * LINK
-        twist, second = load6(work, slot), load6(work, slot + 6)
+        twist, second = take(work, slot, 6), take(work, slot + 6, 6)
         inertia = link_inertia(tree, work, i)
         f = factor_transpose_times(body_factor(inertia, twist), second)
         zero = f[0] - f[0]
         force = (f[0], f[1], f[2], zero, zero, zero)
         if torsion:
             force = add6(force, contorsion_times(contorsion_factor(inertia, twist), second))
-        store6(work, slot + 12, momentum(inertia, second))
-        store6(work, slot + 18, force)
+        put(work, slot + 12, momentum(inertia, second))
+        put(work, slot + 18, force)
     for i in range(tree.links, 0, -1):
-        p, force = load6(work, links + i * LINK + 12), load6(work, links + i * LINK + 18)
+        p, force = take(work, links + i * LINK + 12, 6), take(work, links + i * LINK + 18, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
             slot = columns + j * PRODUCT_COLUMN
-            store(product, j, dot6(load6(work, slot), force) + dot6(load6(work, slot + 6), p))
+            store(product, j, dot6(take(work, slot, 6), force) + dot6(take(work, slot + 6, 6), p))
         if tree.parent[i] > 0:
             accumulate(work, links + tree.parent[i] * LINK + 12, links + i * LINK + 12, 12)
 
@@ -122,9 +124,9 @@ def coriolis_transpose_product(tree, work, product, torsion):
 def joint_twist(tree, work, i, columns, stride, vector):
     """The sum of Phi_j x_j over the columns of link i, x the vector that begins at slot `vector`."""
     j = tree.first[i]
-    total = scale6(load6(work, columns + j * stride), load(work, vector + j))
+    total = scale6(take(work, columns + j * stride, 6), load(work, vector + j))
     for j in range(tree.first[i] + 1, tree.first[i + 1]):
-        total = add6(total, scale6(load6(work, columns + j * stride), load(work, vector + j)))
+        total = add6(total, scale6(take(work, columns + j * stride, 6), load(work, vector + j)))
     return total
 
 
@@ -133,9 +135,9 @@ def collect_forces(tree, work, tau):
     """tau_j = Phi_j . (sum of the forces in slots 18 to 23 of the links that column j moves)."""
     links, columns = tree.per_link, tree.per_column
     for i in range(tree.links, 0, -1):
-        force = load6(work, links + i * LINK + 18)
+        force = take(work, links + i * LINK + 18, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
-            store(tau, j, dot6(load6(work, columns + j * 6), force))
+            store(tau, j, dot6(take(work, columns + j * 6, 6), force))
         if tree.parent[i] > 0:
             accumulate(work, links + tree.parent[i] * LINK + 18, links + i * LINK + 18, 6)
 
@@ -144,8 +146,8 @@ def collect_forces(tree, work, tau):
 def _start_ground(tree, work):
     """The ground's twist is zero and its acceleration -g."""
     links, k = tree.per_link, tree.parameters
-    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    store6(work, links + 12, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + 12, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
 
 
 @inlined
@@ -153,17 +155,17 @@ def _outward_pair(tree, work):
     """Per link the twist of v, the twist of w, and the sum of Phidot_j w_j; columns and their rates."""
     place_links(tree, work)
     links, columns, v, w = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
-    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    store6(work, links + 6, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    store6(work, links + 12, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + 6, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + 12, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, PRODUCT_COLUMN)
         slot, above = links + i * LINK, links + tree.parent[i] * LINK
-        twist = add6(load6(work, above), joint_twist(tree, work, i, columns, PRODUCT_COLUMN, v))
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, PRODUCT_COLUMN, v))
         own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN, w)
-        store6(work, slot, twist)
-        store6(work, slot + 6, add6(load6(work, above + 6), own))
-        store6(work, slot + 12, add6(load6(work, above + 12), motion_cross(twist, own)))
+        put(work, slot, twist)
+        put(work, slot + 6, add6(take(work, above + 6, 6), own))
+        put(work, slot + 12, add6(take(work, above + 12, 6), motion_cross(twist, own)))
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * PRODUCT_COLUMN
-            store6(work, at + 6, motion_cross(twist, load6(work, at)))
+            put(work, at + 6, motion_cross(twist, take(work, at, 6)))

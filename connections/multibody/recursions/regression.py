@@ -9,9 +9,9 @@ body's twist (w, u), reference twist (w_r, u_r) and reference acceleration (alph
 which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and Li 1987.
 """
 
-from connections.multibody.recursions.algebra import add6, cross3, load3, load6, motion_cross, store6
-from connections.multibody.recursions.forward import load_rotation, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, store
+from connections.multibody.recursions.algebra import add6, cross3, motion_cross
+from connections.multibody.recursions.forward import place_links, store_columns
+from connections.multibody.recursions.lanes import inlined, put, store, take
 from connections.multibody.recursions.layout import PARAMETERS, POSE
 from connections.multibody.recursions.newton_euler import joint_twist
 
@@ -23,18 +23,18 @@ def regressor(tree, work, Y):
     """Y, slots Y[j 10 N + 10 b + p]; v, v_r and a_r are the three vectors of the workspace."""
     place_links(tree, work)
     links, columns, v, nv, k = tree.per_link, tree.per_column, tree.vectors, tree.nv, tree.parameters
-    store6(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    store6(work, links + 6, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    store6(work, links + 12, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + 6, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + 12, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, 6)
         slot, above = links + i * LINK, links + tree.parent[i] * LINK
-        twist = add6(load6(work, above), joint_twist(tree, work, i, columns, 6, v))
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, 6, v))
         own = joint_twist(tree, work, i, columns, 6, v + nv)
-        rate = add6(load6(work, above + 12), joint_twist(tree, work, i, columns, 6, v + 2 * nv))
-        store6(work, slot, twist)
-        store6(work, slot + 6, add6(load6(work, above + 6), own))
-        store6(work, slot + 12, add6(rate, motion_cross(twist, own)))
+        rate = add6(take(work, above + 12, 6), joint_twist(tree, work, i, columns, 6, v + 2 * nv))
+        put(work, slot, twist)
+        put(work, slot + 6, add6(take(work, above + 6, 6), own))
+        put(work, slot + 12, add6(rate, motion_cross(twist, own)))
         if tree.body[i] >= 0:
             _write_body(tree, work, i, Y)
 
@@ -43,10 +43,10 @@ def regressor(tree, work, Y):
 def _write_body(tree, work, i, Y):
     """The ten columns of the body that link i carries, in the rows of all columns that move it."""
     slot = tree.per_link + i * LINK
-    R, p = _body_axes(tree, work, i), load3(work, tree.poses + i * POSE + 9)
-    w, u = _in_body_axes(R, p, load6(work, slot))
-    w_r, _ = _in_body_axes(R, p, load6(work, slot + 6))
-    alpha, a = _in_body_axes(R, p, load6(work, slot + 12))
+    R, p = _body_axes(tree, work, i), take(work, tree.poses + i * POSE + 9, 3)
+    w, u = _in_body_axes(R, p, take(work, slot, 6))
+    w_r, _ = _in_body_axes(R, p, take(work, slot + 6, 6))
+    alpha, a = _in_body_axes(R, p, take(work, slot + 12, 6))
     c, moved = cross3(w, w_r), cross3(u, w_r)
     s = (a[0] - moved[0], a[1] - moved[1], a[2] - moved[2])
     beta = (alpha[0] - c[0], alpha[1] - c[1], alpha[2] - c[2])
@@ -54,7 +54,7 @@ def _write_body(tree, work, i, Y):
     ww = w[0] * w_r[0] + w[1] * w_r[1] + w[2] * w_r[2]
     j = tree.first[i + 1] - 1
     while j >= 0:
-        x, y = _in_body_axes(R, p, load6(work, tree.per_column + j * 6))
+        x, y = _in_body_axes(R, p, take(work, tree.per_column + j * 6, 6))
         at = (j * tree.bodies + tree.body[i]) * 10
         # f . y = m s . y + h . (y x alpha + w_r (w . y) - (w . w_r) y),   n . x adds h . (s x x)
         wy = w[0] * y[0] + w[1] * y[1] + w[2] * y[2]
@@ -78,7 +78,7 @@ def _write_body(tree, work, i, Y):
 @inlined
 def _body_axes(tree, work, i):
     """R E^T: from the axes of the body that link i carries to ground axes, row by row."""
-    R, k, o = load_rotation(work, tree.poses + i * POSE), tree.parameters, i * PARAMETERS + 23
+    R, k, o = take(work, tree.poses + i * POSE, 9), tree.parameters, i * PARAMETERS + 23
     return (
         R[0] * k[o] + R[1] * k[o + 1] + R[2] * k[o + 2],
         R[0] * k[o + 3] + R[1] * k[o + 4] + R[2] * k[o + 5],
