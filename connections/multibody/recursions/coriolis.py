@@ -111,34 +111,15 @@ def subtract_contorsion(tree, work, C):
 @inlined
 def mass_matrix_rate(tree, work, rate):
     """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
-    nv, links, columns = tree.nv, tree.per_link, tree.per_column
-    _outward(tree, work)
-    for link in range(tree.links, 0, -1):
-        inertia, B = (
-            take(work, links + link * LINK + 6, 10),
-            take(work, links + link * LINK + 16, 12),
-        )
-        for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            Phi, Phidot = (
-                take(work, columns + j * COLUMN, 6),
-                take(work, columns + j * COLUMN + 6, 6),
-            )
-            f1 = add6(momentum(inertia, Phidot), factor_times(B, Phi))
-            f2 = momentum(inertia, Phi)
-            f3 = factor_transpose_times(B, Phi)
-            f1 = (f1[0] + f3[0], f1[1] + f3[1], f1[2] + f3[2], f1[3], f1[4], f1[5])
-            i = j
-            while i >= 0:
-                Phi, Phidot = (
-                    take(work, columns + i * COLUMN, 6),
-                    take(work, columns + i * COLUMN + 6, 6),
-                )
-                value = dot6(Phidot, f2) + dot6(Phi, f1)
-                store(rate, i * nv + j, value)
-                store(rate, j * nv + i, value)
-                i = tree.up[i]
-        if tree.parent[link] > 0:
-            accumulate(work, links + tree.parent[link] * LINK + 6, links + link * LINK + 6, 22)
+    nv = tree.nv
+    coriolis_matrix(tree, work, rate)
+    for j in range(nv):
+        i = j
+        while i >= 0:
+            value = load(rate, i * nv + j) + load(rate, j * nv + i)
+            store(rate, i * nv + j, value)
+            store(rate, j * nv + i, value)
+            i = tree.up[i]
 
 
 @inlined
