@@ -78,9 +78,9 @@ def inverse_mass_matrix(tree, work, inverse):
 
     H = L^T d L with L lower triangular of unit diagonal and the sparsity of the tree, then row by row
 
-        (H^-1)_ii = 1 / d_i - sum_a L_ia (H^-1)_ai,    (H^-1)_ki = -sum_a L_ka (H^-1)_ai for k > i,
+        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
 
-    sums over the columns a before i or k.
+    sums over the columns a before k.
     """
     nv, L = tree.nv, tree.scratch
     coriolis.mass_matrix(tree, work, beyond(work, L))
@@ -95,28 +95,34 @@ def inverse_mass_matrix(tree, work, inverse):
             ratio = load(work, L + k * nv + i) * d
             j = i
             while j >= 0:
-                slot = L + i * nv + j
-                store(work, slot, load(work, slot) - ratio * load(work, L + k * nv + j))
-                j = tree.up[j]
+                start = tree.run[j]
+                _subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
+                j = tree.up[start]
             store(work, L + k * nv + i, ratio)
             i = tree.up[i]
         store(work, L + k * nv + k, d)
-    for i in range(nv):
-        total = load(work, L + i * nv + i)
-        a = tree.up[i]
+    for k in range(nv):
+        for i in range(k + 1):
+            store(inverse, k * nv + i, 0.0)
+        a = tree.up[k]
         while a >= 0:
-            total = total - load(work, L + i * nv + a) * load(inverse, a * nv + i)
+            _subtract_row(inverse, load(work, L + k * nv + a), k * nv, a * nv, k)
             a = tree.up[a]
-        store(inverse, i * nv + i, total)
-        for k in range(i + 1, nv):
-            total = load(work, L + k * nv + k)
-            total = total - total
-            a = tree.up[k]
-            while a >= 0:
-                total = total - load(work, L + k * nv + a) * load(inverse, i * nv + a)
-                a = tree.up[a]
-            store(inverse, k * nv + i, total)
-            store(inverse, i * nv + k, total)
+        for i in range(k):
+            store(inverse, i * nv + k, load(inverse, k * nv + i))
+        total = load(work, L + k * nv + k)
+        a = tree.up[k]
+        while a >= 0:
+            total = total - load(work, L + k * nv + a) * load(inverse, a * nv + k)
+            a = tree.up[a]
+        store(inverse, k * nv + k, total)
+
+
+@inlined
+def _subtract_row(matrix, factor, row, other, count):
+    """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
+    for i in range(count):
+        store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))
 
 
 @inlined

@@ -47,6 +47,7 @@ Tree = namedtuple(
         "origin",  # (links + 1,) the link at which the subtree's common origin lies
         "body",  # (links + 1,) number of the body, -1 for a massless one of a chain
         "up",  # (nv,) column before, -1 at the ground
+        "run",  # (nv,) first of the consecutive columns, each before the next, that lead to this one
         "end",  # (nv,) one past the last of the columns that carry on from this one; they are consecutive
         "link_of",  # (nv,)
         "turning",  # (turning_count,) spherical and free links, whose columns do not commute
@@ -76,7 +77,10 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     parent = np.array([0] + [link.parent for link in links])
     coordinate = np.concatenate([[0], np.cumsum([0] + [link.joint.nq for link in links])[:-1]])
     up = _columns_before(first, parent, widths)
-    end = np.arange(1, nv + 1)
+    run, end = np.arange(nv), np.arange(1, nv + 1)
+    for column in range(1, nv):
+        if up[column] == column - 1:
+            run[column] = run[column - 1]
     for column in range(nv - 1, -1, -1):
         if up[column] >= 0:
             end[up[column]] = max(end[up[column]], end[column])
@@ -92,7 +96,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     turning[: len(which)] = which
     header = np.array([STAMP, count, nv, nq, bodies, shifted, len(which), 0])
     per_link = np.concatenate([parent, kind, coordinate, first, origin, body])
-    integers = np.concatenate([header, per_link, up, end, link_of, turning]).astype(np.int64)
+    integers = np.concatenate([header, per_link, up, run, end, link_of, turning]).astype(np.int64)
     ground = np.concatenate([gravity, np.zeros(PARAMETERS - 3)])
     parameters = np.concatenate([ground] + [link.parameters for link in links])
     return np.concatenate([integers.view(np.float64), parameters])
@@ -138,7 +142,8 @@ def unpack(memory):
     origin = first + links + 2
     body = origin + links + 1
     up = body + links + 1
-    end = up + nv
+    run = up + nv
+    end = run + nv
     link_of = end + nv
     turning = link_of + nv
     parameters = turning + links + 1
@@ -159,6 +164,7 @@ def unpack(memory):
         beyond(integers, origin),
         beyond(integers, body),
         beyond(integers, up),
+        beyond(integers, run),
         beyond(integers, end),
         beyond(integers, link_of),
         beyond(integers, turning),
