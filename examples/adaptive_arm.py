@@ -19,12 +19,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control.robots import (
-    AdaptiveRobotController,
-    RobotController,
-    inertial_parameters,
-    with_payload,
-)
+from connections.control import AdaptiveRobotController, RobotController, with_payload
 from connections.control.tracking_example import zero_crossings
 
 HAND = "panda_link7"
@@ -197,7 +192,7 @@ def draw(path, motions, V, truth, rows):
 def main():
     arm = panda()
     plant = with_payload(arm, HAND, 2.0, (0.03, -0.02, 0.22), np.diag([0.012, 0.016, 0.009]))
-    truth = (inertial_parameters(plant) - inertial_parameters(arm))[arm.body_names.index(HAND)]
+    truth = (mb.inertial_parameters(plant) - mb.inertial_parameters(arm))[arm.body_names.index(HAND)]
     motions, V = track(arm, plant, truth)
     rows = sweep(arm, plant)
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

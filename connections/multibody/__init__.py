@@ -20,7 +20,7 @@ from connections.multibody.joints import (
 )
 from connections.multibody.mechanism import Mechanism
 from connections.multibody.mjcf import from_mjcf
-from connections.multibody.model import Model, body_jacobians
+from connections.multibody.model import Model, body_jacobians, inertial_parameters
 from connections.multibody.recursions.calls import (
     christoffel_symbols,
     coriolis_matrix,
@@ -68,6 +68,7 @@ __all__ = [
     "from_urdf",
     "get_num_threads",
     "gravity",
+    "inertial_parameters",
     "inverse_dynamics",
     "inverse_mass_matrix",
     "mass_matrix",

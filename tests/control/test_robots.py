@@ -11,13 +11,14 @@ from scipy.integrate import solve_ivp
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
-from connections.control import GainError, MomentumObserver, PassivityController
-from connections.control.centroidal import CentroidalCoordinates
-from connections.control.robots import (
+from connections.control import (
     AdaptiveRobotController,
+    CentroidalCoordinates,
+    GainError,
+    MomentumObserver,
+    PassivityController,
     RobotController,
     RobotMomentumObserver,
-    inertial_parameters,
     with_payload,
 )
 
@@ -118,7 +119,7 @@ def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
     loaded = with_payload(floating, "foot", 0.7, (0.1, -0.2, 0.05), np.diag([0.01, 0.02, 0.015]))
     loaded = with_payload(loaded, "head", 0.3, (0.0, 0.1, 0.0))
     names = ["head", "foot"]
-    added = inertial_parameters(loaded) - inertial_parameters(floating)
+    added = mb.inertial_parameters(loaded) - mb.inertial_parameters(floating)
     pi = np.concatenate([added[floating.body_names.index(name)] for name in names])
     for torsion in (0.0, 2.0):
         nominal = RobotController(floating, 3.0, torsion)
@@ -151,7 +152,7 @@ PACE, GAIN = np.array([1.1, 1.7, 2.3, 2.9]), np.array([6.0, 6.0, 4.0, 2.0])
 def adaptive_motion(arm, law, scale=0.0):
     """V at 21 times, V plus the work of K_D, and |q - q_d|; `scale` (C^T - C) v_r is added to the torque."""
     plant = with_payload(arm, "link3", 1.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
-    truth = (inertial_parameters(plant) - inertial_parameters(arm))[3]
+    truth = (mb.inertial_parameters(plant) - mb.inertial_parameters(arm))[3]
     controller = AdaptiveRobotController(RobotController(arm, GAIN, **law), ["link3"], 0.5)
 
     def reference(t, q, v):
