@@ -10,13 +10,16 @@ import numpy as np
 from connections.geometry.groups import QUATERNION_TOLERANCE
 from connections.multibody.recursions.lanes import (
     LANES,
+    beyond,
     clear_block,
     exact,
+    flat_slots_of,
     inlined,
     load,
     slots_of,
     store,
     transpose_block,
+    transpose_chosen,
 )
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
 
@@ -144,3 +147,31 @@ def write_results(work, start, blocks, out, row):
             for lane in range(rows):
                 for k in range(column, stop):
                     out[row + lane, k] = work[start + k, lane] if filled else 0.0
+
+
+@inlined
+def write_slabs(work, start, nv, blocks, plain, out, row):
+    """Lanes of symbols Gamma_ijk to rows of out (m, nv^3), one first index after another.
+
+    work : (slots, LANES), the symbols from slot `start` on.
+    blocks : twice nv^2 numbers, where an entry of a slab stands: each in its own place, which `plain` asks
+        for; and in that of its mirror image where they are equal. Then, slab after slab, whether its blocks
+        of LANES entries are not identically zero; the last of a slab ends with it.
+    """
+    size, rows = nv * nv, min(LANES, out.shape[0] - row)
+    places, flag = (0 if plain else size), 2 * size
+    for i in range(nv):
+        slab = start + i * size
+        slots = beyond(slots_of(work), slab)
+        for block in range(0, size, LANES):
+            first = max(0, min(block, size - LANES))
+            if rows < LANES or size < LANES:
+                for lane in range(rows):
+                    for k in range(first, min(first + LANES, size)):
+                        out[row + lane, i * size + k] = work[slab + blocks[places + k], lane]
+            elif blocks[flag]:
+                chosen = beyond(flat_slots_of(blocks), places + first)
+                transpose_chosen(slots, chosen, out, row, i * size + first)
+            else:
+                clear_block(out, row, i * size + first)
+            flag += 1

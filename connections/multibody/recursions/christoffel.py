@@ -30,8 +30,11 @@ COLUMN = 9  # Phi 6, g 3
 
 
 @inlined
-def christoffel_symbols(tree, work, Gamma):
-    """Gamma_low of the Levi-Civita connection, slots Gamma[(i nv + j) nv + k], j the direction."""
+def christoffel_symbols(tree, work, Gamma, all_of_them):
+    """Gamma_low of the Levi-Civita connection, slots Gamma[(i nv + j) nv + k], j the direction.
+
+    all_of_them : whether to write also those with j > k that equal Gamma_ikj.
+    """
     place_links(tree, work)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
@@ -61,11 +64,12 @@ def christoffel_symbols(tree, work, Gamma):
                     xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
                     yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
                     store(Gamma, (x * nv + y) * nv + k, xy)
-                    store(Gamma, (x * nv + k) * nv + y, xy)
                     store(Gamma, (y * nv + x) * nv + k, yx)
-                    store(Gamma, (y * nv + k) * nv + x, yx)
-                    store(Gamma, (k * nv + x) * nv + y, -xy)
                     store(Gamma, (k * nv + y) * nv + x, -xy)
+                    if all_of_them:
+                        store(Gamma, (x * nv + k) * nv + y, xy)
+                        store(Gamma, (y * nv + k) * nv + x, yx)
+                        store(Gamma, (k * nv + x) * nv + y, -xy)
                     y = tree.up[y]
                 x = tree.up[x]
         if tree.parent[link] > 0:
@@ -133,12 +137,18 @@ def _add_bracket(Gamma, nv, i, first, m, H_im):
     c = (m - first) % 3
     a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1
     if m - first >= 3:
-        _add(Gamma, (i * nv + first + 3 + a) * nv + first + b, H_im)
-        _add(Gamma, (i * nv + first + 3 + b) * nv + first + a, -H_im)
+        _add_to_mirrored(Gamma, nv, i, first + 3 + a, first + b, H_im)
+        _add_to_mirrored(Gamma, nv, i, first + 3 + b, first + a, -H_im)
     elif a > b:
-        _add(Gamma, (i * nv + first + a) * nv + first + b, H_im)
+        _add_to_mirrored(Gamma, nv, i, first + a, first + b, H_im)
     else:
-        _add(Gamma, (i * nv + first + b) * nv + first + a, -H_im)
+        _add_to_mirrored(Gamma, nv, i, first + b, first + a, -H_im)
+
+
+@inlined
+def _add_to_mirrored(Gamma, nv, i, k, j, number):
+    """Gamma_ikj = Gamma_ijk + number, j < k."""
+    store(Gamma, (i * nv + k) * nv + j, load(Gamma, (i * nv + j) * nv + k) + number)
 
 
 @inlined

@@ -17,6 +17,7 @@ from connections.multibody.recursions.boundary import (
     read_vectors,
     regular,
     write_results,
+    write_slabs,
 )
 from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, slots_of
 from connections.multibody.recursions.layout import is_current, unpack
@@ -117,7 +118,7 @@ def christoffel_symbols_at(memory, q, torsion, out):
     ):
         return False
     out[:] = 0.0
-    christoffel.christoffel_symbols(tree, tree.work, slots)
+    christoffel.christoffel_symbols(tree, tree.work, slots, True)
     if torsion:
         christoffel.subtract_contorsion(tree, tree.work, slots)
     return True
@@ -129,10 +130,10 @@ def christoffel_symbols_rows(memory, work, blocks, q, torsion, out):
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
-        christoffel.christoffel_symbols(tree, slots, result)
+        christoffel.christoffel_symbols(tree, slots, result, torsion)
         if torsion:
             christoffel.subtract_contorsion(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
+        write_slabs(work, tree.result, tree.nv, blocks, torsion, out, row)
     return good
 
 

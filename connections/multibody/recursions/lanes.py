@@ -249,15 +249,31 @@ def transpose_block(typing_context: Any, slots: Any, slot: Any, out: Any, row: A
     """
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        slots, slot, out, row, column = args
-        at = [builder.add(slot, context.get_constant(types.intp, k)) for k in range(LANES)]
-        vectors = [builder.load(builder.gep(slots, [index]), align=8) for index in at]
-        targets = _block_rows(context, builder, sig.args[2], out, row, column)
-        for target, vector in zip(targets, _transposed(builder, vectors), strict=True):
-            builder.store(vector, target, align=8)
-        return context.get_dummy_value()
+        first = builder.gep(args[0], [args[1]])
+        pointers = [builder.gep(first, [context.get_constant(types.intp, k)]) for k in range(LANES)]
+        return _transpose(context, builder, pointers, sig.args[2], args[2:])
 
     return types.void(slots, types.intp, out, types.intp, types.intp), emit
+
+
+@intrinsic
+def transpose_chosen(typing_context: Any, slots: Any, chosen: Any, out: Any, row: Any, column: Any) -> Any:
+    """`transpose_block` of the slots whose numbers are chosen[0], ..., chosen[LANES - 1]."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        indices = [builder.gep(args[1], [context.get_constant(types.intp, k)]) for k in range(LANES)]
+        pointers = [builder.gep(args[0], [builder.load(index)]) for index in indices]
+        return _transpose(context, builder, pointers, sig.args[2], args[2:])
+
+    return types.void(slots, chosen, out, types.intp, types.intp), emit
+
+
+def _transpose(context: Any, builder: Any, pointers: list[Any], array_type: Any, place: Any) -> Any:
+    vectors = [builder.load(pointer, align=8) for pointer in pointers]
+    targets = _block_rows(context, builder, array_type, *place)
+    for target, vector in zip(targets, _transposed(builder, vectors), strict=True):
+        builder.store(vector, target, align=8)
+    return context.get_dummy_value()
 
 
 @intrinsic

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
+from connections.multibody.joints import Free, Spherical
 from connections.multibody.recursions.boundary import SMALLEST_PIVOT
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
 from connections.multibody.recursions.lanes import LANES
@@ -50,7 +51,7 @@ class Program:
         }
         self._cores["regressor"] = self.wide
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
-        self._blocks = {name: self._nonzero_blocks(name) for name in SIGNATURES}
+        self._blocks: dict[str, np.ndarray] = {}
 
     def general(
         self, name: str, given: tuple[Any, ...], out: Any, body_factor: str | None = None
@@ -95,7 +96,11 @@ class Program:
 
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) from rows (m, ...), in as many pieces as threads are worth it."""
-        function, count, blocks = compiled.require(f"{name}_rows"), len(out), self._blocks[name]
+        function, count = compiled.require(f"{name}_rows"), len(out)
+        if name not in self._blocks:
+            slabs = name == "christoffel_symbols"
+            self._blocks[name] = self._slab_blocks() if slabs else self._nonzero_blocks(name)
+        blocks = self._blocks[name]
         pieces = min(get_num_threads(), count // _PIECE)
 
         def fill(vectors: list[np.ndarray], out: np.ndarray) -> bool:
@@ -126,14 +131,40 @@ class Program:
         related = moves[body_of] | moves[body_of].T
         if name == "regressor":
             pattern = np.repeat(moves.T, 10, axis=1)
-        elif name == "christoffel_symbols":
-            pattern = related[:, :, None] & related[:, None, :] & related[None, :, :]
         elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
             pattern = related
         else:
             pattern = np.ones(self._cores[name], dtype=bool)
         flat = np.flatnonzero(pattern)
         return np.unique(flat // LANES * LANES)
+
+    def _slab_blocks(self) -> np.ndarray:
+        """Where the entries of a slab of Christoffel symbols stand, and which blocks of it are not zero.
+
+        As `boundary.write_slabs` reads them.
+        """
+        n, moves, body_of = self._model.nv, self._model.kinematics.moves, self._model.kinematics.body_of
+        related = moves[body_of] | moves[body_of].T
+        own = np.arange(n * n).reshape(n, n)
+        mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
+        places = np.where(mirrored, own.T, own)
+        slabs = related[:, :, None] & related[:, None, :] & related[None, :, :]
+        firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
+        flat = slabs.reshape(n, n * n)
+        flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
+        flags[:, -1] = True  # it may overlap the block before
+        return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
+
+    def _brackets(self) -> np.ndarray:
+        """Which pairs of columns have a bracket, (n, n): of a spherical or free joint, about different axes."""
+        kinematics = self._model.kinematics
+        pairs = np.zeros((self._model.nv,) * 2, dtype=bool)
+        angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
+        blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
+        for joint, start in zip(kinematics.tree.joints, kinematics.v_starts[:-1], strict=True):
+            if type(joint) in blocks:
+                pairs[start : start + joint.nv, start : start + joint.nv] = blocks[type(joint)]
+        return pairs
 
     def _explain(self, names: tuple[str, ...], vectors: list[np.ndarray]) -> None:
         """Raise the error that says what is wrong with the input."""
