@@ -37,6 +37,8 @@ autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_class_signature = "mixed"
 
+SHOWN = {"recursions": ("calls", "threads")}  # the other modules there are kernels and what runs them
+
 
 def prepare_docstring(app, what, name, obj, options, lines):
     """Turn the project's docstrings into what napoleon reads: sections, fields, mathematics kept as it is."""
@@ -73,18 +75,23 @@ def _escape(line):
 
 
 def list_modules(app, docname, source):
-    """Fill the line `@modules ROOM` of api.md with every public module of that room."""
+    """Fill the line `@modules ROOM` of api.md with every public module of that room, folders included."""
 
     def directives(match):
         room = ROOT / "connections" / match.group(1)
-        paths = sorted(room.glob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
-        paths = [path for path in paths if path.exists() and not path.name.startswith("_")]
+        paths = sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+        paths = [path for path in paths if path.exists() and _is_public(path)]
         names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
         blocks = [f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n" for name in names]
         return "\n".join(blocks) or "Not built yet."
 
     if docname == "api":
         source[0] = re.sub(r"^@modules (\w+)$", directives, source[0], flags=re.MULTILINE)
+
+
+def _is_public(path):
+    shown = SHOWN.get(path.parent.name)
+    return path.stem in shown if shown else not path.name.startswith("_")
 
 
 def setup(app):

@@ -42,11 +42,7 @@ SECTIONS = {
     ),
 }
 
-INTRODUCTION = """---
-orphan: true
----
-
-# Benchmarks of the recursions
+INTRODUCTION = """# Benchmarks of the recursions
 
 ```bash
 python tests/benchmarks/recursions.py --markdown docs/benchmarks_recursions.md  # this page; ten minutes
