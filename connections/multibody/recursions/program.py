@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from connections.multibody.recursions.threads import get_num_threads, pool
 if TYPE_CHECKING:
     from connections.multibody.model import Model
 
-_PIECE = 16 * LANES  # fewer configurations than this are not worth a thread
+_WORTH_A_THREAD = 16 * LANES  # configurations
 
 
 class Program:
@@ -95,28 +94,28 @@ class Program:
         return rows.copy() if out is not None and np.may_share_memory(rows, out) else rows
 
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) from rows (m, ...), in as many pieces as threads are worth it."""
+        """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
         function, count = compiled.require(f"{name}_rows"), len(out)
         if name not in self._blocks:
             slabs = name == "christoffel_symbols"
             self._blocks[name] = self._slab_blocks() if slabs else self._nonzero_blocks(name)
         blocks = self._blocks[name]
-        pieces = min(get_num_threads(), count // _PIECE)
+        threads = max(1, min(get_num_threads(), count // _WORTH_A_THREAD))
+        size = LANES * -(-count // (8 * threads * LANES)) if threads > 1 else max(count, 1)
+        pieces = iter([slice(first, first + size) for first in range(0, count, size)])
 
-        def fill(vectors: list[np.ndarray], out: np.ndarray) -> bool:
-            work = self._borrow(name)
-            try:
-                return function(self.memory, work, blocks, *vectors, *choice, out)
-            finally:
-                self._workspaces[name].append(work)
+        def fill() -> bool:
+            """Piece after piece, as long as there are any; `next` of a list's iterator is atomic."""
+            good, work = True, self._borrow(name)
+            for piece in pieces:
+                vectors = [row[piece] for row in rows]
+                good &= function(self.memory, work, blocks, *vectors, *choice, out[piece])
+            self._workspaces[name].append(work)
+            return good
 
-        if pieces <= 1:
-            return fill(rows, out)
-        edges = [LANES * round(piece * count / pieces / LANES) for piece in range(pieces)] + [count]
-        parts = [slice(*edge) for edge in pairwise(edges)]
-        others = [pool().submit(fill, [row[part] for row in rows], out[part]) for part in parts[1:]]
-        good = fill([row[parts[0]] for row in rows], out[parts[0]])  # by this thread
-        return all([good, *(other.result() for other in others)])
+        others = [pool().submit(fill) for _ in range(threads - 1)]
+        good = fill()  # this thread takes part
+        return all([good, *(other.result() for other in others if not other.cancel())])
 
     def _borrow(self, name: str) -> np.ndarray:
         """A workspace that no other thread has, zero where this recursion's result is."""
@@ -156,7 +155,7 @@ class Program:
         return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
 
     def _brackets(self) -> np.ndarray:
-        """Which pairs of columns have a bracket, (n, n): of a spherical or free joint, about different axes."""
+        """Which columns have a bracket, (n, n): those of a spherical or free joint, about different axes."""
         kinematics = self._model.kinematics
         pairs = np.zeros((self._model.nv,) * 2, dtype=bool)
         angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
