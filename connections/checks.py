@@ -139,16 +139,18 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ShapeError : the trailing axes differ.
     TypeError : the value is not made of real numbers.
     """
-    if np.iscomplexobj(value):
-        raise TypeError(f"{name}: expected an array of real numbers, got complex ones")
     if not isinstance(value, jax.Array):
         try:
-            value = np.asarray(value, dtype=np.float64)
+            value = np.asarray(value)
+            numbers = value.dtype.kind in "biufO"
+            value = np.asarray(value, dtype=np.float64) if numbers else value
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{name}: expected an array of real numbers, got {type(value).__name__}"
             ) from error
-    elif value.dtype != np.float64:
+    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSU":
+        raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
+    if value.dtype != np.float64:
         value = value.astype(np.float64)
     shape, count = value.shape, len(core_shape)
     tail = shape[len(shape) - count :] if count else ()

@@ -13,6 +13,7 @@ Source: [W] IV-A, II and eq. (12); [E] eq. (11); Slotine and Li (1987).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,7 +32,7 @@ from connections.multibody import (
     mass_matrix,
     regressor,
 )
-from connections.multibody.inertia import body_inertia
+from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
@@ -61,6 +62,7 @@ class RobotController:
 
     def __post_init__(self) -> None:
         require_finite("torsion", self.torsion)
+        object.__setattr__(self, "torsion", float(self.torsion))
         object.__setattr__(self, "gain", np.asarray(gain_matrix("gain K_D", self.gain, self.model.nv)))
         if self.beta is not None:
             family = ContorsionFamily(self.model.metric)
@@ -92,7 +94,7 @@ class RobotController:
         return force
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
-        """Tau, (..., nv), N m and N.
+        """The forces tau, (..., nv), N m and N.
 
         Parameters
         ----------
@@ -106,9 +108,13 @@ class RobotController:
 
         Source: [W] eq. (13).
         """
+        v, v_r, a_r = self._vectors(v=v, v_r=v_r, a_r=a_r)
         static = inverse_dynamics(self.model, q, np.zeros(self.model.nv), a_r)
-        s = np.subtract(v, v_r)
-        return static + self.coriolis_product(q, v, v_r) - s @ self.gain.T
+        return static + self.coriolis_product(q, v, v_r) - (v - v_r) @ self.gain.T
+
+    def _vectors(self, **given: Any) -> list[np.ndarray]:
+        """The given vectors (..., nv), by the names that the caller knows."""
+        return [_vector(name, value, self.model.nv) for name, value in given.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +141,11 @@ class AdaptiveRobotController:
     adaptation: Any
 
     def __post_init__(self) -> None:
-        if isinstance(self.bodies, str) or not self.bodies:
+        if isinstance(self.bodies, str) or not len(self.bodies):
             raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
+        for name in self.bodies:
+            if list(self.bodies).count(name) > 1:
+                raise ModelError(f"bodies: '{name}' stands there twice")
         numbers = [_body_number(self.nominal.model, name) for name in self.bodies]
         columns = np.concatenate([PARAMETERS * n + np.arange(PARAMETERS) for n in numbers])
         P = gain_matrix("adaptation P", self.adaptation, columns.size, symmetric=True)
@@ -170,7 +179,7 @@ class AdaptiveRobotController:
 
         Source: Slotine and Li (1987); [W] IV-A.
         """
-        parameters = np.asarray(as_array("parameters", parameters, (len(self.adaptation),)))
+        parameters = _vector("parameters", parameters, len(self.adaptation))
         Y, s = self.regressor(q, v, v_r, a_r), np.subtract(v, v_r)
         tau = self.nominal.torque(q, v, v_r, a_r) + np.einsum("...ip,...p->...i", Y, parameters)
         return tau, -np.einsum("...ip,...i->...p", Y, s) @ self.adaptation
@@ -233,7 +242,7 @@ class RobotMomentumObserver:
         q, v : (..., nq), (..., nv) measured state.
         z : (..., nv) state of the observer.
         """
-        return (self.momentum(q, v) - np.asarray(z)) @ self.gain.T
+        return (self.momentum(q, v) - _vector("z", z, self.model.nv)) @ self.gain.T
 
     def state_rate(self, q: Any, v: Any, tau: Any, z: Any) -> np.ndarray:
         """Rate of z: tau + C^T v - g + r, (..., nv).
@@ -247,7 +256,7 @@ class RobotMomentumObserver:
         Source: [W] II.
         """
         known = coriolis_transpose_product(self.model, q, v, v) - gravity(self.model, q)
-        return np.asarray(tau) + known + self.residual(q, v, z)
+        return _vector("tau", tau, self.model.nv) + known + self.residual(q, v, z)
 
 
 def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, inertia: Any = None) -> Model:
@@ -263,13 +272,27 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
 
     Raises
     ------
-    ModelError : there is no such body, or the payload's numbers are not those of a rigid body.
+    ModelError : there is no such body; the mass is negative, or a number is not finite.
+
+    Warns
+    -----
+    InertiaWarning : no distribution of mass has this inertia.
     """
     number, tree = _body_number(model, body), model.kinematics.tree
     inertia = np.zeros((3, 3)) if inertia is None else inertia
+    flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
+    if flaw:
+        warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
     inertias = tree.inertias.copy()
     inertias[number] += body_inertia(body, mass, center_of_mass, inertia).matrix
     return Model.of(replace(tree, inertias=inertias), model.gravity)
+
+
+def _vector(name: str, value: Any, size: int) -> np.ndarray:
+    """`value` (..., size) as a finite array."""
+    vector = np.asarray(as_array(name, value, (size,)))
+    require_finite(name, vector)
+    return vector
 
 
 def _body_number(model: Model, body: str) -> int:

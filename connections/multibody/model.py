@@ -228,6 +228,10 @@ class Model:
         """Raise the error that says why `q` (nq,) is not a configuration."""
         self.frame.explain(q)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what was derived for this process, such as `program`."""
+        return {"kinematics": self.kinematics, "gravity": self.gravity}
+
     def __repr__(self) -> str:
         return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
 

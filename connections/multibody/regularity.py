@@ -17,7 +17,7 @@ from connections.multibody.graph import Tree
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Joint
 
-_TOLERANCE = 1e-12  # of the articulated inertia along a joint, relative to the composite one
+SMALLEST_PIVOT = 1e-12  # of the articulated inertia along a joint, relative to the composite one
 
 
 def require_regular(tree: Tree) -> None:
@@ -36,8 +36,8 @@ def require_regular(tree: Tree) -> None:
         force = articulated[body] @ Phi
         block, whole = Phi.T @ force, Phi.T @ composite[body] @ Phi
         smallest, scale = np.linalg.eigvalsh(block)[0], np.linalg.norm(whole)
-        if not smallest > _TOLERANCE * scale:
-            negative = smallest < -_TOLERANCE * scale
+        if not smallest > SMALLEST_PIVOT * scale:
+            negative = smallest < -SMALLEST_PIVOT * scale
             kind, matrix = ("of negative", "indefinite") if negative else ("without", "singular")
             raise ModelError(
                 f"joint '{tree.joint_names[body]}' moves body '{tree.body_names[body]}' and what it carries "

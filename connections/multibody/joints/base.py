@@ -43,7 +43,7 @@ class Joint(abc.ABC):
     @property
     @abc.abstractmethod
     def frame(self) -> FrameField:
-        """The frame field in which v_J are components; None of it where nv = 0 (`Fixed` raises)."""
+        """The frame field in which v_J are components; `ModelError` where nv = 0 (`Fixed`)."""
 
     @abc.abstractmethod
     def neutral(self) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Between arrays and workspaces: compiled checks of the input, one configuration or LANES of them at a time.
 
-The checks say only whether all is well; who gets False asks `diagnosis` in Python what is wrong.
+The checks say only whether all is well; who gets False asks `Program` in Python what is wrong.
 """
 
 import math
@@ -22,9 +22,9 @@ from connections.multibody.recursions.lanes import (
     transpose_chosen,
 )
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
+from connections.multibody.regularity import SMALLEST_PIVOT
 
 FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
-SMALLEST_PIVOT = 1e-12  # as in `regularity`
 LARGEST = np.finfo(np.float64).max
 
 

@@ -6,7 +6,8 @@ given. Batches use several configurations per vector register and several thread
 
 Every function raises `ShapeError` for arrays of the wrong size, `NonFiniteError` for a number that is NaN or
 infinite, `PointError` for a quaternion of norm other than one, `TypeError` or `ValueError` for an `out` that
-is not a C-contiguous, writeable float64 array. C and Gamma are those of the Levi-Civita connection, without
+is not a C-contiguous, writeable float64 array; `forward_dynamics` and `inverse_mass_matrix` raise
+`MetricError` where H is singular. C and Gamma are those of the Levi-Civita connection, without
 torsion, for the body-level factor ``"christoffel"``, [W] (21), and of a connection with the same geodesics
 and totally antisymmetric torsion for ``"force_cross"``, (v x*) I, [E] (11).
 """

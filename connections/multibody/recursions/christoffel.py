@@ -3,9 +3,10 @@
 For a column k with I of the subtree that it carries and B_k = B(I, Phi_k), and columns x, y before or at k,
 
     Gamma_xyk = Gamma_xky = Phi_x . B_k Phi_y = g_kx . w_y,      g_kx = (B_k^T Phi_x), w_y the angular part,
-    Gamma_kxy = Gamma_kyx = -g_kx . w_y  for y before or at x    ([W] (27)):
+    Gamma_kxy = Gamma_kyx = -g_kx . w_y  for y before or at x    ([W] (27)),
 
-the right half of B is zero, so that three numbers of B^T Phi and three of Phi are all that enters.
+which agree where columns repeat, as g_kk . w_k = 0. The right half of B is zero, so that three numbers of
+B^T Phi and three of Phi are all that enters.
 Columns of one spherical or free link do not commute; for j before k in such a link, and any i,
 
     Gamma_ikj = Gamma_ijk + Phi_i . I (Phi_k x Phi_j) = Gamma_ijk + c^m_kj H_im,
@@ -26,6 +27,7 @@ from connections.multibody.recursions.algebra import (
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
 from connections.multibody.recursions.lanes import inlined, load, put, store, take
 
+LINK = 10  # inertia
 COLUMN = 9  # Phi 6, g 3
 
 
@@ -39,9 +41,9 @@ def christoffel_symbols(tree, work, Gamma, all_of_them):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN)
-        put(work, links + i * 10, link_inertia(tree, work, i))
+        put(work, links + i * LINK, link_inertia(tree, work, i))
     for link in range(tree.links, 0, -1):
-        inertia = take(work, links + link * 10, 10)
+        inertia = take(work, links + link * LINK, 10)
         for k in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
             B = body_factor(inertia, take(work, columns + k * COLUMN, 6))
             x = k
@@ -73,7 +75,7 @@ def christoffel_symbols(tree, work, Gamma, all_of_them):
                     y = tree.up[y]
                 x = tree.up[x]
         if tree.parent[link] > 0:
-            accumulate(work, links + tree.parent[link] * 10, links + link * 10, 10)
+            accumulate(work, links + tree.parent[link] * LINK, links + link * LINK, 10)
     for turning in range(tree.turning_count):
         _add_brackets(tree, work, Gamma, tree.turning[turning])
 
@@ -87,7 +89,7 @@ def subtract_contorsion(tree, work, Gamma):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for k in range(nv):
         inertia, last = (
-            take(work, links + tree.link_of[k] * 10, 10),
+            take(work, links + tree.link_of[k] * LINK, 10),
             take(work, columns + k * COLUMN, 6),
         )
         j = tree.up[k]
@@ -113,10 +115,10 @@ def _add_brackets(tree, work, Gamma, link):
     links, first = tree.per_link, tree.first[link]
     i = tree.up[first]
     while i >= 0:
-        _add_row_of_brackets(tree, work, Gamma, link, i, links + link * 10)
+        _add_row_of_brackets(tree, work, Gamma, link, i, links + link * LINK)
         i = tree.up[i]
     for i in range(first, tree.end[first]):
-        _add_row_of_brackets(tree, work, Gamma, link, i, links + tree.link_of[i] * 10)
+        _add_row_of_brackets(tree, work, Gamma, link, i, links + tree.link_of[i] * LINK)
 
 
 @inlined

@@ -6,6 +6,7 @@ Until then, and whenever the arguments are not exactly float64 arrays of the rig
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, NoReturn
 
@@ -45,6 +46,8 @@ class Compiled:
         """The compiled function `name`, a recursion's name with ``_at`` or ``_rows``."""
         from connections.multibody.recursions import entries  # imports Numba
 
+        if name in self._ready:
+            return getattr(self, name)
         with _lock:
             if name not in self._ready:
                 function = getattr(entries, name)
@@ -52,6 +55,7 @@ class Compiled:
                 if not function(*_trial(name)):
                     function.recompile()  # what Numba found on disk comes from other sources
                 function.disable_compile()  # other types raise TypeError instead of compiling again
+                _show_foreign_arrays(function, name)
                 setattr(self, name, function)
                 self._ready.add(name)
         return getattr(self, name)
@@ -67,6 +71,19 @@ def _signature(name: str) -> Any:
     if kind == "at":
         return (arrays[1], *[arrays[1]] * (1 + len(vectors)), *choice, arrays[axes])
     return (arrays[1], arrays[2], int64[::1], *[arrays[2]] * (1 + len(vectors)), *choice, arrays[2])
+
+
+def _show_foreign_arrays(function: Any, name: str) -> None:
+    """Let Numba refuse arrays of the other byte order once.
+
+    What it knows of a type it looks up by a fingerprint that leaves out byte order and alignment; whichever
+    array comes first decides for all.
+    """
+    swapped = np.dtype(np.float64).newbyteorder()
+    for dimensions in (1, 2, 3):
+        foreign = np.zeros((1,) * dimensions, swapped)
+        with contextlib.suppress(TypeError):
+            function(*[foreign] * len(_signature(name)))
 
 
 def _trial(name: str) -> tuple[Any, ...]:
@@ -90,7 +107,7 @@ def torsion(body_factor: str) -> bool:
     ------
     ValueError : there is no such factor.
     """
-    if body_factor not in BODY_FACTORS:
+    if not isinstance(body_factor, str) or body_factor not in BODY_FACTORS:
         raise ValueError(f"body_factor: expected one of {', '.join(BODY_FACTORS)}, got {body_factor!r}")
     return BODY_FACTORS[body_factor]
 

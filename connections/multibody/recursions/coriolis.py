@@ -26,6 +26,7 @@ from connections.multibody.recursions.lanes import inlined, load, put, store, ta
 
 LINK = 28  # twist 6, inertia 10, factor 12
 COLUMN = 12  # Phi 6, Phidot 6
+CONTORSION = 15  # per link, behind all LINK slots
 
 
 @inlined
@@ -93,9 +94,9 @@ def subtract_contorsion(tree, work, C):
     factors = links + (tree.links + 1) * LINK
     for i in range(1, tree.links + 1):
         N = contorsion_factor(link_inertia(tree, work, i), take(work, links + i * LINK, 6))
-        put(work, factors + i * 15, N)
+        put(work, factors + i * CONTORSION, N)
     for link in range(tree.links, 0, -1):
-        N = take(work, factors + link * 15, 15)
+        N = take(work, factors + link * CONTORSION, CONTORSION)
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
             force = contorsion_times(N, take(work, columns + j * COLUMN, 6))
             i = tree.up[j]
@@ -105,7 +106,9 @@ def subtract_contorsion(tree, work, C):
                 store(C, j * nv + i, load(C, j * nv + i) + D)
                 i = tree.up[i]
         if tree.parent[link] > 0:
-            accumulate(work, factors + tree.parent[link] * 15, factors + link * 15, 15)
+            accumulate(
+                work, factors + tree.parent[link] * CONTORSION, factors + link * CONTORSION, CONTORSION
+            )
 
 
 @inlined

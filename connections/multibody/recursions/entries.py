@@ -19,12 +19,12 @@ from connections.multibody.recursions.boundary import (
     write_results,
     write_slabs,
 )
-from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, slots_of
+from connections.multibody.recursions.lanes import FASTMATH, LANES, beyond, flat_slots_of, slots_of
 from connections.multibody.recursions.layout import is_current, unpack
 
 # Numba keeps the machine code on disk, in __pycache__, and compiles at the first call.
-one = njit(cache=True, fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")
-rows = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")
+one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")
+rows = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
 
 
 @one
@@ -41,7 +41,9 @@ def mass_matrix_at(memory, q, out):
 
 @rows
 def mass_matrix_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -69,7 +71,9 @@ def coriolis_matrix_at(memory, q, v, torsion, out):
 
 @rows
 def coriolis_matrix_rows(memory, work, blocks, q, v, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -98,7 +102,9 @@ def mass_matrix_rate_at(memory, q, v, out):
 
 @rows
 def mass_matrix_rate_rows(memory, work, blocks, q, v, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -126,7 +132,9 @@ def christoffel_symbols_at(memory, q, torsion, out):
 
 @rows
 def christoffel_symbols_rows(memory, work, blocks, q, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -154,7 +162,9 @@ def coriolis_product_at(memory, q, v, w, torsion, out):
 
 @rows
 def coriolis_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -182,7 +192,9 @@ def coriolis_transpose_product_at(memory, q, v, w, torsion, out):
 
 @rows
 def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -210,7 +222,9 @@ def inverse_dynamics_at(memory, q, v, a, out):
 
 @rows
 def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -232,7 +246,9 @@ def gravity_at(memory, q, out):
 
 @rows
 def gravity_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -258,7 +274,9 @@ def forward_dynamics_at(memory, q, v, tau, out):
 
 @rows
 def forward_dynamics_rows(memory, work, blocks, q, v, tau, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -277,14 +295,15 @@ def inverse_mass_matrix_at(memory, q, out):
         is_current(memory) and out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)
     ):
         return False
-    out[:] = 0.0
     articulated.inverse_mass_matrix(tree, tree.work, slots)
     return regular(tree, tree.work)
 
 
 @rows
 def inverse_mass_matrix_rows(memory, work, blocks, q, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
@@ -313,7 +332,9 @@ def regressor_at(memory, q, v, v_r, a_r, out):
 
 @rows
 def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
-    tree, slots, good = unpack(memory), slots_of(work), is_current(memory)
+    if not is_current(memory):
+        return False
+    tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)

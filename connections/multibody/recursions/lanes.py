@@ -23,9 +23,10 @@ _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _INDEX = ir.IntType(32)
 # Products may be fused with sums. Nothing assumes that numbers are finite: NaN must stay visible.
 _FLAGS = ("contract", "nsz", "arcp")
+FASTMATH = {*_FLAGS, "reassoc"}
 
 # For kernels and the helpers inlined into them.
-inlined = njit(forceinline=True, fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")
+inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy")
 # For sums whose order matters: no reassociation.
 exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy")
 

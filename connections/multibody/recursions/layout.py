@@ -20,6 +20,7 @@ from collections import namedtuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from connections.checks import ModelError
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
@@ -27,10 +28,10 @@ from connections.multibody.recursions.lanes import as_integers, beyond, inlined,
 from connections.multibody.recursions.stamp import STAMP
 
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)
-HEADER = 8
+HEADER = 7  # fingerprint, links, nv, nq, bodies, whether shifted, turning links
 PARAMETERS = 32
 POSE = 12
-PER_LINK, PER_COLUMN = 48, 24  # the most slots that any recursion uses
+PER_LINK, PER_COLUMN = 48, 24  # at least as many slots as any recursion uses
 
 Tree = namedtuple(
     "Tree",
@@ -94,7 +95,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     shifted = int(any(origin[i] != i for i in range(1, count + 1) if parent[i] == 0))
     which = np.flatnonzero(kind >= SPHERICAL)
     turning[: len(which)] = which
-    header = np.array([STAMP, count, nv, nq, bodies, shifted, len(which), 0])
+    header = np.array([STAMP, count, nv, nq, bodies, shifted, len(which)])
     per_link = np.concatenate([parent, kind, coordinate, first, origin, body])
     integers = np.concatenate([header, per_link, up, run, end, link_of, turning]).astype(np.int64)
     ground = np.concatenate([gravity, np.zeros(PARAMETERS - 3)])
@@ -203,6 +204,12 @@ def _expand(kinematics: Kinematics) -> list[_Link]:
         position = tree.positions[number]
         chain = joint.chain
         for place, element in enumerate(chain, start=1):
+            if type(element) not in _KINDS:
+                kind, known = type(element).__name__, ", ".join(kind.__name__ for kind in _KINDS)
+                raise ModelError(
+                    f"joint '{tree.joint_names[number]}': the recursions do not know {kind}; its chain must "
+                    f"consist of {known}"
+                )
             last = place == len(chain)
             E = _axis_to_z(element)
             inertia = tree.inertias[number] if last else np.zeros((6, 6))

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
 from connections.multibody.joints import Free, Spherical
-from connections.multibody.recursions.boundary import SMALLEST_PIVOT
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, pack, workspace_slots
 from connections.multibody.recursions.threads import get_num_threads, pool
+from connections.multibody.regularity import SMALLEST_PIVOT
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -33,6 +33,9 @@ class Program:
     Parameters
     ----------
     model : the robot.
+
+    Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
+    them apart. Pieces of batches have workspaces of their own, kept for later batches.
     """
 
     def __init__(self, model: Model) -> None:
@@ -52,9 +55,7 @@ class Program:
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
         self._blocks: dict[str, np.ndarray] = {}
 
-    def general(
-        self, name: str, given: tuple[Any, ...], out: Any, body_factor: str | None = None
-    ) -> np.ndarray:
+    def general(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
         """What the recursion `name` gives for any input that can be read as arrays of numbers.
 
         Parameters
@@ -66,9 +67,9 @@ class Program:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, TypeError, ValueError : see the public functions.
+        ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
         """
-        choice = () if body_factor is None else (torsion(body_factor),)
+        choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = self._names[name]
         vectors = [_numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = _batch_axes(names, vectors)
@@ -83,7 +84,7 @@ class Program:
             result = np.empty((*batch, *core)) if out is None else out
             good = self._run(name, rows, choice, result.reshape(len(rows[0]), math.prod(core)))
         if not good:
-            self._explain(names, vectors)
+            self._explain(name, names, vectors)
         return result
 
     def _rows(self, vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
@@ -165,18 +166,23 @@ class Program:
                 pairs[start : start + joint.nv, start : start + joint.nv] = blocks[type(joint)]
         return pairs
 
-    def _explain(self, names: tuple[str, ...], vectors: list[np.ndarray]) -> None:
-        """Raise the error that says what is wrong with the input."""
-        for name, vector in zip(names, vectors, strict=True):
-            require_finite(name, vector)
-        for q in vectors[0].reshape(-1, self._model.nq):
+    def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
+        """Raise the error that says what is wrong with the input of the recursion `name`."""
+        for vector_name, vector in zip(names, vectors, strict=True):
+            require_finite(vector_name, vector)
+        configurations = vectors[0].reshape(-1, self._model.nq)
+        for q in configurations:
             self._model.explain(q)
-            self._require_regular(q)
+        if name in ("forward_dynamics", "inverse_mass_matrix"):
+            for q in configurations:
+                self._require_regular(q)
+            raise MetricError("the mass matrix is singular, or nearly so")
         raise PointError("q is not a configuration of the model")
 
     def _require_regular(self, q: np.ndarray) -> None:
         """Raise `MetricError` naming the joint along which the articulated inertia vanishes at q (nq,)."""
-        H = self.general("mass_matrix", (q,), None)
+        H = np.empty(self.matrix)
+        compiled.require("mass_matrix_at")(self.memory, _plain(q), H)
         diagonal = H.diagonal().copy()
         for k in reversed(range(len(H))):
             if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:

@@ -1,4 +1,4 @@
-"""A fingerprint of the kernels' sources, compiled into every entry.
+"""A fingerprint of the kernels' sources and constants, compiled into every entry.
 
 Numba keeps machine code on disk and looks only at the file of the entry itself, not at those of the kernels
 that are compiled into it. So every entry carries the fingerprint of the sources that it was compiled from;
@@ -8,9 +8,12 @@ that are compiled into it. So every entry carries the fingerprint of the sources
 import hashlib
 from pathlib import Path
 
+from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.multibody.regularity import SMALLEST_PIVOT
+
 
 def _fingerprint() -> int:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr((QUATERNION_TOLERANCE, SMALLEST_PIVOT)).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     return int.from_bytes(digest.digest()[:7], "big")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,9 +22,9 @@ def set_num_threads(count: int) -> None:
     ValueError : not a positive whole number.
     """
     global _thread_count, _pool
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if isinstance(count, bool) or not hasattr(count, "__index__") or operator.index(count) < 1:
         raise ValueError(f"number of threads: expected a positive whole number, got {count!r}")
-    _thread_count, _pool = count, None  # a batch under way keeps the threads that it has
+    _thread_count, _pool = operator.index(count), None  # a batch under way keeps the threads that it has
 
 
 def get_num_threads() -> int:

@@ -1,0 +1,84 @@
+"""Arrays that compiled code must not take as they are, programs that travel, and room in the workspaces."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from connections import multibody as mb
+from connections.checks import MetricError, ModelError, PointError
+from connections.multibody.recursions import articulated, christoffel, coriolis, newton_euler, regression
+from connections.multibody.recursions.layout import PER_COLUMN, PER_LINK
+
+
+def pendulum(*joints):
+    mechanism, parent = mb.Mechanism(), "world"
+    for number, joint in enumerate(joints):
+        mechanism.add_body(f"b{number}", mass=1.0, center_of_mass=(0.1, 0.2, -0.5), inertia=np.eye(3) / 50)
+        mechanism.add_joint(f"j{number}", parent, f"b{number}", joint)
+        parent = f"b{number}"
+    return mechanism.build()
+
+
+def test_arrays_of_the_other_byte_order_or_not_aligned_are_copied():
+    model = pendulum(mb.Revolute((0, 1, 0)), mb.Revolute((1, 0, 0)))
+    q = np.array([0.3, -0.7])
+    expected = mb.gravity(model, q)
+    packed = np.zeros(2, dtype=[("pad", "u1"), ("angle", "f8")])
+    packed["angle"] = q
+    unaligned = np.frombuffer(b"\0" + q.tobytes(), dtype="f8", offset=1, count=2)
+    for other in (unaligned, packed["angle"], q.astype(">f8"), unaligned, q.astype(">f8")):
+        np.testing.assert_array_equal(mb.gravity(model, other), expected)
+    with pytest.raises(TypeError, match="out"):
+        mb.gravity(model, q, out=np.zeros(2, dtype=">f8"))
+
+
+def test_a_model_is_pickled_without_its_memory(rng):
+    model = pendulum(mb.Spherical(), mb.Helical((0, 1, 0), 0.1))
+    q = model.random(rng)
+    expected = mb.mass_matrix(model, q)
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.program.memory is not model.program.memory
+    np.testing.assert_array_equal(mb.mass_matrix(copy, q), expected)
+
+
+def test_memory_of_other_sources_is_refused(rng):
+    model = pendulum(mb.Revolute((0, 1, 0)))
+    model.program.memory[0] = 0.0
+    for q in (np.zeros(1), np.zeros((3, 1))):
+        with pytest.raises(PointError):
+            mb.gravity(model, q)
+
+
+def test_a_joint_that_recursions_do_not_know_is_named():
+    class Wobbly(mb.Revolute):
+        pass
+
+    model = pendulum(Wobbly((0, 0, 1)))
+    with pytest.raises(ModelError, match=r"'j0'.*Wobbly"):
+        mb.gravity(model, np.zeros(1))
+
+
+def test_only_what_needs_the_inverse_says_that_the_mass_matrix_is_singular():
+    mechanism = mb.Mechanism()
+    for name, mass in (("z", 0.0), ("y", 0.0), ("x", 1.0)):
+        mechanism.add_body(name, mass=mass, inertia=np.eye(3) * mass)
+    for name, parent, axis in (("z", "world", (0, 0, 1)), ("y", "z", (0, 1, 0)), ("x", "y", (1, 0, 0))):
+        mechanism.add_joint(name, parent, name, mb.Revolute(axis))
+    model, lock = mechanism.build(), np.array([0.1, np.pi / 2, 0.2])
+    assert np.isfinite(mb.mass_matrix(model, lock)).all()
+    with pytest.raises(MetricError, match="joint 'z'"):
+        mb.inverse_mass_matrix(model, np.stack([np.zeros(3), lock]))
+
+
+def test_workspaces_have_room_for_every_recursion():
+    per_link = (
+        articulated.LINK,
+        coriolis.LINK + coriolis.CONTORSION,
+        newton_euler.LINK,
+        regression.LINK,
+        christoffel.LINK,
+    )
+    per_column = (articulated.COLUMN, coriolis.COLUMN, newton_euler.PRODUCT_COLUMN, christoffel.COLUMN)
+    assert max(per_link) <= PER_LINK
+    assert max(per_column) <= PER_COLUMN
