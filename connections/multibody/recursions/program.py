@@ -102,7 +102,7 @@ class Program:
             self._blocks[name] = self._slab_blocks() if slabs else self._nonzero_blocks(name)
         blocks = self._blocks[name]
         threads = max(1, min(get_num_threads(), count // _WORTH_A_THREAD))
-        size = LANES * -(-count // (8 * threads * LANES)) if threads > 1 else max(count, 1)
+        size = LANES * -(-count // (4 * threads * LANES)) if threads > 1 else max(count, 1)
         pieces = iter([slice(first, first + size) for first in range(0, count, size)])
 
         def fill() -> bool:
