@@ -33,5 +33,5 @@ def christoffel_times(memory, q, out, times):
     tree, slots = unpack(memory), flat_slots_of(out)
     good = read_configuration(tree, tree.work, q)
     for _ in range(times):
-        christoffel.christoffel_symbols(tree, tree.work, slots)
+        christoffel.christoffel_symbols(tree, tree.work, slots, True)
     return good
