@@ -1,6 +1,7 @@
 """Arrays that compiled code must not take as they are, programs that travel, and room in the workspaces."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
 from connections.multibody.recursions import articulated, christoffel, coriolis, newton_euler, regression
+from connections.multibody.recursions import compiled as registry
 from connections.multibody.recursions.layout import PER_COLUMN, PER_LINK
 
 
@@ -82,3 +84,12 @@ def test_workspaces_have_room_for_every_recursion():
     per_column = (articulated.COLUMN, coriolis.COLUMN, newton_euler.PRODUCT_COLUMN, christoffel.COLUMN)
     assert max(per_link) <= PER_LINK
     assert max(per_column) <= PER_COLUMN
+
+
+def test_a_function_that_is_ready_is_had_while_another_compiles():
+    registry.compiled.require("gravity_at")
+    asking = threading.Thread(target=registry.compiled.require, args=("gravity_at",), daemon=True)
+    with registry._lock:  # as held by a thread that compiles, perhaps waiting for the one that asks
+        asking.start()
+        asking.join(timeout=20)
+        assert not asking.is_alive()

@@ -23,7 +23,7 @@ from connections.multibody.recursions.compiled import BODY_FACTORS, compiled
 if TYPE_CHECKING:
     from connections.multibody.model import Model
 
-empty = np.empty
+empty = np.empty  # one lookup less in every call
 
 
 def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -34,6 +34,10 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     model : the robot.
     q : (..., nq) configurations.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
@@ -57,9 +61,13 @@ def coriolis_matrix(
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
-    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
@@ -81,8 +89,12 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
@@ -106,8 +118,12 @@ def christoffel_symbols(
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
@@ -131,10 +147,14 @@ def coriolis_product(
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
-    w : (..., nv) vectors in the frame.
-    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    w : (..., nv) vectors in the model's frame, in the units of v.
+    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] (20).
     """
@@ -158,10 +178,14 @@ def coriolis_transpose_product(
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
-    w : (..., nv) vectors in the frame.
-    body_factor : ``"christoffel"`` or ``"force_cross"``.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    w : (..., nv) vectors in the model's frame, in the units of v.
+    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] II and (20).
     """
@@ -185,9 +209,13 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
-    a : (..., nv) accelerations vdot.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [E] (15) to (18).
     """
@@ -211,6 +239,10 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     q : (..., nq) configurations.
     out : the array to fill.
 
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
+
     Source: [E] (1).
     """
     program = model.program
@@ -231,9 +263,13 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, MetricError, ValueError, TypeError : see the module.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
@@ -256,6 +292,10 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     model : the robot.
     q : (..., nq) configurations.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, MetricError, ValueError, TypeError : see the module.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
@@ -280,10 +320,14 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     ----------
     model : the robot.
     q : (..., nq) configurations.
-    v : (..., nv) velocities.
-    v_r : (..., nv) reference velocities.
-    a_r : (..., nv) reference accelerations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    v_r : (..., nv) reference velocities, rad/s and m/s.
+    a_r : (..., nv) reference accelerations, rad/s^2 and m/s^2.
     out : the array to fill.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
