@@ -1,14 +1,16 @@
-"""From links and joints to a tree of moving bodies, as integer arrays.
+"""From links and joints to a tree of moving bodies, and from loops to a tree of clusters, as integer arrays.
 
-The graph of links (nodes) and joints (edges, parent to child) must be an arborescence. Links behind fixed
-joints are merged into the body that carries them, their inertias composed; what is fixed to the ground
-disappears into it. Bodies are numbered depth first, joint i moving body i relative to ``parents[i]``.
-networkx is used here and nowhere else. Source: [W] VI-B.
+The graph of links (nodes) and joints (edges, parent to child) must be an arborescence: the spanning tree of
+the mechanism. Links behind fixed joints are merged into the body that carries them, their inertias composed;
+what is fixed to the ground disappears into it. Bodies are numbered depth first, joint i moving body i
+relative to ``parents[i]``. Loops and couplings tie bodies together; `cluster_bodies` gathers them into the
+smallest clusters whose graph is an arborescence again.
+networkx is used here and nowhere else. Source: [W] VI-B, VI-C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -69,6 +71,7 @@ class Tree:
     parents : (N,) number of the parent body, -1 for the ground; parents[i] < i.
     quaternions, positions : (N, 4) and (N, 3), m: joint frame i in the frame of its parent body.
     inertias : (N, 6, 6) spatial inertias in body frames, merged links included.
+    placements : for each link, the body that it is part of, -1 for the ground, and (4, 4), m, its frame there.
     """
 
     body_names: tuple[str, ...]
@@ -79,6 +82,7 @@ class Tree:
     quaternions: np.ndarray
     positions: np.ndarray
     inertias: np.ndarray
+    placements: Mapping[Hashable, tuple[int, np.ndarray]]
 
     @property
     def supports(self) -> np.ndarray:
@@ -90,18 +94,88 @@ class Tree:
                 moved[body] |= moved[parent]
         return moved
 
-    def cluster_tree(self) -> ClusterTree:
-        """The arborescence of clusters, from the ground out.
 
-        Nodes are tuples of body names, here of one body each, with the attributes ``bodies`` and ``joints``
-        (names); the root is `GROUND`, with neither.
-        """
-        graph = ClusterTree()
-        graph.add_node(GROUND, bodies=(), joints=())
-        for body, joint, parent in zip(self.body_names, self.joint_names, self.parents, strict=True):
-            graph.add_node((body,), bodies=(body,), joints=(joint,))
-            graph.add_edge(GROUND if parent < 0 else (self.body_names[parent],), (body,))
-        return graph
+def cluster_bodies(
+    parents: np.ndarray, ties: Iterable[Iterable[int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The smallest clusters of bodies that hold each tie together and form a tree.
+
+    Parameters
+    ----------
+    parents : (N,) number of the parent body in the spanning tree, -1 for the ground.
+    ties : bodies that a loop or coupling ties together, one collection each.
+
+    Returns
+    -------
+    of_body, parents, supports : as in `clusters.Clusters`.
+
+    Bodies between two that are tied belong to their cluster (a cycle of clusters is one), and clusters that
+    carry bodies of one and the same cluster are merged, since a cluster has one parent.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(parents)))
+    graph.add_edges_from((int(parent), body) for body, parent in enumerate(parents) if parent >= 0)
+    for tie in ties:
+        _tie(graph, sorted(tie))
+    while True:
+        of_body = _components(graph)
+        carriers: dict[int, set[int]] = {}
+        for body, parent in enumerate(parents):
+            if parent >= 0 and of_body[parent] != of_body[body]:
+                carriers.setdefault(of_body[body], set()).add(int(parent))
+        merged = [carrier for carrier in carriers.values() if len({of_body[body] for body in carrier}) > 1]
+        if not merged:
+            break
+        for carrier in merged:
+            _tie(graph, sorted(carrier))
+    above = np.full(of_body.max() + 1, -1)
+    supports = np.full(len(parents), -1)
+    for body, parent in enumerate(parents):
+        if parent >= 0:
+            own = of_body[parent] == of_body[body]
+            supports[body] = supports[parent] if own else parent
+            if not own:
+                above[of_body[body]] = of_body[parent]
+    return of_body, above, supports
+
+
+def cluster_tree(tree: Tree, of_body: np.ndarray, parents: np.ndarray, independent: np.ndarray) -> ClusterTree:
+    """The arborescence of clusters, from the ground out.
+
+    Nodes are tuples of body names, with the attributes ``bodies``, ``joints``, ``independent`` and
+    ``dependent`` (names; the last two parts of ``joints``); the root is `GROUND`, with none.
+    """
+    graph = ClusterTree()
+    graph.add_node(GROUND, bodies=(), joints=(), independent=(), dependent=())
+    nodes: list[Hashable] = []
+    for number, parent in enumerate(parents):
+        members = np.flatnonzero(of_body == number)
+        bodies = tuple(tree.body_names[body] for body in members)
+        names = {
+            "joints": members,
+            "independent": members[independent[members]],
+            "dependent": members[~independent[members]],
+        }
+        joints = {key: tuple(tree.joint_names[body] for body in chosen) for key, chosen in names.items()}
+        graph.add_node(bodies, bodies=bodies, **joints)
+        graph.add_edge(GROUND if parent < 0 else nodes[parent], bodies)
+        nodes.append(bodies)
+    return graph
+
+
+def _tie(graph: nx.DiGraph, bodies: Sequence[int]) -> None:
+    """Put the bodies on one cycle."""
+    if len(bodies) > 1:
+        nx.add_cycle(graph, bodies)
+
+
+def _components(graph: nx.DiGraph) -> np.ndarray:
+    """Number of the strongly connected component of each body, in the order of their first bodies."""
+    components = sorted(nx.strongly_connected_components(graph), key=min)
+    of_body = np.empty(len(graph), dtype=np.int64)
+    for number, members in enumerate(components):
+        of_body[list(members)] = number
+    return of_body
 
 
 def find_root(names: Sequence[Hashable], edges: Sequence[Edge]) -> Hashable:
@@ -133,7 +207,7 @@ def find_root(names: Sequence[Hashable], edges: Sequence[Edge]) -> Hashable:
         if count > 1:
             joints = ", ".join(f"'{name}'" for _, _, name in graph.in_edges(link, keys=True))
             raise ModelError(
-                f"link '{link}' has {count} parents (joints {joints}): closed loops are not yet supported"
+                f"link '{link}' has {count} parents (joints {joints}): cut the loop at one of them, and add a loop there"
             )
     roots = [link for link, count in graph.in_degree() if count == 0]
     if len(roots) > 1:
@@ -160,6 +234,7 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
     for edge in edges:
         leaving.setdefault(edge.parent, []).append(edge)
     bodies: list[_Body] = []
+    placements: dict[Hashable, tuple[int, np.ndarray]] = {GROUND: (-1, np.eye(4))}
     # Each entry: the edge to follow, the body that carries it, and the placement of its parent link there.
     stack = [(edge, -1, np.eye(4)) for edge in reversed(leaving.get(GROUND, []))]
     while stack:
@@ -168,12 +243,13 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
         if not isinstance(edge.joint, Fixed):
             bodies.append(_Body(edge, carrier, pose))
             carrier, pose = len(bodies) - 1, np.eye(4)
+        placements[edge.child] = carrier, pose
         if carrier >= 0:
             bodies[carrier].merge(edge.child, inertias[edge.child], pose)
         stack.extend((after, carrier, pose) for after in reversed(leaving.get(edge.child, [])))
     if not bodies:
         raise ModelError("nothing moves: there is no joint but fixed ones")
-    return _tree(bodies)
+    return _tree(bodies, placements)
 
 
 class _Body:
@@ -190,7 +266,7 @@ class _Body:
         self.inertia = self.inertia + inertia.seen_from(pose[:3, :3], pose[:3, 3])
 
 
-def _tree(bodies: list[_Body]) -> Tree:
+def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) -> Tree:
     placements = np.stack([body.placement for body in bodies])
     return Tree(
         body_names=tuple(body.edge.child for body in bodies),
@@ -201,6 +277,7 @@ def _tree(bodies: list[_Body]) -> Tree:
         quaternions=Rotation.from_matrix(placements[:, :3, :3]).as_quat(),
         positions=placements[:, :3, 3],
         inertias=np.stack([body.inertia.matrix for body in bodies]),
+        placements=links,
     )
 
 

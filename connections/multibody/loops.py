@@ -1,0 +1,191 @@
+"""Loops and couplings: what ties joints together beside the tree, and the conditions that it means.
+
+A loop demands something of the pose of a frame b of one body in a frame a of another.
+
+A closure is `Coincident`, `Distance`, a joint whose motion stays free, or a function of the user's. All but
+the last come down to scalar conditions of three kinds (`clusters.Rows`) on the rotation R and position r of
+frame b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant. So a revolute joint about z is r = 0,
+x . R z = 0, y . R z = 0; these also hold with the two z axes opposed, which is why a closure has `sides`,
+pairs (u, w) with u . R w > 0, for whoever assembles a loop. Source: [W] VI-C, implicit constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION
+from connections.multibody.joints import (
+    Cylindrical,
+    Fixed,
+    Joint,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+)
+
+_AXES = np.eye(3)
+_NONE = np.zeros(3)
+
+
+@dataclass(frozen=True)
+class Coincident:
+    """The origins of the two frames coincide; three conditions, of which a planar loop needs two."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The origins of the two frames are `length` apart: a massless rod with ball joints at its ends.
+
+    Parameters
+    ----------
+    length : m, positive.
+
+    Raises
+    ------
+    ModelError : the length is not positive and finite.
+    """
+
+    length: float
+
+    def __post_init__(self) -> None:
+        try:
+            length = float(self.length)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"Distance: expected a length in m, got {self.length!r}") from error
+        if not (np.isfinite(length) and length > 0.0):
+            raise ModelError(f"Distance: the length must be positive and finite, got {length} m")
+        object.__setattr__(self, "length", length)
+
+
+ClosureFunction: TypeAlias = Callable[[Any], Any]  # (4, 4) transform of frame b in frame a -> (k,), JAX
+Closure: TypeAlias = Coincident | Distance | Joint | ClosureFunction
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """One scalar condition in the frames a and b of a closure; see `clusters.Rows`."""
+
+    kind: int
+    u: np.ndarray
+    w: np.ndarray
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """What a closure demands: scalar conditions, and pairs (u, w) with u . R w > 0."""
+
+    rows: tuple[Condition, ...]
+    sides: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+
+
+def conditions_of(closure: Closure) -> Conditions:
+    """The conditions of a closure that is not a function.
+
+    Raises
+    ------
+    ModelError : a joint that no condition describes.
+    """
+    match closure:
+        case Coincident() | Spherical():
+            return Conditions(_at_rest(*_AXES))
+        case Distance(length):
+            return Conditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
+        case Fixed():
+            return Conditions(_at_rest(*_AXES) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
+        case Revolute():
+            z = np.array(closure.axis)
+            return Conditions(_at_rest(*_AXES) + _parallel(z), ((z, z),))
+        case Prismatic():
+            z = np.array(closure.axis)
+            return Conditions(_at_rest(*_across(z)) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
+        case Cylindrical():
+            z = np.array(closure.axis)
+            return Conditions(_at_rest(*_across(z)) + _parallel(z), ((z, z),))
+        case Planar():
+            z = _AXES[2]
+            return Conditions(_at_rest(z) + _parallel(z), ((z, z),))
+        case Universal():
+            first, second = np.array(closure.axis_1), np.array(closure.axis_2)
+            return Conditions(
+                _at_rest(*_AXES) + (Condition(DIRECTION, first, second, float(first @ second)),)
+            )
+    raise ModelError(
+        f"no closure for {closure!r}: expected Coincident, Distance, a revolute, prismatic, cylindrical, "
+        "universal, planar, spherical or fixed joint, or a function; cut the loop at another joint"
+    )
+
+
+def _at_rest(*directions: np.ndarray) -> tuple[Condition, ...]:
+    """u . r = 0 for each direction u."""
+    return tuple(Condition(POSITION, u, _NONE, 0.0) for u in directions)
+
+
+def _parallel(z: np.ndarray) -> tuple[Condition, ...]:
+    """The axis z of b is along the axis z of a."""
+    return tuple(Condition(DIRECTION, u, z, 0.0) for u in _across(z))
+
+
+def _untwisted() -> tuple[Condition, ...]:
+    """R = 1, up to half turns about the axes: x . R y = y . R z = z . R x = 0."""
+    x, y, z = _AXES
+    return tuple(Condition(DIRECTION, u, w, 0.0) for u, w in ((x, y), (y, z), (z, x)))
+
+
+def _across(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors that span the plane across z."""
+    x = np.cross(_AXES[np.argmin(np.abs(z))], z)
+    x /= np.linalg.norm(x)
+    return x, np.cross(z, x)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A closed loop: a closure between a frame of link a and a frame of link b.
+
+    Parameters
+    ----------
+    name : unique among loops and couplings.
+    link_a, link_b : links, or the ground.
+    closure : what the two frames have to do with each other.
+    placement_a, placement_b : (4, 4) homogeneous transforms, m: the frames in their links.
+    independent : names of the joints that are independent among those that the loop ties; None leaves the
+        choice open.
+    """
+
+    name: str
+    link_a: Hashable
+    link_b: Hashable
+    closure: Closure
+    placement_a: np.ndarray
+    placement_b: np.ndarray
+    independent: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    """A coupling of joints: sum of coefficient * position = offset, or function(*positions) = offset.
+
+    Parameters
+    ----------
+    name : unique among loops and couplings.
+    joints : names.
+    coefficients : one per joint; none where there is a function.
+    offset : rad or m, as the sum.
+    function : JAX-traceable, of one configuration per joint (a number where the joint has one coordinate).
+    independent : as for `Loop`.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    offset: float = 0.0
+    function: Callable[..., Any] | None = None
+    independent: tuple[str, ...] | None = None
