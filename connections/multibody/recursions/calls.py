@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.multibody.recursions.compiled import BODY_FACTORS, compiled
+from connections.multibody.recursions.compiled import BODY_FACTORS
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -45,7 +45,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     try:
         if q.ndim == 1:
             result = empty(program.matrix) if out is None else out
-            if compiled.mass_matrix_at(program.memory, q, result):
+            if program.single.mass_matrix_at(program.memory, q, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -75,7 +75,7 @@ def coriolis_matrix(
     try:
         if q.ndim == 1:
             result = empty(program.matrix) if out is None else out
-            if compiled.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
+            if program.single.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
                 return result
     except (TypeError, AttributeError, KeyError):
         pass
@@ -102,7 +102,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
     try:
         if q.ndim == 1:
             result = empty(program.matrix) if out is None else out
-            if compiled.mass_matrix_rate_at(program.memory, q, v, result):
+            if program.single.mass_matrix_rate_at(program.memory, q, v, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -131,7 +131,7 @@ def christoffel_symbols(
     try:
         if q.ndim == 1:
             result = empty(program.cube) if out is None else out
-            if compiled.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
+            if program.single.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
                 return result
     except (TypeError, AttributeError, KeyError):
         pass
@@ -162,7 +162,7 @@ def coriolis_product(
     try:
         if q.ndim == 1:
             result = empty(program.vector) if out is None else out
-            if compiled.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
+            if program.single.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
                 return result
     except (TypeError, AttributeError, KeyError):
         pass
@@ -193,7 +193,7 @@ def coriolis_transpose_product(
     try:
         if q.ndim == 1:
             result = empty(program.vector) if out is None else out
-            if compiled.coriolis_transpose_product_at(
+            if program.single.coriolis_transpose_product_at(
                 program.memory, q, v, w, BODY_FACTORS[body_factor], result
             ):
                 return result
@@ -223,7 +223,7 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
     try:
         if q.ndim == 1:
             result = empty(program.vector) if out is None else out
-            if compiled.inverse_dynamics_at(program.memory, q, v, a, result):
+            if program.single.inverse_dynamics_at(program.memory, q, v, a, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -249,7 +249,7 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     try:
         if q.ndim == 1:
             result = empty(program.vector) if out is None else out
-            if compiled.gravity_at(program.memory, q, result):
+            if program.single.gravity_at(program.memory, q, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -277,7 +277,7 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
     try:
         if q.ndim == 1:
             result = empty(program.vector) if out is None else out
-            if compiled.forward_dynamics_at(program.memory, q, v, tau, result):
+            if program.single.forward_dynamics_at(program.memory, q, v, tau, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -303,7 +303,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     try:
         if q.ndim == 1:
             result = empty(program.matrix) if out is None else out
-            if compiled.inverse_mass_matrix_at(program.memory, q, result):
+            if program.single.inverse_mass_matrix_at(program.memory, q, result):
                 return result
     except (TypeError, AttributeError):
         pass
@@ -335,7 +335,7 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     try:
         if q.ndim == 1:
             result = empty(program.wide) if out is None else out
-            if compiled.regressor_at(program.memory, q, v, v_r, a_r, result):
+            if program.single.regressor_at(program.memory, q, v, v_r, a_r, result):
                 return result
     except (TypeError, AttributeError):
         pass

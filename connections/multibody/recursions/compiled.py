@@ -7,6 +7,7 @@ Until then, and whenever the arguments are not exactly float64 arrays of the rig
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from typing import Any, NoReturn
 
@@ -26,6 +27,23 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "inverse_mass_matrix": ((), False, 2),
     "regressor": (("v", "v_r", "a_r"), False, 2),
 }
+# Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
+# i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources.
+# They return whether all is well, or a whole number that is zero if it is.
+ENTRIES: dict[str, tuple[str, str]] = {
+    "lift_at": ("lift", "m i2 n 1 1 1"),
+    "lift_rows": ("lift", "m i2 n 2 2 2"),
+    "lift_rate_at": ("lift", "m i2 n 1 1 1 1 1"),
+    "lift_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
+    "project_at": ("lift", "m i2 n 1 1 1"),
+    "project_rows": ("lift", "m i2 n 2 2 2"),
+    "project_rate_at": ("lift", "m i2 n 1 1 1 1 1"),
+    "project_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
+    "project_wide_at": ("lift", "m i2 n 1 2 2"),
+    "project_wide_rows": ("lift", "m i2 n 2 2 2"),
+    "solve_at": ("lift", "m i1 2 1 1 1"),
+    "solve_rows": ("lift", "m i1 2 2 2 2"),
+}
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 _lock = threading.Lock()
 
@@ -38,42 +56,54 @@ class Compiled:
         for name in SIGNATURES:
             setattr(self, f"{name}_at", _not_ready)
             setattr(self, f"{name}_rows", _not_ready)
+        for name in ENTRIES:
+            setattr(self, name, _not_ready)
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
         raise AttributeError(name)
 
     def require(self, name: str) -> Any:
-        """The compiled function `name`, a recursion's name with ``_at`` or ``_rows``."""
-        from connections.multibody.recursions import entries  # imports Numba
-
+        """The compiled function `name`: a recursion's name with ``_at`` or ``_rows``, or one of `ENTRIES`."""
         if name in self._ready:
             return getattr(self, name)
         with _lock:
             if name not in self._ready:
-                function = getattr(entries, name)
-                function.compile(_signature(name))
-                if not function(*_trial(name)):
+                module, arguments = ENTRIES.get(name) or ("entries", _arguments(name))
+                home = importlib.import_module(f"connections.multibody.recursions.{module}")  # imports Numba
+                function = getattr(home, name)
+                function.compile(_signature(arguments))
+                if not _is_good(function(*_trial(arguments))):
                     function.recompile()  # what Numba found on disk comes from other sources
                 function.disable_compile()  # other types raise TypeError instead of compiling again
-                _show_foreign_arrays(function, name)
+                _show_foreign_arrays(function, len(arguments.split()))
                 setattr(self, name, function)
                 self._ready.add(name)
         return getattr(self, name)
 
 
-def _signature(name: str) -> Any:
-    from numba import boolean, float64, int64
-
-    arrays = {1: float64[::1], 2: float64[:, ::1], 3: float64[:, :, ::1]}
+def _arguments(name: str) -> str:
+    """The arguments of a recursion of `SIGNATURES`, as in `ENTRIES`."""
     recursion, kind = name.rsplit("_", 1)
     vectors, factor, axes = SIGNATURES[recursion]
-    choice = (boolean,) if factor else ()
+    choice = ["b"] if factor else []
     if kind == "at":
-        return (arrays[1], *[arrays[1]] * (1 + len(vectors)), *choice, arrays[axes])
-    return (arrays[1], arrays[2], int64[::1], *[arrays[2]] * (1 + len(vectors)), *choice, arrays[2])
+        return " ".join(["m", *["1"] * (1 + len(vectors)), *choice, str(axes)])
+    return " ".join(["m 2 i1", *["2"] * (1 + len(vectors)), *choice, "2"])
 
 
-def _show_foreign_arrays(function: Any, name: str) -> None:
+def _signature(arguments: str) -> Any:
+    from numba import boolean, float64, int64
+
+    arrays = {"m": float64[::1], "1": float64[::1], "2": float64[:, ::1], "3": float64[:, :, ::1]}
+    kinds = arrays | {"i1": int64[::1], "i2": int64[:, ::1], "n": int64, "b": boolean}
+    return tuple(kinds[argument] for argument in arguments.split())
+
+
+def _is_good(result: bool | int) -> bool:
+    return result if isinstance(result, bool) else result == 0
+
+
+def _show_foreign_arrays(function: Any, count: int) -> None:
     """Let Numba refuse arrays of the other byte order once.
 
     What it knows of a type it looks up by a fingerprint that leaves out byte order and alignment; whichever
@@ -83,21 +113,26 @@ def _show_foreign_arrays(function: Any, name: str) -> None:
     for dimensions in (1, 2, 3):
         foreign = np.zeros((1,) * dimensions, swapped)
         with contextlib.suppress(TypeError):
-            function(*[foreign] * len(_signature(name)))
+            function(*[foreign] * count)
 
 
-def _trial(name: str) -> tuple[Any, ...]:
-    """Arguments without content that `name` takes as good, if it was compiled from today's sources."""
+def _trial(arguments: str) -> list[Any]:
+    """Arguments without content that are taken as good by what was compiled from today's sources."""
     from connections.multibody.recursions.lanes import LANES
     from connections.multibody.recursions.layout import no_tree
 
-    recursion, kind = name.rsplit("_", 1)
-    vectors, factor, axes = SIGNATURES[recursion]
-    choice = (False,) if factor else ()
-    if kind == "at":
-        return (no_tree(), *[np.zeros(0)] * (1 + len(vectors)), *choice, np.zeros((0,) * axes))
-    work, blocks = np.zeros((1, LANES)), np.zeros(0, dtype=np.int64)
-    return (no_tree(), work, blocks, *[np.zeros((0, 0))] * (1 + len(vectors)), *choice, np.zeros((0, 0)))
+    nothing: dict[str, Any] = {str(axes): np.zeros((0,) * axes) for axes in (1, 2, 3)}
+    nothing |= {
+        "m": no_tree(),
+        "i1": np.zeros(0, np.int64),
+        "i2": np.zeros((0, 0), np.int64),
+        "n": 0,
+        "b": False,
+    }
+    values = [nothing[argument] for argument in arguments.split()]
+    if arguments.startswith("m 2 i1"):
+        values[1] = np.zeros((1, LANES))  # a workspace
+    return values
 
 
 def torsion(body_factor: str) -> bool:

@@ -2,7 +2,7 @@
 
 A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
 dtypes, batches, bad input) comes to `Program.general`, which converts, broadcasts, and says what is wrong.
-Batches are cut into pieces, one per thread.
+Batches are cut into pieces for threads.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import MetricError, PointError, raise_at, require_finite
 from connections.multibody.joints import Free, Spherical
+from connections.multibody.recursions.arguments import (
+    as_rows,
+    batch_axes,
+    in_pieces,
+    numbers,
+    plain,
+    require_output,
+)
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, pack, workspace_slots
-from connections.multibody.recursions.threads import get_num_threads, pool
 from connections.multibody.regularity import SMALLEST_PIVOT
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
-
-_WORTH_A_THREAD = 16 * LANES  # configurations
 
 
 class Program:
@@ -35,12 +40,13 @@ class Program:
     model : the robot.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
-    them apart. Pieces of batches have workspaces of their own, kept for later batches.
+    them apart. `single` holds the functions of one configuration. Pieces of batches have workspaces of their
+    own, kept for later batches.
     """
 
     def __init__(self, model: Model) -> None:
         packed = pack(model.kinematics, model.gravity)
-        self._model = model
+        self._model, self.single = model, compiled
         self._slots = workspace_slots(model.kinematics, int(packed.view(np.int64)[1]))
         self.memory = aligned(len(packed) + self._slots)
         self.memory[: len(packed)] = packed
@@ -71,52 +77,38 @@ class Program:
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = self._names[name]
-        vectors = [_numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
-        batch = _batch_axes(names, vectors)
+        vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
+        batch = batch_axes(names, vectors)
         core = self._cores[name]
         if out is not None:
-            _require_output(out, (*batch, *core))
+            require_output(out, (*batch, *core))
         if not batch:
             result = np.empty(core) if out is None else out
-            good = compiled.require(f"{name}_at")(self.memory, *map(_plain, vectors), *choice, result)
+            good = compiled.require(f"{name}_at")(self.memory, *map(plain, vectors), *choice, result)
         else:
-            rows = [self._rows(vector, batch, out) for vector in vectors]
+            rows = [as_rows(vector, batch, out) for vector in vectors]
             result = np.empty((*batch, *core)) if out is None else out
-            good = self._run(name, rows, choice, result.reshape(len(rows[0]), math.prod(core)))
+            flat = result.reshape(len(rows[0]), math.prod(core))
+            good = in_pieces(
+                len(flat), lambda piece: self.rows(name, [row[piece] for row in rows], choice, flat[piece])
+            )
         if not good:
             self._explain(name, names, vectors)
         return result
 
-    def _rows(self, vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
-        """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k) that does not overlap `out`."""
-        if vector.shape[:-1] != batch:
-            vector = np.broadcast_to(vector, (*batch, vector.shape[-1]))
-        rows = _plain(vector.reshape(-1, vector.shape[-1]))
-        return rows.copy() if out is not None and np.may_share_memory(rows, out) else rows
+    def rows(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) from vectors (m, ...) in this thread; whether the input was good.
 
-    def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
-        function, count = compiled.require(f"{name}_rows"), len(out)
+        Of q (m, ...), only the first nq columns are read.
+        """
+        function = compiled.require(f"{name}_rows")
         if name not in self._blocks:
             slabs = name == "christoffel_symbols"
             self._blocks[name] = self._slab_blocks() if slabs else self._nonzero_blocks(name)
-        blocks = self._blocks[name]
-        threads = max(1, min(get_num_threads(), count // _WORTH_A_THREAD))
-        size = LANES * -(-count // (4 * threads * LANES)) if threads > 1 else max(count, 1)
-        pieces = iter([slice(first, first + size) for first in range(0, count, size)])
-
-        def fill() -> bool:
-            """Piece after piece, as long as there are any; `next` of a list's iterator is atomic."""
-            good, work = True, self._borrow(name)
-            for piece in pieces:
-                vectors = [row[piece] for row in rows]
-                good &= function(self.memory, work, blocks, *vectors, *choice, out[piece])
-            self._workspaces[name].append(work)
-            return good
-
-        others = [pool().submit(fill) for _ in range(threads - 1)]
-        good = fill()  # this thread takes part
-        return all([good, *(other.result() for other in others if not other.cancel())])
+        work = self._borrow(name)
+        good = function(self.memory, work, self._blocks[name], *vectors, *choice, out)
+        self._workspaces[name].append(work)
+        return bool(good)
 
     def _borrow(self, name: str) -> np.ndarray:
         """A workspace that no other thread has, zero where this recursion's result is."""
@@ -182,45 +174,10 @@ class Program:
     def _require_regular(self, q: np.ndarray) -> None:
         """Raise `MetricError` naming the joint along which the articulated inertia vanishes at q (nq,)."""
         H = np.empty(self.matrix)
-        compiled.require("mass_matrix_at")(self.memory, _plain(q), H)
+        compiled.require("mass_matrix_at")(self.memory, plain(q), H)
         diagonal = H.diagonal().copy()
         for k in reversed(range(len(H))):
             if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:
                 joint = self._model.joint_names[self._model.kinematics.body_of[k]]
                 raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
             H[:k, :k] -= np.outer(H[:k, k], H[k, :k]) / H[k, k]
-
-
-def _numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
-    """`value` (..., k) as a float64 array; what is one already passes at once."""
-    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
-        return value
-    return np.asarray(as_array(name, value, core))
-
-
-def _batch_axes(names: tuple[str, ...], vectors: list[np.ndarray]) -> tuple[int, ...]:
-    """The axes before the last to which all vectors broadcast."""
-    shapes = [vector.shape[:-1] for vector in vectors]
-    if all(shape == shapes[0] for shape in shapes):
-        return shapes[0]
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        given = ", ".join(f"{name} {vector.shape}" for name, vector in zip(names, vectors, strict=True))
-        raise ShapeError("batch axes", "axes that broadcast together", given) from error
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    """The array itself if compiled code takes it as it is, else a copy."""
-    flags = array.flags
-    return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
-
-
-def _require_output(out: Any, shape: tuple[int, ...]) -> None:
-    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
-        kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
-        raise TypeError(f"out: expected a float64 NumPy array, got {kind}")
-    if out.shape != shape:
-        raise ShapeError("out", shape, out.shape)
-    if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
-        raise ValueError("out: expected a C-contiguous, writeable array")

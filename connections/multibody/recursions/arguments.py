@@ -1,0 +1,85 @@
+"""From arguments of the public functions to compiled code: arrays, batches, `out`, pieces for threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ShapeError, as_array
+from connections.multibody.recursions.lanes import LANES
+from connections.multibody.recursions.threads import get_num_threads, pool
+
+_WORTH_A_THREAD = 16 * LANES  # configurations
+
+
+def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
+    """`value` (..., k) as a float64 array; what is one already passes at once."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
+        return value
+    return np.asarray(as_array(name, value, core))
+
+
+def batch_axes(names: tuple[str, ...], vectors: list[np.ndarray]) -> tuple[int, ...]:
+    """The axes before the last to which all vectors broadcast.
+
+    Raises
+    ------
+    ShapeError : they do not; the message gives all shapes.
+    """
+    shapes = [vector.shape[:-1] for vector in vectors]
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        given = ", ".join(f"{name} {vector.shape}" for name, vector in zip(names, vectors, strict=True))
+        raise ShapeError("batch axes", "axes that broadcast together", given) from error
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """The array itself if compiled code takes it as it is, else a copy."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
+
+
+def as_rows(vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
+    """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k) that does not overlap `out`."""
+    if vector.shape[:-1] != batch:
+        vector = np.broadcast_to(vector, (*batch, vector.shape[-1]))
+    rows = plain(vector.reshape(math.prod(batch), vector.shape[-1]))
+    return rows.copy() if out is not None and np.may_share_memory(rows, out) else rows
+
+
+def require_output(out: Any, shape: tuple[int, ...]) -> None:
+    """Raise `TypeError`, `ShapeError` or `ValueError` unless `out` can be filled with this shape."""
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
+        kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"out: expected a float64 NumPy array, got {kind}")
+    if out.shape != shape:
+        raise ShapeError("out", shape, out.shape)
+    if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
+        raise ValueError("out: expected a C-contiguous, writeable array")
+
+
+def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
+    """Whether `fill` succeeds on every piece of `count` rows; by as many threads as are worth it.
+
+    `fill` is called from several threads at a time.
+    """
+    threads = max(1, min(get_num_threads(), count // _WORTH_A_THREAD))
+    size = LANES * -(-count // (4 * threads * LANES)) if threads > 1 else max(count, 1)
+    pieces = iter([slice(first, first + size) for first in range(0, count, size)])
+
+    def work() -> bool:
+        """Piece after piece, as long as there are any; `next` of a list's iterator is atomic."""
+        good = True
+        for piece in pieces:
+            good &= fill(piece)
+        return good
+
+    others = [pool().submit(work) for _ in range(threads - 1)]
+    good = work()  # this thread takes part
+    return all([good, *(other.result() for other in others if not other.cancel())])
