@@ -170,9 +170,11 @@ def sample(model, rng, *batch):
 
 
 def _slices(model):
-    """Per joint: its class, its slice of q and its slice of v."""
-    for name, joint in zip(model.joint_names, model.kinematics.tree.joints, strict=True):
-        yield type(joint), model.configuration_slice(name), model.velocity_slice(name)
+    """Per independent joint: its class, its slice of q and its slice of v."""
+    tree = model.kinematics.tree
+    kinds = {name: type(joint) for name, joint in zip(tree.joint_names, tree.joints, strict=True)}
+    for name in model.joint_names:
+        yield kinds[name], model.configuration_slice(name), model.velocity_slice(name)
 
 
 def rotate(quaternion, u):

@@ -1,0 +1,64 @@
+"""`Plan`: the drawing of a mechanism, which `mb.Mechanism` builds and the oracles read."""
+
+from __future__ import annotations
+
+import numpy as np
+from mechanisms import random_body
+from scipy.spatial.transform import Rotation
+
+from connections import multibody as mb
+
+
+def at(x=0.0, y=0.0, z=0.0, rpy=(0.0, 0.0, 0.0)):
+    """The placement (4, 4) of a frame at (x, y, z)."""
+    placement = np.eye(4)
+    placement[:3, :3], placement[:3, 3] = Rotation.from_euler("xyz", rpy).as_matrix(), (x, y, z)
+    return placement
+
+
+class Plan:
+    """The drawing of a mechanism.
+
+    Parameters
+    ----------
+    seed : of the inertias that `body` makes up.
+    gravity : (3,) m/s^2.
+    """
+
+    def __init__(self, seed=0, gravity=(0.3, -9.0, 1.0)):
+        self.rng, self.gravity = np.random.default_rng(seed), gravity
+        self.bodies, self.joints, self.loops, self.couplings = {}, {}, {}, {}
+        self.reference, self.nv = {}, None
+
+    def add(self, joint, parent, body, kind, placement=None, start=None, **inertia):
+        """A body on a joint; `start` is the joint's configuration in the reference assembly."""
+        self.bodies[body] = inertia or random_body(self.rng)
+        self.joints[joint] = (parent, body, kind, np.eye(4) if placement is None else placement)
+        self.reference[joint] = np.atleast_1d(kind.neutral() if start is None else start).astype(float)
+
+    def loop(self, name, body_a, body_b, closure=None, placement_a=None, placement_b=None, independent=None):
+        """A loop closed between two frames."""
+        closure = mb.Coincident() if closure is None else closure
+        ends = [np.eye(4) if end is None else end for end in (placement_a, placement_b)]
+        self.loops[name] = (body_a, body_b, closure, *ends, independent)
+
+    def couple(self, name, coefficients, offset=0.0, function=None, independent=None):
+        """A coupling of joints of one coordinate."""
+        self.couplings[name] = (coefficients, offset, function, independent)
+
+    def mechanism(self):
+        """The same as a `mb.Mechanism`."""
+        made = mb.Mechanism()
+        for name, inertia in self.bodies.items():
+            made.add_body(name, **inertia)
+        for name, (parent, body, kind, placement) in self.joints.items():
+            made.add_joint(name, parent, body, kind, placement)
+        for name, (a, b, closure, at_a, at_b, independent) in self.loops.items():
+            made.add_loop(name, a, b, closure, at_a, at_b, independent=independent)
+        for name, (coefficients, offset, function, independent) in self.couplings.items():
+            made.add_coupling(name, coefficients, offset, function=function, independent=independent)
+        return made
+
+    def build(self):
+        """Its model, assembled near the reference."""
+        return self.mechanism().build(gravity=self.gravity, reference=self.reference)
