@@ -59,6 +59,10 @@ class PointError(ValueError):
     """An array does not describe a point of the manifold, e.g. a quaternion of norm other than one."""
 
 
+class ClosureError(PointError):
+    """Closed loops cannot close, or are singular, at a configuration; the message names the loop."""
+
+
 class SymmetryError(ValueError):
     """A tensor lacks the symmetry that its use asks for."""
 

@@ -18,6 +18,7 @@ from connections.multibody.joints import (
     Spherical,
     Universal,
 )
+from connections.multibody.loops import Coincident, Distance
 from connections.multibody.mechanism import Mechanism
 from connections.multibody.mjcf import from_mjcf
 from connections.multibody.model import Model, body_jacobians, inertial_parameters
@@ -40,7 +41,9 @@ from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidB
 from connections.multibody.urdf import from_urdf
 
 __all__ = [
+    "Coincident",
     "Cylindrical",
+    "Distance",
     "Fixed",
     "Free",
     "Helical",

@@ -139,7 +139,9 @@ def cluster_bodies(
     return of_body, above, supports
 
 
-def cluster_tree(tree: Tree, of_body: np.ndarray, parents: np.ndarray, independent: np.ndarray) -> ClusterTree:
+def cluster_tree(
+    tree: Tree, of_body: np.ndarray, parents: np.ndarray, independent: np.ndarray
+) -> ClusterTree:
     """The arborescence of clusters, from the ground out.
 
     Nodes are tuples of body names, with the attributes ``bodies``, ``joints``, ``independent`` and

@@ -12,14 +12,18 @@ Source: [W] VI-B, A = X Phi.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.multibody.graph import Tree
+from connections.geometry import CoordinateFrame, FrameField, ProductFrame
+from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.spatial import cross, quaternion_product, rotation_matrix
 
@@ -45,6 +49,7 @@ class Kinematics:
     q_starts, v_starts : (N + 1,) where each joint's slice of q and of v begins; the last entry is nq, nv.
     body_of : (nv,) the body whose joint has this velocity component.
     moves : (N, nv) whether this velocity component moves this body.
+    placements : (N, 4, 4), m: joint frames in the frames of their parent bodies.
     """
 
     tree: Tree
@@ -54,7 +59,7 @@ class Kinematics:
     v_starts: np.ndarray
     body_of: np.ndarray
     moves: np.ndarray
-    _placements: np.ndarray
+    placements: np.ndarray
     _groups: tuple[_JointGroup, ...]
     _jumps: tuple[np.ndarray, ...]
 
@@ -72,10 +77,62 @@ class Kinematics:
             v_starts=v_starts,
             body_of=body_of,
             moves=tree.supports[:, body_of],
-            _placements=_placements(tree),
+            placements=_placements(tree),
             _groups=_group_joints(tree, q_starts),
             _jumps=_doubling_jumps(tree.parents),
         )
+
+    @property
+    def joints(self) -> tuple[Joint, ...]:
+        """The joints, in the order of their slices of q and v."""
+        return self.tree.joints
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The names of `joints`."""
+        return self.tree.joint_names
+
+    @property
+    def coordinate_of(self) -> np.ndarray:
+        """The coordinate of which each velocity component is the rate, (nv,); -1 where there is none."""
+        starts = zip(self.tree.joints, self.q_starts, strict=False)
+        return np.concatenate(
+            [
+                at + np.arange(joint.nv) if joint.nq == joint.nv else np.full(joint.nv, -1)
+                for joint, at in starts
+            ]
+        )
+
+    @cached_property
+    def frame(self) -> FrameField:
+        """The frame in which v are components: the product of the joints' frames."""
+        return product_of_frames(self.joints)
+
+    @cached_property
+    def cluster_tree(self) -> ClusterTree:
+        """The arborescence of clusters, here of one body each."""
+        count = len(self.joints)
+        return cluster_tree(self.tree, np.arange(count), self.tree.parents, np.ones(count, dtype=bool))
+
+    def neutral(self) -> np.ndarray:
+        """The configuration (nq,) of zero angles and displacements."""
+        return np.concatenate([joint.neutral() for joint in self.joints])
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform."""
+        return np.concatenate([joint.random(rng) for joint in self.joints])
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether q is a configuration (unit quaternions); one boolean."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why q (nq,) is not a configuration."""
+        self.frame.explain(q)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what was derived from it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def joint_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their joint frames, at q (nq,)."""
@@ -90,7 +147,7 @@ class Kinematics:
     def world_transforms_at(self, q: jax.Array) -> jax.Array:
         """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
         quaternions, positions = self.joint_poses_at(q)
-        transforms = jnp.asarray(self._placements) @ _homogeneous(rotation_matrix(quaternions), positions)
+        transforms = jnp.asarray(self.placements) @ _homogeneous(rotation_matrix(quaternions), positions)
         transforms = jnp.concatenate([transforms, jnp.eye(4)[None]])  # the ground comes last
         for above in self._jumps:
             transforms = transforms[above] @ transforms
@@ -136,6 +193,17 @@ class Kinematics:
     def _in_body_order(self, by_group: list[jax.Array]) -> jax.Array:
         order = np.argsort(np.concatenate([group.bodies for group in self._groups]))
         return jnp.concatenate(by_group)[order]
+
+
+def product_of_frames(joints: Sequence[Joint]) -> FrameField:
+    """The product of the joints' frames, neighbouring coordinate frames in one."""
+    frames: list[FrameField] = []
+    for joint in joints:
+        frame = joint.frame
+        if isinstance(frame, CoordinateFrame) and frames and isinstance(frames[-1], CoordinateFrame):
+            frame = CoordinateFrame(frames.pop().dim + frame.dim)
+        frames.append(frame)
+    return frames[0] if len(frames) == 1 else ProductFrame(*frames)
 
 
 def _placements(tree: Tree) -> np.ndarray:

@@ -7,6 +7,7 @@ JAX-traceable. Source: [W] VI-B.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,12 @@ import numpy as np
 
 from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, as_array
-from connections.geometry import CoordinateFrame, FrameField, InducedMetric, ProductFrame
+from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
+from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.regularity import require_regular
+from connections.multibody.regularity import require_regular, require_regular_cluster
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
@@ -38,28 +40,33 @@ class Model:
 
     Parameters
     ----------
-    kinematics : the tree and the layout of its coordinates.
+    kinematics : the tree of bodies, its loops, and the layout of its coordinates.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
     """
 
-    kinematics: Kinematics
+    kinematics: Kinematics | ClosedKinematics
     gravity: tuple[float, float, float]
 
     @classmethod
-    def of(cls, tree: Tree, gravity: Any = DEFAULT_GRAVITY) -> Model:
-        """The model of a tree of bodies.
+    def of(cls, kinematics: Kinematics | ClosedKinematics | Tree, gravity: Any = DEFAULT_GRAVITY) -> Model:
+        """The model of a mechanism.
 
         Parameters
         ----------
-        tree : the bodies.
+        kinematics : of a tree or of closed chains; a tree of bodies stands for its own.
         gravity : (3,) acceleration of free fall in world axes, m/s^2.
 
         Raises
         ------
-        ModelError : gravity is not three finite numbers, or a joint moves nothing that has inertia.
+        ModelError : gravity is not three finite numbers, or a velocity moves nothing that has inertia.
         """
-        require_regular(tree)
-        return cls(Kinematics.of(tree), _gravity(gravity))
+        if isinstance(kinematics, Tree):
+            kinematics = Kinematics.of(kinematics)
+        if isinstance(kinematics, ClosedKinematics):
+            require_regular_cluster(kinematics)
+        else:
+            require_regular(kinematics.tree)
+        return cls(kinematics, _gravity(gravity))
 
     # --- layout ------------------------------------------------------------------------------------------
 
@@ -74,9 +81,14 @@ class Model:
         return self.kinematics.nv
 
     @property
+    def closed(self) -> bool:
+        """Whether loops or couplings tie joints together."""
+        return isinstance(self.kinematics, ClosedKinematics)
+
+    @property
     def joint_names(self) -> tuple[str, ...]:
         """Names of the independent joints, in the order of their slices of q and v."""
-        return self.kinematics.tree.joint_names
+        return self.kinematics.joint_names
 
     @property
     def body_names(self) -> tuple[str, ...]:
@@ -102,12 +114,16 @@ class Model:
         return self._slice(self.kinematics.v_starts, joint)
 
     def neutral(self) -> np.ndarray:
-        """The configuration (nq,) of zero angles and displacements."""
-        return np.concatenate([joint.neutral() for joint in self.kinematics.tree.joints])
+        """The configuration (nq,) of zero angles and displacements.
+
+        Joints of loops that do not close there, or are singular, are as in the reference configuration.
+        """
+        return self.kinematics.neutral()
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform.
 
+        Joints of loops lie between such values and the reference, where the loops close and are regular.
         Joint limits are not part of the model.
 
         Parameters
@@ -116,43 +132,47 @@ class Model:
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
-        return np.concatenate([joint.random(rng) for joint in self.kinematics.tree.joints])
+        return self.kinematics.random(rng)
 
-    def spanning_configuration(self, q: Any) -> dict[str, jax.Array]:
-        """The configuration of every joint by name; all joints of a tree are independent.
+    def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
+        """The configuration of every joint by name, dependent joints of closed loops included.
 
         Parameters
         ----------
         q : (..., nq) configurations.
+        guess : the configuration of every joint, as this function returns it for one point, from which loops
+            are followed to q; the model's reference if None.
 
         Returns
         -------
         {joint name: (..., nq of the joint)}.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular.
         """
-        q = jnp.asarray(as_array("q", q, (self.nq,)))
-        return {name: q[..., self.configuration_slice(name)] for name in self.joint_names}
+        tree = self.kinematics.tree
+        if not isinstance(self.kinematics, ClosedKinematics):
+            q_s, starts = jnp.asarray(as_array("q", q, (self.nq,))), self.kinematics.q_starts
+        else:
+            q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
+        return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
         """The arborescence of clusters, from the ground out.
 
-        Nodes are tuples of body names, here of one each, with the attributes ``bodies`` and ``joints``
-        (names). The root is the ground, ``("ground",)``.
+        Nodes are tuples of body names, with the attributes ``bodies``, ``joints``, ``independent`` and
+        ``dependent`` (names). The root is the ground, ``("ground",)``.
         """
-        return self.kinematics.tree.cluster_tree()
+        return self.kinematics.cluster_tree
 
     # --- geometry ----------------------------------------------------------------------------------------
 
     @cached_property
     def frame(self) -> FrameField:
         """The frame in which v are components: the product of the joints' frames."""
-        frames: list[FrameField] = []
-        for joint in self.kinematics.tree.joints:
-            frame = joint.frame
-            if isinstance(frame, CoordinateFrame) and frames and isinstance(frames[-1], CoordinateFrame):
-                frame = CoordinateFrame(frames.pop().dim + frame.dim)
-            frames.append(frame)
-        return frames[0] if len(frames) == 1 else ProductFrame(*frames)
+        return self.kinematics.frame
 
     @cached_property
     def connection(self) -> InducedConnection:
@@ -221,12 +241,12 @@ class Model:
         return Model(self.kinematics, _gravity(gravity))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether q is a configuration (unit quaternions); one boolean."""
-        return self.frame.valid_at(q)
+        """Whether q is a configuration (unit quaternions, loops that close); one boolean."""
+        return self.kinematics.valid_at(q)
 
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not a configuration."""
-        self.frame.explain(q)
+        self.kinematics.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: not what was derived for this process, such as `program`."""
@@ -234,6 +254,25 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
+
+    def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> jax.Array:
+        """q_s (..., nq_s), by continuation from the reference or from `guess`."""
+        point = Argument("q", q, (self.nq,))
+        if guess is None:
+            return evaluate(self, "spanning_configuration", kinematics.spanning_at, point)
+        names, size = kinematics.tree.joint_names, kinematics.spanning.nq
+        missing = [name for name in names if name not in guess]
+        if missing:
+            raise ModelError(
+                f"guess: it lacks the joint '{missing[0]}'; give the configuration of every joint"
+            )
+        start = np.concatenate(
+            [np.atleast_1d(as_array(f"guess of '{name}'", guess[name], (None,))) for name in names]
+        )
+        start_at = Argument("guess", start, (size,), batched=False)
+        function = kinematics.spanning_from_at
+        q_s = evaluate(self, "spanning_from", function, point, start_at, checked=False)
+        return q_s
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:

@@ -13,9 +13,11 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
+from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.graph import Tree
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Joint
+from connections.multibody.posture import Posture, residual_and_derivative
 
 SMALLEST_PIVOT = 1e-12  # of the articulated inertia along a joint, relative to the composite one
 
@@ -49,6 +51,44 @@ def require_regular(tree: Tree) -> None:
             left = articulated[body] - force @ np.linalg.solve(block, force.T)
             articulated[parent] += X.T @ left @ X
             composite[parent] += X.T @ composite[body] @ X
+
+
+def require_regular_cluster(kinematics: ClosedKinematics) -> None:
+    """Raise `ModelError` naming the velocity of a closed chain along which H has no inertia, or a negative one.
+
+    Parameters
+    ----------
+    kinematics : of the closed chain; tried at its reference configuration.
+    """
+    A = reduced_jacobians(kinematics)
+    inertias = kinematics.tree.inertias
+    H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
+    whole = np.einsum("nai,nab,nbi->i", np.abs(A), np.abs(inertias), np.abs(A))
+    for column in reversed(range(len(H))):
+        pivot = H[column, column]
+        if not pivot > SMALLEST_PIVOT * whole[column]:
+            negative = pivot < -SMALLEST_PIVOT * whole[column]
+            kind, matrix = ("of negative", "indefinite") if negative else ("without", "singular")
+            body = kinematics.body_of[column]
+            raise ModelError(
+                f"the velocity of joint '{kinematics.tree.joint_names[body]}' moves its cluster and what that "
+                f"carries in a direction {kind} inertia: the mass matrix is {matrix}"
+            )
+        H[:column, :column] -= np.outer(H[:column, column], H[column, :column]) / pivot
+
+
+def reduced_jacobians(kinematics: ClosedKinematics) -> np.ndarray:
+    """A (N, 6, nv) at the reference configuration, on the host."""
+    spanning, q = kinematics.spanning, kinematics.reference
+    K = residual_and_derivative(spanning, kinematics.rows, kinematics.functions, q)[1]
+    dependent = np.flatnonzero(~kinematics.clusters.independent[spanning.body_of])
+    G = np.zeros((spanning.nv, kinematics.nv))
+    G[kinematics.v_columns, np.arange(kinematics.nv)] = 1.0
+    G[dependent] = -np.linalg.lstsq(K[:, dependent], K[:, kinematics.v_columns], rcond=None)[0]
+    posture = Posture.at(spanning, q)
+    to_body = np.stack([_motion_transform(T[:3, :3], T[:3, 3]) for T in posture.transforms[:-1]])
+    moved = np.where(spanning.moves[:, None, :], posture.columns.T, 0.0)
+    return np.asarray(to_body @ moved @ G)
 
 
 def _pose_in_parent(tree: Tree, body: int, joint: Joint, q: jax.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,153 @@
+"""A mechanism at one spanning configuration, in NumPy: poses, columns, closure conditions, their derivatives.
+
+For the assembly of loops while a model is built, where compiling functions would cost more than it saves. The
+derivative of a condition along a velocity is a wrench f on the relative twist of its two bodies,
+
+    phi' = f . (V_b - V_a),   POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_b x r; r],
+
+at the world origin, u and w in world axes, p_b the point of b, r the vector from the point of a to it.
+Source: [W] VI-C; THEORY of implicit constraints phi(q) = 0, K = dphi / dq.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from connections.checks import ModelError
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.conditions import FunctionCondition
+from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
+from connections.multibody.kinematics import Kinematics
+
+
+@dataclass(frozen=True, eq=False)
+class Posture:
+    """Poses and columns at one spanning configuration.
+
+    Parameters
+    ----------
+    transforms : (N + 1, 4, 4), m: bodies in the world; the last is the ground.
+    columns : (nv, 6) twists [omega; v at the world origin] of the spanning velocities, world axes.
+    """
+
+    transforms: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def at(cls, kinematics: Kinematics, q: np.ndarray) -> Posture:
+        """The posture of a spanning tree at q (nq,)."""
+        tree = kinematics.tree
+        transforms = np.tile(np.eye(4), (len(tree.joints) + 1, 1, 1))
+        columns = []
+        for body, joint in enumerate(tree.joints):
+            pose = transforms[tree.parents[body]] @ kinematics.placements[body]
+            start = kinematics.q_starts[body]
+            for element in joint.chain:
+                pose = pose @ _pose(element, q[start : start + element.nq])
+                start += element.nq
+                columns.append(_seen_from_world(pose, elementary_motion(element)))
+            transforms[body] = pose
+        return cls(transforms, np.concatenate(columns, axis=1).T)
+
+
+def residual_and_derivative(
+    kinematics: Kinematics, rows: Rows, functions: tuple[FunctionCondition, ...], q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """phi (p,) and K = L_X phi (p, nv), those of `functions` last, at the spanning configuration q (nq,)."""
+    posture = Posture.at(kinematics, q)
+    T, moves = posture.transforms, kinematics.moves
+    moves = np.concatenate([moves, np.zeros((1, moves.shape[1]), dtype=bool)]).astype(np.float64)
+    a, b = rows.bodies_a, rows.bodies_b
+    p_a, p_b = _points(T[a], rows.points_a), _points(T[b], rows.points_b)
+    u = np.einsum("rab,rb->ra", T[a, :3, :3], rows.u)
+    w = np.einsum("rab,rb->ra", T[b, :3, :3], rows.w)
+    r, none = p_b - p_a, np.zeros_like(u)
+    kind = rows.kinds[:, None]
+    moment = np.select(
+        [kind == POSITION, kind == DIRECTION, kind == DISTANCE],
+        [np.cross(p_b, u), np.cross(w, u), np.cross(p_b, r)],
+        none,
+    )
+    force = np.select([kind == POSITION, kind == DISTANCE], [u, r], none)
+    dot = np.einsum
+    linear = rows.coefficients @ q
+    value = np.select(
+        [rows.kinds == POSITION, rows.kinds == DIRECTION, rows.kinds == DISTANCE, rows.kinds == LINEAR],
+        [dot("ra,ra->r", u, r), dot("ra,ra->r", u, w), dot("ra,ra->r", r, r), linear],
+    )
+    half = np.where(rows.kinds == DISTANCE, 0.5, 1.0)
+    phi = rows.scales * half * (value - rows.constants)
+    wrenches = np.concatenate([moment, force], axis=1)
+    K = wrenches @ posture.columns.T * (moves[b] - moves[a])
+    K += rows.coefficients[:, kinematics.coordinate_of] * np.where(kinematics.coordinate_of < 0, 0.0, 1.0)
+    K *= rows.scales[:, None]
+    more = [function.residual_and_derivative(kinematics, posture, moves, q) for function in functions]
+    return (
+        np.concatenate([phi, *(value for value, _ in more)]),
+        np.concatenate([K, *(derivative for _, derivative in more)]),
+    )
+
+
+def moved(kinematics: Kinematics, q: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """The spanning configuration (nq,) that one unit of time at velocity `step` (nv,) leads to."""
+    q = q.copy()
+    v_starts = kinematics.v_starts
+    for joint, at, first in zip(kinematics.tree.joints, kinematics.q_starts, v_starts, strict=False):
+        velocity = step[first : first + joint.nv]
+        if isinstance(joint, Free | Spherical):
+            if isinstance(joint, Free):
+                R = Rotation.from_quat(q[at + 3 : at + 7])
+                q[at : at + 3] += R.apply(velocity[3:])
+                at += 3
+            turned = Rotation.from_quat(q[at : at + 4]) * Rotation.from_rotvec(velocity[:3])
+            quaternion = turned.as_quat()
+            q[at : at + 4] = quaternion if quaternion @ q[at : at + 4] >= 0.0 else -quaternion
+        else:
+            q[at : at + joint.nq] += velocity
+    return q
+
+
+def _points(transforms: np.ndarray, points: np.ndarray) -> np.ndarray:
+    return np.einsum("rab,rb->ra", transforms[:, :3, :3], points) + transforms[:, :3, 3]
+
+
+def _pose(joint: Joint, q: np.ndarray) -> np.ndarray:
+    """(4, 4), m: the child frame of an elementary joint in its joint frame."""
+    pose = np.eye(4)
+    match joint:
+        case Revolute() | Helical():
+            axis = np.array(joint.axis)
+            pose[:3, :3] = Rotation.from_rotvec(q[0] * axis).as_matrix()
+            if isinstance(joint, Helical):
+                pose[:3, 3] = joint.pitch * q[0] * axis
+        case Prismatic():
+            pose[:3, 3] = q[0] * np.array(joint.axis)
+        case Spherical():
+            pose[:3, :3] = Rotation.from_quat(q).as_matrix()
+        case Free():
+            pose[:3, :3], pose[:3, 3] = Rotation.from_quat(q[3:]).as_matrix(), q[:3]
+        case _:
+            raise ModelError(f"loops cannot be assembled with the joint type {type(joint).__name__}")
+    return pose
+
+
+def elementary_motion(joint: Joint) -> np.ndarray:
+    """Phi (6, nv) of an elementary joint, constant in the axes of its child."""
+    axis, none = np.array(getattr(joint, "axis", (0.0, 0.0, 0.0))), np.zeros(3)
+    match joint:
+        case Revolute():
+            return np.concatenate([axis, none])[:, None]
+        case Helical():
+            return np.concatenate([axis, joint.pitch * axis])[:, None]
+        case Prismatic():
+            return np.concatenate([none, axis])[:, None]
+    return np.eye(6, joint.nv)
+
+
+def _seen_from_world(pose: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+    """Twists Phi (6, k) in the axes of a frame, as twists in world axes at the world origin."""
+    w, u = pose[:3, :3] @ Phi[:3], pose[:3, :3] @ Phi[3:]
+    return np.concatenate([w, u + np.cross(pose[:3, 3], w, axis=0)])
