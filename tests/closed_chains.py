@@ -154,9 +154,9 @@ def serial_loop(kinds, closure, seed, independent=None):
 
 
 def on_ellipsoid(T):
-    """The origin of b on an ellipsoid about a frame of a (1,)."""
-    r = (T[:3, 3] - jnp.array([0.3, 0.0, 0.0])) / jnp.array([0.3, 0.5, 0.4])
-    return (r @ r - 1.0)[None]
+    """The origin of b on an ellipsoid about a frame of a, (..., 1)."""
+    r = (T[..., :3, 3] - np.array([0.3, 0.0, 0.0])) / np.array([0.3, 0.5, 0.4])
+    return (r * r).sum(axis=-1, keepdims=True) - 1.0
 
 
 #: A closure, the number of its independent conditions, the number of joints in the loop, and a seed for
@@ -313,10 +313,10 @@ def lift_of(angle):
     return 0.2 + 0.05 * np.cos(angle) + 0.02 * np.sin(2.0 * angle)
 
 
-def cam_profile(positions):
-    """The condition (1,) on (shaft, lift)."""
-    angle, lift = positions
-    return jnp.stack([lift - (0.2 + 0.05 * jnp.cos(angle) + 0.02 * jnp.sin(2.0 * angle))])
+def cam_profile(angle, lift):
+    """What is zero where the follower touches the cam."""
+    library = np if isinstance(angle, np.ndarray) else jnp
+    return lift - (0.2 + 0.05 * library.cos(angle) + 0.02 * library.sin(2.0 * angle))
 
 
 #: Mechanisms whose G is constant.

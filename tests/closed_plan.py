@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 from mechanisms import random_body
 from scipy.spatial.transform import Rotation
@@ -62,3 +64,53 @@ class Plan:
     def build(self):
         """Its model, assembled near the reference."""
         return self.mechanism().build(gravity=self.gravity, reference=self.reference)
+
+
+def plan_of_urdf(path, reference):
+    """The plan of a URDF+ file of revolute joints and loops, placed without rotations.
+
+    Parameters
+    ----------
+    reference : {joint: angle}.
+    """
+    root, plan = ElementTree.parse(path).getroot(), Plan(gravity=(0.0, 0.0, -9.81))
+    inertias = {link.get("name"): _inertia(link) for link in root.iter("link")}
+    children = {joint.find("child").get("link") for joint in root.iter("joint")}
+    (base,) = set(inertias) - children
+    free = []
+    for joint in root.iter("joint"):
+        name, parent = joint.get("name"), joint.find("parent").get("link")
+        body = joint.find("child").get("link")
+        kind = mb.Revolute(_numbers(joint.find("axis").get("xyz")))
+        parent = "world" if parent == base else parent
+        plan.add(name, parent, body, kind, at(*_origin(joint)), reference[name], **inertias[body])
+        free += [name] if joint.get("independent", "true") == "true" else []
+    for loop in root.iter("loop"):
+        ends = [loop.find(role) for role in ("predecessor", "successor")]
+        bodies, places = [end.get("link") for end in ends], [at(*_origin(end)) for end in ends]
+        plan.loop(loop.get("name"), *bodies, None, *places, independent=free)
+    plan.nv = len(free)
+    return plan
+
+
+def _numbers(text):
+    return np.array(text.split(), dtype=float)
+
+
+def _origin(element):
+    origin = element.find("origin")
+    return np.zeros(3) if origin is None else _numbers(origin.get("xyz"))
+
+
+def _inertia(link):
+    inertial = link.find("inertial")
+    if inertial is None:
+        return {}
+    xx, xy, xz, yy, yz, zz = (
+        float(inertial.find("inertia").get(f"i{key}")) for key in "xx xy xz yy yz zz".split()
+    )
+    return {
+        "mass": float(inertial.find("mass").get("value")),
+        "center_of_mass": _origin(inertial),
+        "inertia": np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
+    }
