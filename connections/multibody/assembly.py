@@ -27,7 +27,7 @@ from connections.multibody.posture import Posture, moved, residual_and_derivativ
 _CLOSED = 1e-9  # residuals of loops that count as closed, relative to lengths
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
 _COMFORTABLE = 1e-2  # sine of the angle of a dependent column beyond which a choice is good
-_STARTS = 48  # of Newton's method, where no reference is given
+_STARTS = 24  # of Newton's method, where no reference is given
 _CHOICES = 2000  # sets of independent joints that are compared
 
 
@@ -194,11 +194,12 @@ class _Assembler:
             free = np.setdiff1d(everything, self.columns_of(held)) if len(held) else everything
             q = self.close(q, free)
             self._require_closed(q, given)
-            self._require_rank(q, everything, wanted)
+            self._require_rank(q)
             return q
         neutral = self.spanning.neutral()
-        if self.closed(neutral) and self._quality(neutral, everything, wanted) > _COMFORTABLE:
-            return neutral
+        if self.closed(neutral):
+            if self._quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE:
+                return neutral
         return self._search(neutral, everything, wanted)
 
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
@@ -249,13 +250,11 @@ class _Assembler:
     def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """The best of the configurations found by Newton's method from starts about the neutral one."""
         rng = np.random.default_rng(0)
-        found: list[tuple[float, float, np.ndarray]] = []
-        q = self.close(neutral, columns)
-        failed = q
+        found: list[np.ndarray] = []
+        q = failed = self.close(neutral, columns)
         for number in range(_STARTS):
             if self.closed(q):
-                distance = float(np.linalg.norm(q - neutral))
-                found.append((self._quality(q, columns, wanted), distance, q))
+                found.append(q)
             else:
                 failed = q
             step = np.zeros(self.spanning.nv)
@@ -263,12 +262,11 @@ class _Assembler:
             q = self.close(moved(self.spanning, neutral, step), columns)
         if not found:
             self._require_closed(failed, None)
-        best = max(quality for quality, _, _ in found)
-        if not best > _COMFORTABLE:
-            q = max(found, key=lambda item: item[0])[2]
-            self._require_rank(q, columns, wanted)
-            return q
-        return min((item for item in found if item[0] >= 0.5 * best), key=lambda item: item[1])[2]
+        ranks = np.max([self._ranks(q) for q in found], axis=0)  # few of them are singular, if any
+        qualities = np.array([self._quality(q, ranks, wanted) for q in found])
+        good = np.flatnonzero(qualities >= 0.5 * qualities.max())
+        distances = [float(np.linalg.norm(found[number] - neutral)) for number in good]
+        return found[good[int(np.argmin(distances))]]
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """How far starts reach: half a turn, or the size of the mechanism."""
@@ -278,21 +276,28 @@ class _Assembler:
 
     # --- rank and independence -------------------------------------------------------------------------------------
 
-    def _quality(self, q: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> float:
-        """The least sine of a dependent column, over clusters; zero where the rank is less than nearby."""
+    @property
+    def tied(self) -> np.ndarray:
+        """The clusters that have conditions."""
+        return np.unique(self.owners()[1])
+
+    def _ranks(self, q: np.ndarray) -> np.ndarray:
+        """The rank of K of each cluster that has conditions."""
+        return np.array([_rank(self._scaled(q, cluster, self._members(cluster))) for cluster in self.tied])
+
+    def _members(self, cluster: int) -> np.ndarray:
+        return np.flatnonzero(self.of_body == cluster)
+
+    def _quality(self, q: np.ndarray, ranks: np.ndarray, wanted: np.ndarray) -> float:
+        """The least sine of a dependent column, or ratio of singular values, over clusters of these ranks."""
         worst = np.inf
-        for cluster in np.unique(self.owners()[1]):
-            members = np.flatnonzero(self.of_body == cluster)
-            K = self._scaled(q, cluster, members)
-            rank = np.linalg.matrix_rank(K, tol=_RANK * max(np.linalg.norm(K, 2), 1e-300))
-            if rank < self._generic_rank(q, cluster, members):
-                return 0.0
-            dependent = members[wanted[members] == 0]
-            if len(dependent) and (wanted[members] >= 0).all():
-                worst = min(worst, _least_sine(self._scaled(q, cluster, dependent)))
-            else:
-                singular = np.linalg.svd(K, compute_uv=False)
-                worst = min(worst, singular[rank - 1] / singular[0] if rank else np.inf)
+        for cluster, rank in zip(self.tied, ranks, strict=True):
+            members = self._members(cluster)
+            if (wanted[members] >= 0).all():
+                worst = min(worst, _least_sine(self._scaled(q, cluster, members[wanted[members] == 0])))
+            elif rank:
+                singular = np.linalg.svd(self._scaled(q, cluster, members), compute_uv=False)
+                worst = min(worst, singular[rank - 1] / singular[0])
         return float(worst)
 
     def _scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
@@ -304,36 +309,31 @@ class _Assembler:
         size = 1.0 / scales[0] if len(scales) else 1.0
         return np.asarray(K * np.where(sliding, size, 1.0))
 
-    def _generic_rank(self, q: np.ndarray, cluster: int, members: np.ndarray) -> int:
-        """The largest rank of K among configurations near q in which the loops close."""
-        rng, ranks = np.random.default_rng(1), []
-        columns = self.columns_of(members)
+    def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
+        """The largest ranks of K among configurations near q in which the loops close."""
+        rng, ranks = np.random.default_rng(1), [self._ranks(q)]
+        columns = self.columns_of(np.flatnonzero(np.isin(self.of_body, self.tied)))
         for size in (0.05, 0.1, 0.1):
             step = np.zeros(self.spanning.nv)
             step[columns] = rng.uniform(-size, size, len(columns))
             nearby = self.close(moved(self.spanning, q, step), columns)
             if np.abs(self.at(nearby)[0]).max(initial=0.0) < _CLOSED:
-                K = self._scaled(nearby, cluster, members)
-                ranks.append(int(np.linalg.matrix_rank(K, tol=_RANK * max(np.linalg.norm(K, 2), 1e-300))))
-        return max(ranks, default=0)
+                ranks.append(self._ranks(nearby))
+        return np.asarray(np.max(ranks, axis=0))
 
-    def _require_rank(self, q: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> None:
+    def _require_rank(self, q: np.ndarray) -> None:
         """Refuse a singular reference."""
-        for cluster in np.unique(self.owners()[1]):
-            members = np.flatnonzero(self.of_body == cluster)
-            K = self._scaled(q, cluster, members)
-            rank = int(np.linalg.matrix_rank(K, tol=_RANK * max(np.linalg.norm(K, 2), 1e-300)))
-            generic = self._generic_rank(q, cluster, members)
-            if rank < generic:
+        for cluster, rank, nearby in zip(self.tied, self._ranks(q), self._generic_ranks(q), strict=True):
+            if rank < nearby:
                 raise ModelError(
                     f"the reference is singular for {self._names_of(cluster)}: its conditions have rank {rank} "
-                    f"there and {generic} nearby, as where bars are aligned; give another reference, away from it"
+                    f"there and {nearby} nearby, as where bars are aligned; give another reference, away from it"
                 )
 
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Which joints of a cluster are independent, (len(members),) booleans; q is the reference."""
         K = self._scaled(q, cluster, members)
-        rank = int(np.linalg.matrix_rank(K, tol=_RANK * max(np.linalg.norm(K, 2), 1e-300)))
+        rank = _rank(K)
         widths = np.array([self.tree.joints[body].nv for body in members])
         mobility = int(widths.sum()) - rank
         bodies = ", ".join(f"'{self.tree.body_names[body]}'" for body in members)
@@ -396,6 +396,11 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[i
                 if len(chosen) == _CHOICES:
                     return chosen
     return chosen
+
+
+def _rank(K: np.ndarray) -> int:
+    """Number of singular values that count."""
+    return int(np.linalg.matrix_rank(K, rtol=_RANK))
 
 
 def _least_sine(K: np.ndarray) -> float:

@@ -19,6 +19,7 @@ from scipy.spatial.transform import Rotation
 from connections.checks import ModelError
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.conditions import FunctionCondition
+from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
 
@@ -68,7 +69,7 @@ def residual_and_derivative(
     kind = rows.kinds[:, None]
     moment = np.select(
         [kind == POSITION, kind == DIRECTION, kind == DISTANCE],
-        [np.cross(p_b, u), np.cross(w, u), np.cross(p_b, r)],
+        [_cross(p_b, u), _cross(w, u), _cross(p_b, r)],
         none,
     )
     force = np.select([kind == POSITION, kind == DISTANCE], [u, r], none)
@@ -110,6 +111,12 @@ def moved(kinematics: Kinematics, q: np.ndarray, step: np.ndarray) -> np.ndarray
     return q
 
 
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Row by row; for a few rows much sooner than NumPy's."""
+    (ax, ay, az), (bx, by, bz) = a.T, b.T
+    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=1)
+
+
 def _points(transforms: np.ndarray, points: np.ndarray) -> np.ndarray:
     return np.einsum("rab,rb->ra", transforms[:, :3, :3], points) + transforms[:, :3, 3]
 
@@ -120,7 +127,8 @@ def _pose(joint: Joint, q: np.ndarray) -> np.ndarray:
     match joint:
         case Revolute() | Helical():
             axis = np.array(joint.axis)
-            pose[:3, :3] = Rotation.from_rotvec(q[0] * axis).as_matrix()
+            across = skew(axis)
+            pose[:3, :3] += np.sin(q[0]) * across + (1.0 - np.cos(q[0])) * across @ across
             if isinstance(joint, Helical):
                 pose[:3, 3] = joint.pitch * q[0] * axis
         case Prismatic():
@@ -150,4 +158,4 @@ def elementary_motion(joint: Joint) -> np.ndarray:
 def _seen_from_world(pose: np.ndarray, Phi: np.ndarray) -> np.ndarray:
     """Twists Phi (6, k) in the axes of a frame, as twists in world axes at the world origin."""
     w, u = pose[:3, :3] @ Phi[:3], pose[:3, :3] @ Phi[3:]
-    return np.concatenate([w, u + np.cross(pose[:3, 3], w, axis=0)])
+    return np.concatenate([w, u + skew(pose[:3, 3]) @ w])
