@@ -12,14 +12,18 @@ the origin is the anchor of the body's last hinge or ball. Of k joints on a body
 without mass, named ``body/joint``.
 
 What acts on the joints is not part of the model: actuators, springs, damping, friction, limits, contacts,
-gravity compensation. What changes or couples the motion itself is refused by name: equality constraints and
-armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+gravity compensation. Active equality constraints connect, weld and joint are loops and couplings
+(`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, where a file is
+drawn. What else changes or couples the motion itself is refused by name: other equality constraints, armature
+of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,23 +34,27 @@ from scipy.spatial.transform import Rotation
 from connections.checks import ModelError
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.mechanism import WORLD, Mechanism
+from connections.multibody.mjcf_equality import active_equalities, add_equalities, held_joints, transform
 from connections.multibody.model import Model
 from connections.multibody.xmlfile import read_root, require_file
 
 
-def from_mjcf(path: str | os.PathLike[str], gravity: Any = None) -> Model:
+def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any = None) -> Model:
     """The model of the robot described in an MJCF file.
 
     Parameters
     ----------
     path : the file.
     gravity : (3,) acceleration of free fall in world axes, m/s^2; that of the file if None.
+    reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
+        `Mechanism.build`; joints that it does not name are where ``qpos0`` has them.
 
     Raises
     ------
     ImportError : MuJoCo is not installed; it comes with ``pip install "connections[mjcf]"``.
-    ModelError : the file is missing or not MJCF, or MuJoCo refuses it; nothing moves; an equality constraint
-        is active, or an actuator or tendon has an armature that couples joints. The message names the file
+    ModelError : the file is missing or not MJCF, or MuJoCo refuses it; nothing moves; an active equality
+        constraint is neither connect nor weld nor joint, or contradicts others; the loops do not close near
+        the reference; an actuator or tendon has an armature that couples joints. The message names the file
         and the constraint, actuator or tendon.
 
     Warns
@@ -59,8 +67,14 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None) -> Model:
     try:
         compiled = _compile(mujoco, path)
         _refuse_couplings(mujoco, compiled)
-        mechanism = _mechanism(mujoco, compiled)
-        model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity)
+        equalities = active_equalities(mujoco, compiled)
+        held = held_joints(mujoco, compiled, equalities)
+        mechanism, origins = _mechanism(mujoco, compiled, held)
+        namers = partial(_body_name, compiled), partial(_joint_name, compiled)
+        add_equalities(mujoco, compiled, mechanism, equalities, origins, *namers)
+        if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
+            reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
+        model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     armed = _joints_with_armature(mujoco, compiled)
@@ -96,14 +110,7 @@ def _gravity(mujoco: ModuleType, compiled: Any) -> np.ndarray:
 
 
 def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
-    """Raise `ModelError` for the first thing in the file that couples joints."""
-    for number in range(compiled.neq):
-        if compiled.eq_active0[number]:
-            kind = mujoco.mjtEq(compiled.eq_type[number]).name.removeprefix("mjEQ_").lower()
-            name = compiled.equality(number).name or f"number {number}"
-            raise ModelError(
-                f"equality constraint '{name}' ({kind}): closed loops and couplings are not yet supported"
-            )
+    """Raise `ModelError` for the first armature in the file that couples joints."""
     for number in np.flatnonzero(compiled.tendon_armature):
         name = compiled.tendon(number).name or f"number {number}"
         raise ModelError(f"tendon '{name}' has armature, which couples joints: not yet supported")
@@ -132,22 +139,29 @@ def _on_joint(mujoco: ModuleType, compiled: Any, actuator: int) -> bool:
 # --- bodies and joints -------------------------------------------------------------------------------------
 
 
-def _mechanism(mujoco: ModuleType, compiled: Any) -> Mechanism:
-    """All bodies and joints in MuJoCo's order, which is depth first."""
+def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> tuple[Mechanism, np.ndarray]:
+    """All bodies and joints in MuJoCo's order, which is depth first, and the origins of the bodies' frames.
+
+    Parameters
+    ----------
+    held : positions of the joints that do not move, by number.
+    """
     mechanism = Mechanism()
     origins = np.zeros((compiled.nbody, 3))  # of our frame of a body in MuJoCo's frame of it, m
     for body in range(1, compiled.nbody):
         above = compiled.body_parentid[body]
         parent, name = _body_name(compiled, above), _body_name(compiled, body)
-        pose = _transform(compiled.body_pos[body] - origins[above], compiled.body_quat[body])
+        pose = transform(compiled.body_pos[body] - origins[above], compiled.body_quat[body])
         last = compiled.body_jntadr[body] + compiled.body_jntnum[body] - 1
         for number in range(compiled.body_jntadr[body], last + 1):
             kind, start, turns = _joint(mujoco, compiled, number)
             if isinstance(kind, Free):  # its configuration is the pose in the world
                 pose = np.eye(4)
             anchor = compiled.jnt_pos[number] if turns else origins[body]
-            pose = pose @ _transform(anchor - origins[body]) @ start
+            pose = pose @ transform(anchor - origins[body]) @ start
             origins[body] = anchor
+            if number in held:
+                pose, kind = pose @ _moved(kind, held[number]), Fixed()
             joint = _joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
@@ -156,7 +170,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any) -> Mechanism:
         if not compiled.body_jntnum[body]:
             _add_body(mechanism, compiled, name, body, origins[body])
             mechanism.add_joint(f"{name} (fixed)", parent, name, Fixed(), pose)
-    return mechanism
+    return mechanism, origins
 
 
 def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.ndarray, bool]:
@@ -183,9 +197,33 @@ def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, 
     if body is None:
         mechanism.add_body(name)
         return
-    R = _transform(np.zeros(3), compiled.body_iquat[body])[:3, :3]
+    R = transform(np.zeros(3), compiled.body_iquat[body])[:3, :3]
     inertia = R @ np.diag(compiled.body_inertia[body]) @ R.T
     mechanism.add_body(name, compiled.body_mass[body], compiled.body_ipos[body] - origin, inertia)
+
+
+def _moved(joint: Joint, position: float) -> np.ndarray:
+    """(4, 4), m: the child frame of a hinge or slide in its joint frame at `position`, rad or m."""
+    pose = np.eye(4)
+    if isinstance(joint, Prismatic):
+        pose[:3, 3] = position * np.array(joint.axis)
+    elif isinstance(joint, Revolute):
+        pose[:3, :3] = Rotation.from_rotvec(position * np.array(joint.axis)).as_matrix()
+    return pose
+
+
+def _drawn(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> dict[str, np.ndarray]:
+    """The configuration of every moving joint in ``qpos0``, quaternions as (x, y, z, w)."""
+    configurations = {}
+    for number in range(compiled.njnt):
+        kind, start = mujoco.mjtJoint(compiled.jnt_type[number]), compiled.jnt_qposadr[number]
+        size = {mujoco.mjtJoint.mjJNT_FREE: 7, mujoco.mjtJoint.mjJNT_BALL: 4}.get(kind, 1)
+        q = np.array(compiled.qpos0[start : start + size])
+        if size > 1:
+            q[-4:] = np.roll(q[-4:], -1)
+        if number not in held:
+            configurations[_joint_name(compiled, number)] = q
+    return configurations
 
 
 def _body_name(compiled: Any, number: int) -> str:
@@ -194,12 +232,3 @@ def _body_name(compiled: Any, number: int) -> str:
 
 def _joint_name(compiled: Any, number: int) -> str:
     return compiled.joint(number).name or f"joint {number}"
-
-
-def _transform(position: np.ndarray, quaternion: np.ndarray | None = None) -> np.ndarray:
-    """(4, 4) out of a position (3,), m, and a quaternion (w, x, y, z); no rotation if None."""
-    transform = np.eye(4)
-    transform[:3, 3] = position
-    if quaternion is not None:
-        transform[:3, :3] = Rotation.from_quat(np.roll(quaternion, -1)).as_matrix()
-    return transform

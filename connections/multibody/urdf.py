@@ -1,4 +1,4 @@
-"""URDF files, read through yourdfpy's parser, into a `Model`.
+"""URDF files, read through yourdfpy's parser, into a `Model`; URDF+ and mimic joints, too (`urdf_plus`).
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
@@ -12,30 +12,52 @@ from __future__ import annotations
 
 import os
 import warnings
-from copy import deepcopy
-from io import BytesIO
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
+from connections.multibody.assembly import assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, unit_axis
+from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
+from connections.multibody.loops import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
+from connections.multibody.urdf_elements import normal_turn, parse, placement_of, require_complete
+from connections.multibody.urdf_plus import read_closures
 from connections.multibody.xmlfile import read_root, require_file
 
 ROOT_JOINT = "root_joint"
-INERTIAL_ATTRIBUTES = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
+
+
+class _File(NamedTuple):
+    """What a URDF file says.
+
+    Parameters
+    ----------
+    links : in the file's order.
+    edges : the joints, sorted by name.
+    root : the link that is no joint's child.
+    loops, couplings : of URDF+, mimic joints among the couplings.
+    flaws : what is wrong with inertias.
+    """
+
+    links: list[Link]
+    edges: list[Edge]
+    root: str
+    loops: list[Loop]
+    couplings: list[Coupling]
+    flaws: list[str]
 
 
 def from_urdf(
-    path: str | os.PathLike[str], floating_base: bool = False, gravity: Any = DEFAULT_GRAVITY
+    path: str | os.PathLike[str],
+    floating_base: bool = False,
+    gravity: Any = DEFAULT_GRAVITY,
+    reference: Any = None,
 ) -> Model:
-    """The model of the robot described in a URDF file.
+    """The model of the robot described in a URDF or URDF+ file.
 
     Parameters
     ----------
@@ -43,13 +65,16 @@ def from_urdf(
     floating_base : put a free joint named ``root_joint`` between the world and the root link, first in
         ``joint_names``; otherwise the root link is fixed to the world.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
+    reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
+        `Mechanism.build`.
 
     Raises
     ------
     ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
-        do not form a tree; a joint type, mimic joint, loop or coupling is not supported; an axis is zero, a
-        number is not finite, a mass is negative, an inertia is not symmetric, or a moving part has no
-        inertia. The message names the file and the link or joint.
+        do not form a tree; a joint type, loop or coupling is not supported; a loop, coupling or mimic joint
+        names what does not exist or contradicts others; an axis or ratio is zero, a number is not finite, a
+        mass is negative, an inertia is not symmetric, or a moving part has no inertia; the loops do not close
+        near the reference. The message names the file and the link, joint, loop or coupling.
 
     Warns
     -----
@@ -58,95 +83,52 @@ def from_urdf(
     path = Path(path)
     require_file(path)
     try:
-        links, edges, flaws = _read(path)
-        root = find_root([link.name for link in links], edges)
-        if floating_base and any(edge.name == ROOT_JOINT for edge in edges):
+        file = _read(path)
+        if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):
             raise ModelError(
                 f"a joint is already named '{ROOT_JOINT}', the name of the floating base's joint"
             )
         base: Joint = Free() if floating_base else Fixed()
         trunk = Edge(
-            ROOT_JOINT if floating_base else "ground to root link", GROUND, str(root), base, np.eye(4)
+            ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
         )
-        model = Model.of(build_tree(links, [trunk, *edges]), gravity)
+        tree = build_tree(file.links, [trunk, *file.edges])
+        model = Model.of(assemble(tree, file.loops, file.couplings, reference), gravity)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    if flaws:
-        warnings.warn(f"{path}: " + "; ".join(flaws), InertiaWarning, stacklevel=2)
+    if file.flaws:
+        warnings.warn(f"{path}: " + "; ".join(file.flaws), InertiaWarning, stacklevel=2)
     return model
 
 
-def _read(path: Path) -> tuple[list[Link], list[Edge], list[str]]:
-    """The links in the file's order, the joints sorted by name, and what is wrong with inertias."""
+def _read(path: Path) -> _File:
+    """The file, checked as far as it can be without building the model."""
     root = read_root(path, "robot", "a URDF")
     elements = [element for element in root if element.tag in ("link", "joint")]
-    for element in root:
-        if element.tag in ("loop", "coupling", "constraint"):
-            raise ModelError(f"<{element.tag}> '{element.get('name')}': closed loops are not yet supported")
     for element in elements:
-        _require_complete(element)
-    robot = _parse(elements)
-    turns = {joint.child: _plane(joint) for joint in robot.joints if joint.type == "planar"}
-    edges = [_edge(joint, turns) for joint in robot.joints]
+        require_complete(element)
+    robot = parse(elements)
+    turns = {
+        joint.child: normal_turn(f"joint '{joint.name}'", joint.axis)
+        for joint in robot.joints
+        if joint.type == "planar"
+    }
+    edges = sorted((_edge(joint, turns) for joint in robot.joints), key=lambda edge: edge.name)
+    base = find_root([link.name for link in robot.links], edges)
+    loops, couplings = read_closures(root, edges, turns)
     flaws = []
     for link in robot.links:
         flaw = link.inertial is not None and inertia_flaw(link.inertial.inertia)
         if flaw:
             flaws.append(f"link '{link.name}': inertia {flaw}")
-    return [_link(link, turns) for link in robot.links], sorted(edges, key=lambda edge: edge.name), flaws
-
-
-def _require_complete(element: Any) -> None:
-    """Refuse what the parser would fill in with a default, and what is not supported."""
-    if not element.get("name"):
-        raise ModelError(f"a <{element.tag}> has no name")
-    owner = f"{element.tag} '{element.get('name')}'"
-    if element.tag == "joint":
-        for role in ("parent", "child"):
-            if element.find(role) is None or not element.find(role).get("link"):
-                raise ModelError(f"{owner}: its <{role}> link is missing")
-        mimic = element.find("mimic")
-        if mimic is not None:
-            raise ModelError(f"{owner} mimics '{mimic.get('joint')}': mimic joints are not yet supported")
-    inertial = element.find("inertial")
-    if element.tag == "link" and inertial is not None:
-        for tag, attributes in INERTIAL_ATTRIBUTES.items():
-            for attribute in attributes:
-                if inertial.find(tag) is None or inertial.find(tag).get(attribute) is None:
-                    raise ModelError(f"{owner}: its <inertial> has no <{tag} {attribute}=...>")
-
-
-def _parse(elements: list[Any]) -> Any:
-    """yourdfpy's robot of the given links and joints, without their geometry."""
-    try:
-        return _parse_robot(elements)
-    except Exception as error:
-        for element in elements:
-            try:
-                _parse_robot([element])
-            except Exception as culprit:
-                raise ModelError(f"{element.tag} '{element.get('name')}': {culprit}") from culprit
-        raise ModelError(f"yourdfpy cannot parse it: {error}") from error
-
-
-def _parse_robot(elements: list[Any]) -> Any:
-    from yourdfpy import URDF
-
-    robot = ElementTree.Element("robot", name="robot")
-    for element in elements:
-        bare = deepcopy(element)
-        for geometry in bare.findall("visual") + bare.findall("collision"):
-            bare.remove(geometry)
-        robot.append(bare)
-    file = BytesIO(ElementTree.tostring(robot))
-    with np.errstate(invalid="ignore"):  # numbers that are not finite are refused below, by name
-        return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
+    links = [_link(link, turns) for link in robot.links]
+    return _File(links, edges, str(base), loops, couplings, flaws)
 
 
 def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
     if parsed.inertial is None:
         return Link(parsed.name, NO_INERTIA)
-    pose = _placement(f"link '{parsed.name}'", parsed.inertial.origin)
+    pose = placement_of(f"link '{parsed.name}'", parsed.inertial.origin)
     inertia = body_inertia(
         parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
     )
@@ -156,7 +138,7 @@ def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
 
 def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
-    placement = before.T @ _placement(f"joint '{parsed.name}'", parsed.origin) @ after
+    placement = before.T @ placement_of(f"joint '{parsed.name}'", parsed.origin) @ after
     return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
 
 
@@ -176,25 +158,3 @@ def _joint(name: str, parsed: Any) -> Joint:
     except ModelError as error:
         raise ModelError(f"joint '{name}': {error}") from error
     raise ModelError(f"joint '{name}': unknown type '{parsed.type}'")
-
-
-def _plane(parsed: Any) -> np.ndarray:
-    """The smallest rotation (4, 4) that takes z to the axis of a planar joint; of two, the one about x."""
-    try:
-        x, y, z = unit_axis(parsed.axis)
-    except ModelError as error:
-        raise ModelError(f"joint '{parsed.name}': {error}") from error
-    tilt = np.hypot(x, y)
-    about = np.array([-y, x, 0.0]) / tilt if tilt > 0.0 else np.array([1.0, 0.0, 0.0])
-    turn = np.eye(4)
-    turn[:3, :3] = Rotation.from_rotvec(np.arctan2(tilt, z) * about).as_matrix()
-    return turn
-
-
-def _placement(owner: str, origin: np.ndarray | None) -> np.ndarray:
-    """The <origin> as a (4, 4) transform; the identity where there is none."""
-    if origin is None:
-        return np.eye(4)
-    if not np.isfinite(origin).all():
-        raise ModelError(f"{owner}: its <origin> is not finite")
-    return origin

@@ -1,0 +1,197 @@
+"""Equality constraints of MJCF against MuJoCo: its residuals, its constraint Jacobian, its mass matrix."""
+
+import numpy as np
+import pytest
+
+from connections import multibody as mb
+from connections.checks import ModelError
+
+mujoco = pytest.importorskip("mujoco")
+
+HEAD = """<option jacobian="dense" gravity="0.3 -0.2 -9.5"><flag contact="disable" limit="disable"/></option>
+  <compiler angle="radian"/>"""
+INERTIAL = '<inertial pos="0.1 -0.05 0.2" euler="0.2 0.3 0.4" mass="1.5" diaginertia="0.03 0.04 0.05"/>'
+
+
+def file(bodies, equality):
+    return f"<mujoco>{HEAD}<worldbody>{bodies}</worldbody><equality>{equality}</equality></mujoco>"
+
+
+# A four-bar on slanted ground: the anchors of joints are not the origins of bodies, and qpos0 is not zero.
+BARS = f"""<body name="ground" pos="0.2 0.1 0.5" euler="0.3 0.2 0.1">
+  <body name="crank" pos="0.1 0 0"><joint name="j1" axis="0 0 1" pos="-0.1 0 0" ref="0.3"/>{INERTIAL}
+    <site name="pin" pos="0.1 0.3 0" euler="0.1 0.2 0.3"/>
+    <body name="coupler" pos="0.1 0.3 0"><joint name="j2" axis="0 0 1" ref="-0.2"/>{INERTIAL}
+      <site name="end" pos="0.5 0.2 0" euler="0 0 0.4"/></body></body>
+  <body name="rocker" pos="0.9 0 0" euler="0 0 0.2"><joint name="j3" axis="0 0 1" ref="0.1"/>{INERTIAL}
+    <site name="top" pos="-0.1093974 0.5298702 0" euler="0 0 0.2"/></body></body>"""
+
+# A ball joint, a slide and a hinge from the ground to a plate, and a weld across: a spatial loop.
+SPATIAL = f"""<body name="plate" pos="0 0 0.4"><joint name="ball" type="ball" pos="0.1 0 0"/>{INERTIAL}</body>
+  <body name="cart" pos="1 0 0"><joint name="rail" type="slide" axis="1 0.2 0" ref="0.1"/>{INERTIAL}
+    <body name="arm" pos="0 0.2 0.3" euler="0.2 0.1 0.5"><joint name="lift" type="slide" axis="0 0.3 1"/>
+      <joint name="yaw" axis="0 1 1" pos="0.1 0 0"/>{INERTIAL}
+      <body name="hand" pos="0.2 0 0.1"><joint name="wrist" type="ball"/>{INERTIAL}</body></body></body>"""
+
+# Three hinges and a slide on one chain, coupled.
+CHAIN = f"""<body name="a"><joint name="j1" axis="0 1 0" ref="0.4"/>{INERTIAL}
+  <body name="b" pos="0.3 0 0"><joint name="j2" axis="0 0 1" ref="-0.3"/>{INERTIAL}
+    <body name="c" pos="0.3 0 0"><joint name="j3" type="slide" axis="1 0 1" ref="0.2"/>{INERTIAL}
+      <body name="d" pos="0.3 0 0"><joint name="j4" axis="1 0 0" pos="0 0.1 0"/>{INERTIAL}
+      </body></body></body></body>"""
+
+CLOSED = {
+    "connect": (file(BARS, '<connect name="ring" body1="coupler" body2="rocker" anchor="0.5 0.2 0"/>'), 1),
+    "connect sites": (file(BARS, '<connect site1="end" site2="top"/>'), 1),
+    "weld": (file(SPATIAL, '<weld body1="plate" body2="hand" anchor="0.1 0.2 0.3"/>'), 3),
+    "weld posed": (
+        file(SPATIAL, '<weld body1="plate" body2="hand" relpose="1.2 0.1 0.1 0.9 0.1 0.2 0.3"/>'),
+        3,
+    ),
+    "weld without torque": (file(SPATIAL, '<weld body1="plate" body2="hand" torquescale="0"/>'), 6),
+    "linear": (file(CHAIN, '<joint joint1="j3" joint2="j1" polycoef="0.1 -2 0 0 0"/>'), 3),
+    "two of one": (
+        file(
+            CHAIN,
+            '<joint joint1="j3" joint2="j1" polycoef="0.1 -2"/>'
+            '<joint joint1="j1" joint2="j4" polycoef="0 3"/>',
+        ),
+        2,
+    ),
+    "quartic": (
+        file(CHAIN, '<joint name="cam" joint1="j2" joint2="j4" polycoef="0.1 0.2 0.3 -0.4 0.5"/>'),
+        3,
+    ),
+    "held": (file(CHAIN, '<joint joint1="j3" polycoef="0.25"/><joint joint1="j2" joint2="j4"/>'), 2),
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    def _load(text, **options):
+        path = tmp_path / "robot.xml"
+        path.write_text(text, encoding="utf8")
+        return mb.from_mjcf(path, **options)
+
+    return _load
+
+
+class Oracle:
+    """MuJoCo at a spanning configuration of ours. No free joints: our spanning velocities are its qvel."""
+
+    def __init__(self, text):
+        self.model = mujoco.MjModel.from_xml_string(text)
+        self.data = mujoco.MjData(self.model)
+
+    def place(self, spanning):
+        """Put MuJoCo where {joint: configuration} says; joints that it does not name stay at qpos0."""
+        self.data.qpos[:] = self.model.qpos0
+        for name, q in spanning.items():
+            self.data.joint(name).qpos[:] = np.roll(q, 1) if len(q) == 4 else q
+        mujoco.mj_forward(self.model, self.data)
+        return self
+
+    @property
+    def equality(self):
+        """Residuals (k,) and Jacobian (k, nv) of the equality constraints."""
+        rows = self.data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
+        J = self.data.efc_J.reshape(-1, self.model.nv)
+        return self.data.efc_pos[rows].copy(), J[rows].copy()
+
+    @property
+    def mass_matrix(self):
+        H = np.zeros((self.model.nv, self.model.nv))
+        mujoco.mj_fullM(self.model, self.data, H)
+        return H
+
+    def reduction(self, names):
+        """G (nv, n) in the null space of the Jacobian, the identity on the velocities of these joints."""
+        _, J = self.equality
+        chosen = np.concatenate([self.dofs(name) for name in names])
+        rest = np.setdiff1d(np.arange(self.model.nv), chosen)
+        G = np.zeros((self.model.nv, len(chosen)))
+        G[chosen] = np.eye(len(chosen))
+        G[rest] = -np.linalg.lstsq(J[:, rest], J[:, chosen], rcond=1e-10)[0]
+        np.testing.assert_allclose(J @ G, 0.0, atol=1e-12)
+        return G
+
+    def dofs(self, name):
+        joint = self.model.joint(name)
+        return joint.dofadr[0] + np.arange({1: 3}.get(int(joint.type[0]), 1))
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_mujoco_finds_our_configurations_closed(name, load, rng):
+    text, nv = CLOSED[name]
+    model, oracle = load(text), Oracle(text)
+    assert model.nv == nv
+    for _ in range(2):
+        q = model.random(rng)
+        spanning = {name: np.array(value) for name, value in model.spanning_configuration(q).items()}
+        if name == "held":
+            spanning["j3"] = np.array([0.2 + 0.25])  # ref + c0; not among our joints
+        oracle.place(spanning)
+        np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
+        G = oracle.reduction(model.joint_names)
+        H = G.T @ oracle.mass_matrix @ G
+        np.testing.assert_allclose(np.asarray(model.metric.matrix(q)), H, atol=1e-10 * np.max(np.abs(H)))
+    spanning[model.joint_names[0]][0] += 1e-3  # negative control: off the constraint
+    assert np.max(np.abs(oracle.place(spanning).equality[0])) > 1e-5
+
+
+def test_dependent_joints(load):
+    assert load(CLOSED["linear"][0]).joint_names == ("j1", "j2", "j4")  # joint 1 of the constraint depends
+    assert load(CLOSED["two of one"][0]).joint_names == ("j2", "j4")
+    assert load(CLOSED["quartic"][0]).joint_names == ("j1", "j3", "j4")
+    assert load(CLOSED["held"][0]).joint_names == ("j1", "j4")
+
+
+def test_the_reference_is_where_the_file_is_drawn(load):
+    """qpos0 closes by construction of a connect, and chooses the assembly; a reference overrides it."""
+    text = CLOSED["connect"][0]
+    model, oracle = load(text), Oracle(text)
+    drawn = dict(zip(("j1", "j2", "j3"), oracle.model.qpos0, strict=True))
+    q = np.array([drawn[model.joint_names[0]]])
+    for name, value in model.spanning_configuration(q).items():
+        np.testing.assert_allclose(value, drawn[name], atol=1e-12)
+    mirrored = load(text, reference={"j1": 0.3, "j2": -3.0, "j3": -2.0}).spanning_configuration(
+        np.array([0.3])
+    )
+    assert abs(mirrored["j3"][0] - drawn["j3"]) > 0.1
+    oracle.place({name: np.array(value) for name, value in mirrored.items()})
+    np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
+
+
+BAD = {
+    "tendon": (
+        file(CHAIN, '<tendon name="belt" tendon1="t"/>').replace(
+            "</worldbody>",
+            '</worldbody><tendon><fixed name="t"><joint joint="j1" coef="1"/></fixed></tendon>',
+        ),
+        r"'belt' \(tendon\): only connect, weld and joint",
+    ),
+    "held and coupled": (
+        file(CHAIN, '<joint name="x" joint1="j3"/><joint name="y" joint1="j2" joint2="j3"/>'),
+        "'x' and 'y': one holds a joint that the other constrains, too",
+    ),
+    "held twice": (file(CHAIN, '<joint name="x" joint1="j3"/><joint name="y" joint1="j3"/>'), "'x' and 'y'"),
+    "does not close": (
+        file(CHAIN, '<weld name="far" body1="world" body2="d" relpose="9 9 9 1 0 0 0"/>'),
+        "'far' does not close|'far'",
+    ),
+    "what does not move": (file(BARS, '<weld name="w" body1="world" body2="ground"/>'), "loop 'w'"),
+    "reference": (None, "reference"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_constraints_are_refused_by_name(case, load):
+    text, message = BAD[case]
+    options = {} if text else {"reference": {"thumb": 1.0}}
+    with pytest.raises(ModelError, match=f"robot.xml: .*({message})"):
+        load(text or CLOSED["connect"][0], **options)
+
+
+def test_a_trees_reference_is_refused(load):
+    with pytest.raises(ModelError, match=r"robot.xml: reference"):
+        load(file(CHAIN, ""), reference={"j1": 1.0})
