@@ -18,7 +18,13 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.closed_kinematics import SINGULAR, ClosedKinematics
 from connections.multibody.clusters import LINEAR, Clusters, Rows
-from connections.multibody.conditions import FunctionCondition, gather, tied_by_coupling, tied_by_loop
+from connections.multibody.conditions import (
+    FunctionCondition,
+    cluster_size,
+    gather,
+    tied_by_coupling,
+    tied_by_loop,
+)
 from connections.multibody.graph import Tree, cluster_bodies
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops import Coupling, Loop, conditions_of
@@ -64,6 +70,7 @@ def assemble(
     rows, functions = gather(tree, spanning, of_body, loops, couplings)
     names = tuple(item.name for item in (*loops, *couplings))
     assembler = _Assembler(spanning, of_body, rows, functions, tuple(loops), names, [])
+    assembler.require_consistent_couplings()
     wanted = _declared(tree, (*loops, *couplings), ties, dependent, of_body)
     q = assembler.reference(reference, wanted)
     independent = np.ones(len(tree.joints), dtype=bool)
@@ -122,7 +129,7 @@ class _Assembler:
     def tree(self) -> Tree:
         return self.spanning.tree
 
-    # --- conditions at a configuration -------------------------------------------------------------------------
+    # --- conditions at a configuration -------------------------------------------------------------------
 
     def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """phi (p,) and K (p, nv_s)."""
@@ -183,7 +190,20 @@ class _Assembler:
                 return True
         return False
 
-    # --- the reference -------------------------------------------------------------------------------------------
+    def require_consistent_couplings(self) -> None:
+        """Refuse linear couplings of which no configuration obeys all."""
+        linear = self.rows.kinds == LINEAR
+        K = self.rows.coefficients[linear] * self.rows.scales[linear, None]
+        right = self.rows.constants[linear] * self.rows.scales[linear]
+        left = K @ np.linalg.lstsq(K, right, rcond=None)[0] - right
+        wrong = np.unique(self.rows.owners[linear][np.abs(left) > _CLOSED * (1.0 + np.abs(right))])
+        if len(wrong):
+            names = ", ".join(f"'{self.names[owner]}'" for owner in wrong)
+            raise ModelError(
+                f"the couplings {names} contradict each other: no configuration obeys all of them"
+            )
+
+    # --- the reference -----------------------------------------------------------------------------------
 
     def reference(self, given: Mapping[str, Any] | None, wanted: np.ndarray) -> np.ndarray:
         """A regular spanning configuration (nq_s,) in which all loops close."""
@@ -231,12 +251,7 @@ class _Assembler:
         if self.closed(q):
             return
         phi = np.abs(self.at(q)[0])
-        owners, clusters = self.owners()
-        owner, cluster = owners[int(np.argmax(phi))], clusters[int(np.argmax(phi))]
-        if (self.rows.kinds[self.rows.clusters == cluster] == LINEAR).all() and phi.max() >= _CLOSED:
-            raise ModelError(
-                f"{self._names_of(cluster)}: they contradict each other, no configuration obeys all"
-            )
+        owner = self.owners()[0][int(np.argmax(phi))]
         if phi.max() < _CLOSED:
             raise ModelError(
                 "the loops close with an axis that points against its counterpart; give a reference nearby"
@@ -274,7 +289,7 @@ class _Assembler:
         K = Posture.at(self.spanning, self.spanning.neutral()).columns[columns]
         return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, size)
 
-    # --- rank and independence -------------------------------------------------------------------------------------
+    # --- rank and independence ---------------------------------------------------------------------------
 
     @property
     def tied(self) -> np.ndarray:
@@ -305,9 +320,7 @@ class _Assembler:
         K = self.at(q)[1][np.ix_(self.rows_of(cluster), self.columns_of(members))]
         columns = Posture.at(self.spanning, q).columns[self.columns_of(members), :3]
         sliding = np.linalg.norm(columns, axis=1) < 0.5
-        scales = self.rows.scales[(self.rows.clusters == cluster) & (self.rows.scales != 1.0)]
-        size = 1.0 / scales[0] if len(scales) else 1.0
-        return np.asarray(K * np.where(sliding, size, 1.0))
+        return np.asarray(K * np.where(sliding, cluster_size(self.rows, cluster), 1.0))
 
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
         """The largest ranks of K among configurations near q in which the loops close."""

@@ -23,8 +23,9 @@ import numpy as np
 
 from connections.checks import ClosureError, raise_at
 from connections.geometry import FrameField
+from connections.multibody.closed_frame import ClosedChainFrame
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Clusters, Rows
-from connections.multibody.conditions import FunctionCondition
+from connections.multibody.conditions import FunctionCondition, cluster_size
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Kinematics, product_of_frames
@@ -153,9 +154,16 @@ class ClosedKinematics:
         return moves
 
     @cached_property
-    def frame(self) -> FrameField:
-        """The frame in which v are components: the product of the independent joints' frames."""
+    def joint_frame(self) -> FrameField:
+        """The product of the independent joints' frames."""
         return product_of_frames(self.joints)
+
+    @cached_property
+    def frame(self) -> FrameField:
+        """The frame in which v are components: `joint_frame`, where the loops close."""
+        if not self.implicit_clusters.any():
+            return self.joint_frame
+        return ClosedChainFrame(self.joint_frame, self)
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -170,13 +178,10 @@ class ClosedKinematics:
         of_velocity = self.clusters.of_body[self.spanning.body_of]
         elements = [element for joint in self.tree.joints for element in joint.chain]
         angular = [elementary_motion(element)[:3].any(axis=0) for element in elements]
-        sizes = np.ones(self.clusters.count)
-        for kind, cluster, scale in zip(self.rows.kinds, self.rows.clusters, self.rows.scales, strict=True):
-            if kind in (POSITION, DISTANCE):
-                sizes[cluster] = 1.0 / scale if kind == POSITION else scale**-0.5
+        sizes = np.array([cluster_size(self.rows, cluster) for cluster in range(self.clusters.count)])
         return np.where(np.concatenate(angular), 1.0, sizes[of_velocity])
 
-    # --- the split into constant and implicit clusters -----------------------------------------------------
+    # --- the split into constant and implicit clusters ---------------------------------------------------
 
     @cached_property
     def implicit_clusters(self) -> np.ndarray:
@@ -235,7 +240,7 @@ class ClosedKinematics:
             offset[coordinate[dependent]] = inverse @ self.rows.constants[rows]
         return G, offset
 
-    # --- configurations ------------------------------------------------------------------------------------
+    # --- configurations ----------------------------------------------------------------------------------
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements; that of the reference in closed loops."""
@@ -253,8 +258,8 @@ class ClosedKinematics:
             if not closed.any():
                 return drawn
             for halvings in range(12):
-                line = home + (self.frame.align_at(jnp.asarray(drawn), home) - home) * 0.5**halvings
-                q = np.where(closed, np.asarray(self.frame.project_at(line)), drawn)
+                line = home + (self.joint_frame.align_at(jnp.asarray(drawn), home) - home) * 0.5**halvings
+                q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
                 solution = self.solve(q)
                 if solution.reached == 1.0 and np.min(solution.pivot, initial=1.0) > _COMFORTABLE:
                     return q
@@ -265,7 +270,7 @@ class ClosedKinematics:
         owners = np.repeat(self.independent_bodies, np.diff(self.q_starts))
         return self.implicit_clusters[self.clusters.of_body[owners]]
 
-    # --- definitions -----------------------------------------------------------------------------------------
+    # --- definitions -------------------------------------------------------------------------------------
 
     def spanning_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,); NaN where loops do not close or are singular."""
@@ -289,7 +294,7 @@ class ClosedKinematics:
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
             (q,), (q_dot,) = primals, tangents
             q_s = spanning(q)
-            v_s = self.G_at(q_s) @ self.frame.velocity_at(q, q_dot)
+            v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
             rate = self.spanning.frame.matrix_at(q_s) @ v_s
             return q_s, rate.at[self.q_columns].set(q_dot)
 
@@ -306,7 +311,7 @@ class ClosedKinematics:
     def closure_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """q_s (nq_s,), G (nv_s, nv) and LG[s, j, k] = L_{X_j} G[s, k], (nv_s, nv, nv)."""
         q_s = self.spanning_at(q)
-        G, LG = self.frame.value_and_lie_derivative_at(lambda q: self.G_at(self.spanning_at(q)), q)
+        G, LG = self.joint_frame.value_and_lie_derivative_at(lambda q: self.G_at(self.spanning_at(q)), q)
         return q_s, G, jnp.swapaxes(LG, 0, 1)
 
     def residual_at(self, q_s: jax.Array) -> jax.Array:
@@ -330,16 +335,16 @@ class ClosedKinematics:
         both come close together, where the loop is nearly singular.
         """
         home = start[self.q_columns]
-        goal = self.frame.align_at(q, home)
+        goal = self.joint_frame.align_at(q, home)
 
         def along(t: jax.Array) -> jax.Array:
-            return jnp.where(t == 1.0, goal, self.frame.project_at(home + t * (goal - home)))
+            return jnp.where(t == 1.0, goal, self.joint_frame.project_at(home + t * (goal - home)))
 
         def advance(state: Any) -> Any:
             t, step, q_s = state
             t_next = jnp.minimum(t + step, 1.0)
             here, there = along(t), along(t_next)
-            v = self.frame.velocity_at(here, there - here)
+            v = self.joint_frame.velocity_at(here, there - here)
             tried, accepted = self._step(q_s, v, there)
             return (
                 jnp.where(accepted, t_next, t),
@@ -374,17 +379,18 @@ class ClosedKinematics:
         q_s = self.spanning_at(q)
         return self.spanning.body_jacobians_at(q_s) @ self.G_at(q_s)
 
-    # --- validity --------------------------------------------------------------------------------------------
+    # --- validity ----------------------------------------------------------------------------------------
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether quaternions have norm one and all loops close; one boolean."""
-        return self.frame.valid_at(q) & jnp.all(jnp.isfinite(self.spanning_at(q)))
+        return self.frame.valid_at(q)
 
-    def explain(self, q: Any, start: Any = None) -> None:
+    def explain(self, q: Any) -> None:
         """Raise the error that says why q (nq,) is not a configuration, in particular which loop is open."""
         self.frame.explain(q)
-        if not self.implicit_clusters.any():
-            return
+
+    def explain_loops(self, q: Any, start: Any = None) -> None:
+        """Raise `ClosureError` where a loop does not close at q (nq,) or is singular; quiet where all do."""
         solution = self.solve(q, start)
         weakest = int(np.argmin(solution.pivot)) if len(solution.pivot) else 0
         cluster = self.clusters.of_body[self.spanning.body_of[self.dependent_columns[weakest]]]
@@ -415,7 +421,7 @@ class ClosedKinematics:
         """What is pickled: not what was derived from it."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    # --- parts of the above ----------------------------------------------------------------------------------
+    # --- parts of the above ------------------------------------------------------------------------------
 
     @cached_property
     def _compiled_solution(self) -> Any:

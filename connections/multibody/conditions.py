@@ -196,6 +196,15 @@ def gather(
     return _rows(entries, kinematics.nq), tuple(functions)
 
 
+def cluster_size(rows: Rows, cluster: int) -> float:
+    """The length, m, to which the lengths in a cluster compare; 1 m where no condition has one."""
+    for kind, power in ((POSITION, 1.0), (DISTANCE, 0.5)):
+        scales = rows.scales[(rows.clusters == cluster) & (rows.kinds == kind)]
+        if len(scales):
+            return float(scales[0] ** -power)
+    return 1.0
+
+
 def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
     """The bodies between the two ends of a loop: those that move one end relative to the other."""
     ends = [tree.placements[link][0] for link, _ in _sides(loop)]

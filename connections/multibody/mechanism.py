@@ -317,7 +317,7 @@ def _rigid_transform(owner: str, placement: Any) -> np.ndarray:
         raise ModelError(f"{owner}: its placement is not finite")
     R = transform[:3, :3]
     if np.max(np.abs(transform[3] - [0.0, 0.0, 0.0, 1.0])) > _RIGID:
-        raise ModelError(f"joint '{name}': the last row of its placement is {transform[3]}, not (0, 0, 0, 1)")
+        raise ModelError(f"{owner}: the last row of its placement is {transform[3]}, not (0, 0, 0, 1)")
     excess = float(np.max(np.abs(R.T @ R - np.eye(3))))
     if excess > _RIGID:
         raise ModelError(

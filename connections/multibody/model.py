@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, as_array
+from connections.checks import ModelError, NonFiniteError, as_array
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
@@ -271,8 +271,13 @@ class Model:
         )
         start_at = Argument("guess", start, (size,), batched=False)
         function = kinematics.spanning_from_at
-        q_s = evaluate(self, "spanning_from", function, point, start_at, checked=False)
-        return q_s
+        try:
+            return evaluate(self, "spanning_from", function, point, start_at, checked=False)
+        except NonFiniteError:
+            for each in np.asarray(q, dtype=np.float64).reshape(-1, self.nq):
+                self.frame.explain(each)
+                kinematics.explain_loops(each, start)
+            raise
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:

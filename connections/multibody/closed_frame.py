@@ -1,0 +1,74 @@
+"""The frame of a mechanism with closed chains: that of its independent joints, where the loops close."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.geometry import FrameField
+
+if TYPE_CHECKING:
+    from connections.multibody.closed_kinematics import ClosedKinematics
+
+
+@dataclass(frozen=True)
+class ClosedChainFrame(FrameField):
+    """The product of the independent joints' frames, on the configurations in which all loops close.
+
+    Parameters
+    ----------
+    joints : the product frame.
+    kinematics : of the closed chains; two frames are equal if theirs are one and the same.
+    """
+
+    joints: FrameField
+    kinematics: ClosedKinematics
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """nv."""
+        return self.joints.dim
+
+    @property
+    def ambient_dim(self) -> int:  # type: ignore[override]
+        """nq."""
+        return self.joints.ambient_dim
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """That of the joints."""
+        return self.joints.matrix_at(q)
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """That of the joints."""
+        return self.joints.dual_at(q)
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """Those of the joints."""
+        return self.joints.structure_functions_at(q)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """Joint by joint."""
+        return self.joints.project_at(q)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """Joint by joint."""
+        return self.joints.align_at(q, reference)
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """Joint by joint."""
+        return self.joints.retract_at(q, xi)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Quaternions have norm one, and all loops close; one boolean."""
+        return self.joints.valid_at(q) & jnp.all(jnp.isfinite(self.kinematics.spanning_at(q)))
+
+    def explain(self, q: Any) -> None:
+        """Raise the joints' error, or `ClosureError` naming the loop."""
+        self.joints.explain(q)
+        self.kinematics.explain_loops(q)
+
+    def __repr__(self) -> str:
+        return f"ClosedChainFrame({self.joints})"
