@@ -68,10 +68,11 @@ def assemble(
     ties += [tied_by_coupling(tree, coupling) for coupling in couplings]
     of_body, parents, supports = cluster_bodies(tree.parents, ties)
     rows, functions = gather(tree, spanning, of_body, loops, couplings)
-    names = tuple(item.name for item in (*loops, *couplings))
+    items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
+    names = tuple(item.name for item in items)
     assembler = _Assembler(spanning, of_body, rows, functions, tuple(loops), names, [])
     assembler.require_consistent_couplings()
-    wanted = _declared(tree, (*loops, *couplings), ties, dependent, of_body)
+    wanted = _declared(tree, items, ties, dependent, of_body)
     q = assembler.reference(reference, wanted)
     independent = np.ones(len(tree.joints), dtype=bool)
     for cluster in range(len(parents)):
@@ -138,9 +139,7 @@ class _Assembler:
     def owners(self) -> tuple[np.ndarray, np.ndarray]:
         """The loop or coupling, and the cluster, of each condition."""
         if self.functions and not self.sizes:
-            posture = Posture.at(self.spanning, self.spanning.neutral())
-            q = self.spanning.neutral()
-            self.sizes.extend(len(f.residual_at(posture.transforms, q)) for f in self.functions)
+            self.sizes.extend(function.size(self.spanning) for function in self.functions)
         owners = np.repeat([f.owner for f in self.functions], self.sizes).astype(np.int64)
         clusters = np.repeat([f.cluster for f in self.functions], self.sizes).astype(np.int64)
         return np.concatenate([self.rows.owners, owners]), np.concatenate([self.rows.clusters, clusters])
@@ -258,8 +257,8 @@ class _Assembler:
             )
         start = "from the reference" if given is not None else f"from any of {_STARTS} configurations"
         raise ModelError(
-            f"'{self.names[owner]}' does not close {start}: it stays open by {phi.max():.2g} (of its length, or "
-            "rad). Either no configuration closes it or another reference is needed"
+            f"'{self.names[owner]}' does not close {start}: it stays open by {phi.max():.2g} (of its "
+            "length, or rad). Either no configuration closes it or another reference is needed"
         )
 
     def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -339,8 +338,8 @@ class _Assembler:
         for cluster, rank, nearby in zip(self.tied, self._ranks(q), self._generic_ranks(q), strict=True):
             if rank < nearby:
                 raise ModelError(
-                    f"the reference is singular for {self._names_of(cluster)}: its conditions have rank {rank} "
-                    f"there and {nearby} nearby, as where bars are aligned; give another reference, away from it"
+                    f"the reference is singular for {self._names_of(cluster)}: its conditions have rank "
+                    f"{rank} there and {nearby} nearby, as where bars are aligned; give another reference"
                 )
 
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -373,8 +372,8 @@ class _Assembler:
         loops = self._names_of(cluster)
         if (fixed < 0).any():
             return (
-                f"{loops} leaves {mobility} velocities, but no set of whole joints has so many and determines "
-                "the others; replace joints of several velocities by joints of one"
+                f"{loops} leaves {mobility} velocities, but no set of whole joints has so many and "
+                "determines the others; replace joints of several velocities by joints of one"
             )
         declared = members[fixed == 1]
         names = ", ".join(f"'{self.tree.joint_names[body]}'" for body in declared) or "none"
@@ -385,8 +384,8 @@ class _Assembler:
                 f"({names}) have {count}"
             )
         return (
-            f"{loops}: the joints declared independent ({names}) do not determine the others at the reference; "
-            "declare other ones, or give another reference"
+            f"{loops}: the joints declared independent ({names}) do not determine the others at the "
+            "reference; declare other ones, or give another reference"
         )
 
     def _names_of(self, cluster: int) -> str:
@@ -398,7 +397,7 @@ class _Assembler:
 
 
 def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[int, ...]]:
-    """Sets of the joints `free` with `missing` velocities in all, earlier joints first; at most `_CHOICES`."""
+    """Sets of the joints `free` with `missing` velocities in all, earlier joints first, but not too many."""
     if missing < 0:
         return []
     chosen: list[tuple[int, ...]] = []

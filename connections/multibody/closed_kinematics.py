@@ -199,7 +199,7 @@ class ClosedKinematics:
     @cached_property
     def row_owners(self) -> np.ndarray:
         """(p,) the loop or coupling of each implicit condition, those of functions last."""
-        sizes = [self._function_size(function) for function in self.functions]
+        sizes = [function.size(self.spanning) for function in self.functions]
         owners = np.repeat([function.owner for function in self.functions], sizes).astype(np.int64)
         return np.concatenate([self.rows.owners[self.implicit_rows], owners])
 
@@ -250,7 +250,7 @@ class ClosedKinematics:
         return q
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """A configuration (nq,) in which loops close and are regular, nearer to the reference where needed."""
+        """A configuration (nq,) in which loops close and are regular, near the reference where needed."""
         closed = self._implicit_coordinates
         home = jnp.asarray(self.reference[self.q_columns])
         while True:
@@ -413,9 +413,10 @@ class ClosedKinematics:
             )
 
     def solve(self, q: Any, start: Any = None) -> Solution:
-        """`solution_at` compiled, with NumPy arrays in and out; from the reference where `start` is None."""
+        """`solution_at`, compiled; from the reference where `start` is None."""
         start = self.reference if start is None else start
-        return Solution(*map(np.asarray, self._compiled_solution(jnp.asarray(q), jnp.asarray(start))))
+        solution: Solution = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
+        return solution
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: not what was derived from it."""
@@ -443,11 +444,6 @@ class ClosedKinematics:
     def _moving_columns(self) -> np.ndarray:
         """(n_i,) `independent_columns` as spanning velocities."""
         return self.v_columns[self.independent_columns]
-
-    def _function_size(self, function: FunctionCondition) -> int:
-        T = jax.ShapeDtypeStruct((len(self.tree.joints) + 1, 4, 4), np.float64)
-        q = jax.ShapeDtypeStruct((self.spanning.nq,), np.float64)
-        return int(jax.eval_shape(function.residual_at, T, q).shape[0])
 
     def _explicit_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) with the dependent joints of linear clusters; those of implicit ones are zero."""

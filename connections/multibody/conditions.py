@@ -51,6 +51,12 @@ class FunctionCondition(abc.ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
 
+    def size(self, kinematics: Kinematics) -> int:
+        """Number of conditions, k."""
+        T = jax.ShapeDtypeStruct((len(kinematics.joints) + 1, 4, 4), np.float64)
+        q = jax.ShapeDtypeStruct((kinematics.nq,), np.float64)
+        return int(jax.eval_shape(self.residual_at, T, q).shape[0])
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionLoop(FunctionCondition):
@@ -118,9 +124,9 @@ class FunctionCoupling(FunctionCondition):
         self, kinematics: Kinematics, posture: Posture, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """As above, by the frame of the spanning tree."""
-        point = jnp.asarray(q)
-        derivative = jax.jacfwd(lambda q: self.residual_at(posture.transforms, q))(point)
-        value = self.residual_at(posture.transforms, point)
+        transforms, point = jnp.asarray(posture.transforms), jnp.asarray(q)
+        derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
+        value = self.residual_at(transforms, point)
         return np.asarray(value), np.asarray(derivative @ kinematics.frame.matrix_at(point))
 
 

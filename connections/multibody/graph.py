@@ -71,7 +71,7 @@ class Tree:
     parents : (N,) number of the parent body, -1 for the ground; parents[i] < i.
     quaternions, positions : (N, 4) and (N, 3), m: joint frame i in the frame of its parent body.
     inertias : (N, 6, 6) spatial inertias in body frames, merged links included.
-    placements : for each link, the body that it is part of, -1 for the ground, and (4, 4), m, its frame there.
+    placements : for each link, its body, -1 for the ground, and its frame there, (4, 4), m.
     """
 
     body_names: tuple[str, ...]
@@ -209,7 +209,8 @@ def find_root(names: Sequence[Hashable], edges: Sequence[Edge]) -> Hashable:
         if count > 1:
             joints = ", ".join(f"'{name}'" for _, _, name in graph.in_edges(link, keys=True))
             raise ModelError(
-                f"link '{link}' has {count} parents (joints {joints}): cut the loop at one of them, and add a loop there"
+                f"link '{link}' has {count} parents (joints {joints}): cut the loop at one of them, and "
+                "add a loop there"
             )
     roots = [link for link, count in graph.in_degree() if count == 0]
     if len(roots) > 1:

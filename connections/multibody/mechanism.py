@@ -17,7 +17,7 @@ of them is kept: a refused call leaves the mechanism as it was. Source: [W] VI-B
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ _RIGID = 1e-9  # how far a placement may be from a rigid transform, entry by ent
 
 
 class Mechanism:
-    """Bodies, joints, loops and couplings in the making; `build` turns them into a `Model`, as often as wanted."""
+    """Bodies, joints, loops and couplings in the making; `build` turns them into a `Model`."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
@@ -154,9 +154,10 @@ class Mechanism:
                 conditions_of(closure)
             except ModelError as error:
                 raise ModelError(f"loop '{name}': {error}") from error
-        frames = (_rigid_transform(f"loop '{name}'", placement) for placement in (placement_a, placement_b))
-        links: list[Hashable] = [GROUND if body == WORLD else body for body in (body_a, body_b)]
-        self._loops[name] = Loop(name, *links, closure, *frames, _joint_list(name, independent))
+        frame_a, frame_b = (_rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
+        link_a, link_b = (GROUND if body == WORLD else body for body in (body_a, body_b))
+        listed = _joint_list(name, independent)
+        self._loops[name] = Loop(name, link_a, link_b, closure, frame_a, frame_b, listed)
 
     def add_coupling(
         self,
@@ -193,8 +194,8 @@ class Mechanism:
             kind = self._edges[joint].joint
             if kind.nv == 0 or (function is None and kind.nq != 1):
                 raise ModelError(
-                    f"coupling '{name}': joint '{joint}' has {kind.nq} coordinates; a sum takes joints of one, "
-                    "a function takes others, too"
+                    f"coupling '{name}': joint '{joint}' has {kind.nq} coordinates; a sum takes joints of "
+                    "one, a function takes others, too"
                 )
         if function is not None and not callable(function):
             raise ModelError(f"coupling '{name}': expected a function, got {function!r}")
@@ -235,12 +236,9 @@ class Mechanism:
         return Model.of(assemble(tree, loops, couplings, reference), gravity)
 
     def __repr__(self) -> str:
-        parts = {"bodies": self._links, "joints": self._edges, "loops": self._loops}
-        parts["couplings"] = self._couplings
-        shown = [
-            f"{len(part)} {kind}" for kind, part in parts.items() if part or kind in ("bodies", "joints")
-        ]
-        return f"Mechanism({', '.join(shown)})"
+        ties = {"loops": len(self._loops), "couplings": len(self._couplings)}
+        more = "".join(f", {count} {kind}" for kind, count in ties.items() if count)
+        return f"Mechanism({len(self._links)} bodies, {len(self._edges)} joints{more})"
 
     def _require_no_cycle(self, name: str, parent: str, child: str) -> None:
         """Refuse the joint if `child` carries `parent`; bodies have one joint above each, so a walk tells."""
@@ -304,7 +302,7 @@ def _joint_list(name: str, independent: Sequence[str] | None) -> tuple[str, ...]
 
 
 def _rigid_transform(owner: str, placement: Any) -> np.ndarray:
-    """`placement` as a (4, 4) array of its own, if it is a rotation and a translation; None is the identity."""
+    """`placement` as a (4, 4) array of its own, if it is rigid; None is the identity."""
     if placement is None:
         return np.eye(4)
     try:

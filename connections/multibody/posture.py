@@ -3,7 +3,8 @@
 For the assembly of loops while a model is built, where compiling functions would cost more than it saves. The
 derivative of a condition along a velocity is a wrench f on the relative twist of its two bodies,
 
-    phi' = f . (V_b - V_a),   POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_b x r; r],
+    phi' = f . (V_b - V_a),
+    POSITION: f = [p_b x u; u],   DIRECTION: f = [w x u; 0],   DISTANCE: f = [p_b x r; r],
 
 at the world origin, u and w in world axes, p_b the point of b, r the vector from the point of a to it.
 Source: [W] VI-C; THEORY of implicit constraints phi(q) = 0, K = dphi / dq.

@@ -54,7 +54,7 @@ def require_regular(tree: Tree) -> None:
 
 
 def require_regular_cluster(kinematics: ClosedKinematics) -> None:
-    """Raise `ModelError` naming the velocity of a closed chain along which H has no inertia, or a negative one.
+    """Raise `ModelError` naming a closed chain's velocity along which H has no inertia, or a negative one.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def require_regular_cluster(kinematics: ClosedKinematics) -> None:
             kind, matrix = ("of negative", "indefinite") if negative else ("without", "singular")
             body = kinematics.body_of[column]
             raise ModelError(
-                f"the velocity of joint '{kinematics.tree.joint_names[body]}' moves its cluster and what that "
+                f"the velocity of joint '{kinematics.tree.joint_names[body]}' moves its cluster and what it "
                 f"carries in a direction {kind} inertia: the mass matrix is {matrix}"
             )
         H[:column, :column] -= np.outer(H[:column, column], H[column, :column]) / pivot
