@@ -1,10 +1,15 @@
-"""What every test shares: seeds taken from the test's own name, no display, hypothesis without deadlines."""
+"""What every test shares: quick compilation, seeds from the test's own name, no display, no deadlines."""
 
 import os
 import zlib
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# As the command line does: most functions run a few times only, and most of the time goes into compiling
+# them. XLA_FLAGS="" in the environment compiles them as for a user; the examples always do.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
