@@ -74,47 +74,54 @@ def forward_dynamics(tree, work, acceleration):
 
 @inlined
 def inverse_mass_matrix(tree, work, inverse):
-    """H^-1, slots inverse[i nv + j].
+    """H^-1, slots inverse[i nv + j]."""
+    coriolis.mass_matrix(tree, work, beyond(work, tree.scratch))
+    pivots = tree.vectors + 2 * tree.nv
+    invert_by_elimination(tree.nv, tree.up, tree.run, work, tree.scratch, pivots, inverse)
+
+
+@inlined
+def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
+    """H^-1, slots inverse[i nv + j], of the H in slots L[i nv + j] of `work`, which is overwritten.
 
     H = L^T d L with L lower triangular of unit diagonal and the sparsity of the tree, then row by row
 
         (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
 
-    sums over the columns a before k.
+    sums over the columns a before k: `up` leads to the last of them, `run` to the first of those that are
+    consecutive. Slots `pivots` on get d_k over H_kk.
     """
-    nv, L = tree.nv, tree.scratch
-    coriolis.mass_matrix(tree, work, beyond(work, L))
     for k in range(nv):
-        store(work, tree.vectors + 2 * nv + k, load(work, L + k * nv + k))
+        store(work, pivots + k, load(work, L + k * nv + k))
     for k in range(nv - 1, -1, -1):
         pivot = load(work, L + k * nv + k)
-        store(work, tree.vectors + 2 * nv + k, pivot / load(work, tree.vectors + 2 * nv + k))
+        store(work, pivots + k, pivot / load(work, pivots + k))
         d = 1.0 / pivot
-        i = tree.up[k]
+        i = up[k]
         while i >= 0:
             ratio = load(work, L + k * nv + i) * d
             j = i
             while j >= 0:
-                start = tree.run[j]
+                start = run[j]
                 _subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
-                j = tree.up[start]
+                j = up[start]
             store(work, L + k * nv + i, ratio)
-            i = tree.up[i]
+            i = up[i]
         store(work, L + k * nv + k, d)
     for k in range(nv):
         for i in range(k + 1):
             store(inverse, k * nv + i, 0.0)
-        a = tree.up[k]
+        a = up[k]
         while a >= 0:
             _subtract_row(inverse, load(work, L + k * nv + a), k * nv, a * nv, k)
-            a = tree.up[a]
+            a = up[a]
         for i in range(k):
             store(inverse, i * nv + k, load(inverse, k * nv + i))
         total = load(work, L + k * nv + k)
-        a = tree.up[k]
+        a = up[k]
         while a >= 0:
             total = total - load(work, L + k * nv + a) * load(inverse, a * nv + k)
-            a = tree.up[a]
+            a = up[a]
         store(inverse, k * nv + k, total)
 
 

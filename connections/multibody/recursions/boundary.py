@@ -29,7 +29,7 @@ LARGEST = np.finfo(np.float64).max
 
 
 @exact
-def _reduced(angle):
+def reduced_angle(angle):
     """The angle itself, or if it is large the one in [-pi, pi] with the same sine and cosine."""
     if abs(angle) <= FARTHEST_ANGLE:
         return angle
@@ -39,8 +39,12 @@ def _reduced(angle):
 @inlined
 def read_configuration(tree, work, q):
     """q (nq,) into a workspace of one configuration; whether size, numbers, quaternions are right."""
-    if q.shape[0] != tree.nq:
-        return False
+    return q.shape[0] == tree.nq and read_coordinates(tree, work, q)
+
+
+@inlined
+def read_coordinates(tree, work, q):
+    """The first nq numbers of q, an array or slots, into a workspace of one; whether they are right."""
     good = True
     for k in range(tree.nq):
         good &= abs(q[k]) <= LARGEST
@@ -48,7 +52,7 @@ def read_configuration(tree, work, q):
     for i in range(1, tree.links + 1):
         at, kind = tree.coordinate[i], tree.kind[i]
         if kind <= HELICAL:
-            store(work, tree.angles + at, _reduced(q[at]))
+            store(work, tree.angles + at, reduced_angle(q[at]))
         elif kind == SPHERICAL or kind == FREE:
             at += 3 if kind == FREE else 0
             square = q[at] * q[at] + q[at + 1] * q[at + 1] + q[at + 2] * q[at + 2] + q[at + 3] * q[at + 3]
@@ -101,7 +105,7 @@ def read_configurations(tree, work, q, row):
         at, kind = tree.coordinate[i], tree.kind[i]
         if kind <= HELICAL:
             for lane in range(LANES):
-                work[tree.angles + at, lane] = _reduced(work[at, lane])
+                work[tree.angles + at, lane] = reduced_angle(work[at, lane])
         elif kind == SPHERICAL or kind == FREE:
             at += 3 if kind == FREE else 0
             for lane in range(LANES):

@@ -28,7 +28,8 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "regressor": (("v", "v_r", "a_r"), False, 2),
 }
 # Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
-# i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources.
+# i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources,
+# c that of the clusters, w a workspace of several configurations.
 # They return whether all is well, or a whole number that is zero if it is.
 ENTRIES: dict[str, tuple[str, str]] = {
     "lift_at": ("lift", "m i2 n 1 1 1"),
@@ -43,6 +44,18 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "project_wide_rows": ("lift", "m i2 n 2 2 2"),
     "solve_at": ("lift", "m i1 2 1 1 1"),
     "solve_rows": ("lift", "m i1 2 2 2 2"),
+    "closure_at": ("closure_entries", "m 1 1 1"),
+    "closure_rows": ("closure_entries", "m 2 2 2"),
+    "closed_mass_matrix_at": ("closed_entries", "m m c 1 2"),
+    "closed_mass_matrix_rows": ("closed_entries", "m m c w i1 2 2"),
+    "closed_coriolis_matrix_at": ("closed_entries", "m m c 1 1 2"),
+    "closed_coriolis_matrix_rows": ("closed_entries", "m m c w i1 2 2 2"),
+    "closed_mass_matrix_rate_at": ("closed_entries", "m m c 1 1 2"),
+    "closed_mass_matrix_rate_rows": ("closed_entries", "m m c w i1 2 2 2"),
+    "closed_christoffel_symbols_at": ("closed_entries", "m m c 1 3"),
+    "closed_christoffel_symbols_rows": ("closed_entries", "m m c w i1 2 2"),
+    "closed_inverse_mass_matrix_at": ("closed_entries", "m m c 1 2"),
+    "closed_inverse_mass_matrix_rows": ("closed_entries", "m m c w i1 2 2"),
 }
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 _lock = threading.Lock()
@@ -95,6 +108,7 @@ def _signature(arguments: str) -> Any:
     from numba import boolean, float64, int64
 
     arrays = {"m": float64[::1], "1": float64[::1], "2": float64[:, ::1], "3": float64[:, :, ::1]}
+    arrays |= {"c": arrays["1"], "w": arrays["2"]}
     kinds = arrays | {"i1": int64[::1], "i2": int64[:, ::1], "n": int64, "b": boolean}
     return tuple(kinds[argument] for argument in arguments.split())
 
@@ -118,12 +132,15 @@ def _show_foreign_arrays(function: Any, count: int) -> None:
 
 def _trial(arguments: str) -> list[Any]:
     """Arguments without content that are taken as good by what was compiled from today's sources."""
+    from connections.multibody.recursions.cluster_layout import no_clusters
     from connections.multibody.recursions.lanes import LANES
     from connections.multibody.recursions.layout import no_tree
 
     nothing: dict[str, Any] = {str(axes): np.zeros((0,) * axes) for axes in (1, 2, 3)}
     nothing |= {
         "m": no_tree(),
+        "c": no_clusters(),
+        "w": np.zeros((1, LANES)),
         "i1": np.zeros(0, np.int64),
         "i2": np.zeros((0, 0), np.int64),
         "n": 0,

@@ -148,6 +148,20 @@ def beyond(typing_context: Any, slots: Any, count: Any) -> Any:
     return slots(slots, types.intp), emit
 
 
+@intrinsic(prefer_literal=True)
+def beyond_each(typing_context: Any, slots: Any, counts: Any, first: Any, count: Any) -> Any:
+    """`beyond` for each of the `count` (a literal) integers that begin at counts[first], as a tuple."""
+    result = types.UniTuple(slots, count.literal_value)
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        numbers = [context.get_constant(types.intp, k) for k in range(count.literal_value)]
+        places = [builder.add(args[2], number) for number in numbers]
+        starts = [builder.load(builder.gep(args[1], [place])) for place in places]
+        return context.make_tuple(builder, result, [builder.gep(args[0], [start]) for start in starts])
+
+    return result(slots, counts, types.intp, count), emit
+
+
 @intrinsic
 def as_integers(typing_context: Any, slots: Any) -> Any:
     """The same slots, their 64 bits read as integers."""

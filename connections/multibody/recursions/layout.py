@@ -71,7 +71,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
 
     The ground's parameters begin with the acceleration of free fall, m/s^2.
     """
-    links = _expand(kinematics)
+    links = expand(kinematics)
     count, nv, nq = len(links), kinematics.nv, kinematics.nq
     widths = np.array([0] + [link.joint.nv for link in links])
     first = np.concatenate([[0], np.cumsum(widths)])  # the ground has no columns
@@ -193,7 +193,7 @@ _KINDS: dict[type[Joint], int] = {
 _Link = namedtuple("_Link", ["joint", "parent", "body", "parameters"])
 
 
-def _expand(kinematics: Kinematics) -> list[_Link]:
+def expand(kinematics: Kinematics) -> list[_Link]:
     """Elementary links in depth-first order; link i moves relative to link ``parent``, 0 being the ground."""
     tree = kinematics.tree
     links: list[_Link] = []
