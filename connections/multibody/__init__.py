@@ -38,6 +38,11 @@ from connections.multibody.recursions.calls import (
 from connections.multibody.recursions.threads import get_num_threads, set_num_threads
 from connections.multibody.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
+from connections.multibody.routes import (
+    coriolis_matrix_by_differentiation,
+    coriolis_matrix_by_jacobians,
+    coriolis_matrix_by_projection,
+)
 from connections.multibody.urdf import from_urdf
 
 __all__ = [
@@ -64,6 +69,9 @@ __all__ = [
     "body_jacobians",
     "christoffel_symbols",
     "coriolis_matrix",
+    "coriolis_matrix_by_differentiation",
+    "coriolis_matrix_by_jacobians",
+    "coriolis_matrix_by_projection",
     "coriolis_product",
     "coriolis_transpose_product",
     "forward_dynamics",

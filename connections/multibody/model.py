@@ -28,6 +28,7 @@ from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
+    from connections.multibody.recursions.closed_program import ClosedProgram
     from connections.multibody.recursions.program import Program
     from connections.multibody.recursive_connection import RecursiveConnection
 
@@ -225,11 +226,22 @@ class Model:
         return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
 
     @cached_property
-    def program(self) -> Program:
-        """What the recursions know of the robot: one flat array, and workspaces."""
+    def program(self) -> Program | ClosedProgram:
+        """What the recursions know of the robot: flat arrays, and workspaces."""
+        if self.closed:
+            from connections.multibody.recursions.closed_program import ClosedProgram  # imports Numba
+
+            return ClosedProgram(self)
         from connections.multibody.recursions.program import Program  # imports Numba
 
         return Program(self)
+
+    @cached_property
+    def spanning_tree(self) -> Model:
+        """The tree of all joints, those of closed loops free; the model itself where there are no loops."""
+        if not isinstance(self.kinematics, ClosedKinematics):
+            return self
+        return Model(self.kinematics.spanning, self.gravity)
 
     def with_gravity(self, gravity: Any) -> Model:
         """The same robot under another gravity.

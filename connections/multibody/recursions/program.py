@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from connections.multibody.recursions.layout import aligned, pack, workspace_slo
 from connections.multibody.regularity import SMALLEST_PIVOT
 
 if TYPE_CHECKING:
+    from connections.multibody.kinematics import Kinematics
     from connections.multibody.model import Model
 
 
@@ -45,19 +46,20 @@ class Program:
     """
 
     def __init__(self, model: Model) -> None:
-        packed = pack(model.kinematics, model.gravity)
+        kinematics = cast("Kinematics", model.kinematics)  # `ClosedProgram` has the other
+        packed = pack(kinematics, model.gravity)
         self._model, self.single = model, compiled
-        self._slots = workspace_slots(model.kinematics, int(packed.view(np.int64)[1]))
+        self._slots = workspace_slots(kinematics, int(packed.view(np.int64)[1]))
         self.memory = aligned(len(packed) + self._slots)
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)
         self.vector, self.matrix, self.cube, self.wide = (n,), (n, n), (n, n, n), (n, 10 * bodies)
         self._sizes = ((model.nq,), *[(n,)] * 3)
         self._names = {name: ("q", *vectors) for name, (vectors, _, _) in SIGNATURES.items()}
-        self._cores = {
+        self.cores = {
             name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
         }
-        self._cores["regressor"] = self.wide
+        self.cores["regressor"] = self.wide
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
         self._blocks: dict[str, np.ndarray] = {}
 
@@ -79,7 +81,7 @@ class Program:
         names = self._names[name]
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = batch_axes(names, vectors)
-        core = self._cores[name]
+        core = self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
         if not batch:
@@ -115,7 +117,7 @@ class Program:
         try:
             return self._workspaces[name].pop()
         except IndexError:
-            return aligned(self._slots + math.prod(self._cores[name]) + LANES, LANES)
+            return aligned(self._slots + math.prod(self.cores[name]) + LANES, LANES)
 
     def _nonzero_blocks(self, name: str) -> np.ndarray:
         """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
@@ -126,7 +128,7 @@ class Program:
         elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
             pattern = related
         else:
-            pattern = np.ones(self._cores[name], dtype=bool)
+            pattern = np.ones(self.cores[name], dtype=bool)
         flat = np.flatnonzero(pattern)
         return np.unique(flat // LANES * LANES)
 

@@ -1,0 +1,345 @@
+"""A closed chain made ready for the recursions: its flat arrays, its workspaces, its batches and its errors.
+
+The role of `Program` for mechanisms with loops: loops are solved, then the recursions over clusters give
+matrices, and those of the spanning tree, lifted and projected, give vectors (`composition`). Closures that
+are functions of the user's are solved by the definition, in JAX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ClosureError, MetricError, PointError, raise_at, require_finite
+from connections.multibody.recursions.arguments import (
+    as_rows,
+    batch_axes,
+    in_pieces,
+    numbers,
+    plain,
+    require_output,
+)
+from connections.multibody.recursions.closure_layout import pack_closure
+from connections.multibody.recursions.cluster_layout import (
+    closed_memory,
+    lane_slots,
+    pack_clusters,
+    result_blocks,
+    solution_layout,
+)
+from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
+from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Refused, Rows, Single
+from connections.multibody.recursions.lanes import LANES
+from connections.multibody.recursions.layout import aligned
+from connections.multibody.recursions.program import Program
+from connections.multibody.regularity import SMALLEST_PIVOT
+
+if TYPE_CHECKING:
+    from connections.multibody.closed_kinematics import ClosedKinematics
+    from connections.multibody.model import Model
+
+_CHUNK = 128  # configurations whose intermediate vectors are kept at a time
+
+
+class Solution(NamedTuple):
+    """The loops solved at (...) configurations.
+
+    Parameters
+    ----------
+    q : (..., nq_s) configurations of the spanning tree.
+    G : (..., nv_s, nv) velocities of the spanning tree are G v.
+    LG : (..., nv_s, nv, nv) derivatives LG[s, j, k] of G[s, k] along column j.
+    """
+
+    q: np.ndarray
+    G: np.ndarray
+    LG: np.ndarray
+
+
+class ClosedProgram:
+    """The recursions' view of a model with closed loops.
+
+    Parameters
+    ----------
+    model : the mechanism; ``model.closed``.
+
+    Attributes
+    ----------
+    tree, weightless : the programs of its spanning tree, with gravity and without.
+    memory, closure, clusters : the flat arrays of `layout`, `closure_layout` and `cluster_layout`.
+    n, spanning_n, spanning_nq, size : numbers of independent and of spanning velocities, of spanning
+        coordinates, and the size of a solution.
+    spans : where a solution holds G and LG, as `lift` reads it.
+    solvable : whether compiled code can solve the loops.
+
+    Single calls share workspaces; the interpreter's lock, which they do not release, keeps them apart. Pieces
+    of batches have workspaces of their own, kept for later batches.
+    """
+
+    def __init__(self, model: Model) -> None:
+        closed = cast("ClosedKinematics", model.kinematics)
+        self._model, self._closed, self.solvable = model, closed, not closed.functions
+        spanning, n = model.spanning_tree, model.nv
+        self.tree, self.weightless = Program(spanning), Program(spanning.with_gravity((0.0, 0.0, 0.0)))
+        self.clusters, self.closure = pack_clusters(closed), pack_closure(closed)
+        self.memory = closed_memory(closed, model.gravity, self.clusters)
+        self.n, self.spanning_n, self.spanning_nq = n, spanning.nv, spanning.nq
+        self.spans, self.size = _spans(closed)
+        self.up, self.at_rest = _columns_before(closed), np.zeros(spanning.nv)
+        self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
+        self.wide = (n, 10 * len(model.body_names))
+        self._sizes = ((model.nq,), *[(n,)] * 3)
+        self._cores = {
+            name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
+        }
+        self._cores["regressor"] = self.wide
+        self._one, self._rows = Single(self), Rows(self)
+        self.single = _Singles(self)
+        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in ("closure", *SIGNATURES)}
+
+    # --- the recursions ----------------------------------------------------------------------------------
+
+    def general(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
+        """What the recursion `name` gives for any input that can be read as arrays of numbers.
+
+        Parameters
+        ----------
+        name : a key of `SIGNATURES`.
+        given : q (..., nq) and then vectors (..., nv).
+        out : the array to fill, or None.
+        body_factor : where the recursion has a choice.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
+        ClosureError : loops do not close, or are singular.
+        """
+        choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
+        names = ("q", *SIGNATURES[name][0])
+        vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
+        batch, core = batch_axes(names, vectors), self._cores[name]
+        if out is not None:
+            require_output(out, (*batch, *core))
+        result = np.empty((*batch, *core)) if out is None else out
+        try:
+            if not batch:
+                RECURSIONS[name](self._one, *map(plain, vectors), *choice, out=result)
+            else:
+                rows = [as_rows(vector, batch, out) for vector in vectors]
+                self._run(name, rows, choice, result.reshape(len(rows[0]), math.prod(core)))
+        except Refused:
+            self._explain(name, names, vectors)
+        return result
+
+    def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> None:
+        """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
+        if not self.solvable:
+            rows = [self.solve_by_definition(rows[0]), *rows[1:]]
+
+        def fill(piece: slice) -> bool:
+            for first in range(piece.start, min(piece.stop, len(out)), _CHUNK):
+                chunk = slice(first, min(first + _CHUNK, piece.stop))
+                RECURSIONS[name](self._rows, *[row[chunk] for row in rows], *choice, out=out[chunk])
+            return True
+
+        in_pieces(len(out), fill)
+
+    def cluster_rows(self, name: str, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well."""
+        function = compiled.require(f"closed_{name}_rows")
+        size = lane_slots(self._closed, self.clusters) + math.prod(self._cores[name]) + LANES
+        with self._borrowed(name, lambda: aligned(size, LANES)) as work, self.borrowed_closure() as closure:
+            status = function(self.memory, closure, self.clusters, work, self._blocks[name], *vectors, out)
+        return bool(status == 0)
+
+    # --- loops -------------------------------------------------------------------------------------------
+
+    def solution(self, q: Any) -> Solution:
+        """The loops solved at q (..., nq).
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError : as the public functions.
+        ClosureError : loops do not close, or are singular.
+        """
+        q = numbers("q", q, self._sizes[0])
+        try:
+            solved = self._rows.solve(as_rows(q, q.shape[:-1], None))
+        except Refused:
+            self._explain("mass_matrix", ("q",), [q])
+        batch, (G, LG) = q.shape[:-1], self.dense(solved)
+        q_s = solved[:, : self.spanning_nq].copy()
+        return Solution(*(part.reshape(*batch, *part.shape[1:]) for part in (q_s, G, LG)))
+
+    def dense(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """G (..., nv_s, nv) and LG (..., nv_s, nv, nv) of solutions (..., size)."""
+        batch, (in_G, in_LG) = solution.shape[:-1], self._places
+        G = np.zeros((*batch, self.spanning_n * self.n))
+        LG = np.zeros((*batch, self.spanning_n * self.n**2))
+        start = self.spanning_nq + len(in_G)
+        G[..., in_G] = solution[..., self.spanning_nq : start]
+        LG[..., in_LG] = solution[..., start:]
+        shape = (*batch, self.spanning_n, self.n)
+        return G.reshape(shape), LG.reshape(*shape, self.n)
+
+    def solve_by_definition(self, q: np.ndarray) -> np.ndarray:
+        """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by JAX.
+
+        Raises
+        ------
+        Refused : loops do not close, or are singular.
+        """
+        if q.ndim == 1:
+            solution = np.array(self._definition(q))
+        elif not len(q):
+            return np.zeros((0, self.size))
+        else:  # JAX compiles once for each number of rows: powers of two are few
+            count = len(q)
+            repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
+            solution = np.array(self._definition_of_many(repeated)[:count])
+        if not np.isfinite(solution).all():
+            raise Refused
+        return solution
+
+    def packed_solution_at(self, q: jax.Array) -> jax.Array:
+        """The solution (size,) at q (nq,); JAX-traceable, by the definition."""
+        q_s, G, LG = self._closed.closure_at(q)
+        in_G, in_LG = self._places
+        return jnp.concatenate([q_s, G.ravel()[in_G], LG.ravel()[in_LG]])
+
+    @cached_property
+    def _definition(self) -> Callable[[np.ndarray], jax.Array]:
+        return jax.jit(self.packed_solution_at)
+
+    @cached_property
+    def _definition_of_many(self) -> Callable[[np.ndarray], jax.Array]:
+        return jax.jit(jax.vmap(self.packed_solution_at))
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the entries of G (nv_s, nv) and of LG (nv_s, nv, nv), flat, that a solution holds."""
+        G, LG, n = [], [], self.n
+        for s, (first, count, _, _) in enumerate(self.spans.tolist()):
+            columns = range(first, first + count)
+            G += [s * n + k for k in columns]
+            LG += [(s * n + j) * n + k for j in columns for k in columns]
+        return np.array(G, dtype=np.int64), np.array(LG, dtype=np.int64)
+
+    # --- workspaces --------------------------------------------------------------------------------------
+
+    def borrowed_closure(self) -> Any:
+        """A copy of `closure`, whose workspace no other thread has; a context manager."""
+        return self._borrowed("closure", self._copy_of_closure)
+
+    def _copy_of_closure(self) -> np.ndarray:
+        copy = aligned(len(self.closure))
+        copy[:] = self.closure
+        return copy
+
+    @contextmanager
+    def _borrowed(self, name: str, make: Callable[[], np.ndarray]) -> Iterator[np.ndarray]:
+        try:
+            work = self._workspaces[name].pop()
+        except IndexError:
+            work = make()
+        yield work
+        self._workspaces[name].append(work)
+
+    @cached_property
+    def _blocks(self) -> dict[str, np.ndarray]:
+        """For each recursion over clusters, where the blocks of its flat result begin that are not zero."""
+        blocks = {axes: result_blocks(self._closed, axes, LANES) for axes in (2, 3)}
+        dense = np.arange(0, self.n**2, LANES)
+        return {name: blocks[axes] for name, (_, _, axes) in SIGNATURES.items() if axes > 1} | {
+            "inverse_mass_matrix": dense
+        }
+
+    # --- errors ------------------------------------------------------------------------------------------
+
+    def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
+        """Raise the error that says what is wrong with the input of the recursion `name`."""
+        for vector_name, vector in zip(names, vectors, strict=True):
+            require_finite(vector_name, vector)
+        configurations = vectors[0].reshape(-1, self._model.nq)
+        for q in configurations:
+            self._closed.explain(q)
+        for q in configurations:
+            self._require_closed(q)
+        if name in ("forward_dynamics", "inverse_mass_matrix"):
+            for q in configurations:
+                self._require_regular(q)
+            raise MetricError("the mass matrix is singular, or nearly so")
+        raise PointError("q is not a configuration of the model")
+
+    def _require_closed(self, q: np.ndarray) -> None:
+        """Raise `ClosureError` where the recursions refuse loops that the definition closes at q (nq,)."""
+        if not self.solvable:
+            return
+        status = compiled.require("closure_at")(self.closure, plain(q), NO_GUESS, np.empty(self.size))
+        if 0 < abs(status) <= self._closed.clusters.count:
+            rows = self._closed.rows
+            owners = np.unique(rows.owners[rows.clusters == abs(status) - 1])
+            names = ", ".join(f"'{self._closed.names[owner]}'" for owner in owners)
+            how = "singular or nearly so" if status < 0 else "open"
+            raise_at(ClosureError, f"what {names} ties together is {how}", q)
+
+    def _require_regular(self, q: np.ndarray) -> None:
+        """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
+        H = np.empty(self.matrix)
+        RECURSIONS["mass_matrix"](self._one, plain(q), out=H)
+        diagonal = H.diagonal().copy()
+        for k in reversed(range(len(H))):
+            if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:
+                joint = self._model.joint_names[self._closed.body_of[k]]
+                raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+            H[:k, :k] -= np.outer(H[:k, k], H[k, :k]) / H[k, k]
+
+
+class _Singles:
+    """The recursions at one configuration by name, as `compiled` has them for trees.
+
+    ``name_at(memory, q, vectors..., choice, out)`` returns whether all is well.
+    """
+
+    def __init__(self, program: ClosedProgram) -> None:
+        self._do = Single(program)
+        for name in SIGNATURES:
+            setattr(self, f"{name}_at", partial(self._call, RECURSIONS[name]))
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
+        raise AttributeError(name)
+
+    def _call(self, recursion: Any, memory: np.ndarray, *arguments: Any) -> bool:
+        try:
+            recursion(self._do, *arguments[:-1], out=arguments[-1])
+        except Refused:
+            return False
+        return True
+
+
+def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:
+    """For each spanning velocity the first column and the number of columns of its cluster, G and LG."""
+    layout, starts = solution_layout(closed), np.asarray(closed.column_starts)
+    cluster = closed.clusters.of_body[closed.spanning.body_of]
+    columns = [starts[cluster], np.diff(starts)[cluster], layout.G, layout.LG]
+    return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int64), layout.size
+
+
+def _columns_before(closed: ClosedKinematics) -> np.ndarray:
+    """The column before each on the way to the ground, -1 there: in its cluster, or the last of one above."""
+    starts, up = closed.column_starts, np.arange(-1, closed.nv - 1)
+    last: list[int] = []
+    for cluster, parent in enumerate(closed.clusters.parents):
+        above = last[parent] if parent >= 0 else -1
+        first, stop = starts[cluster], starts[cluster + 1]
+        up[first:stop][:1] = above
+        last.append(stop - 1 if stop > first else above)
+    return up

@@ -1,0 +1,134 @@
+"""Other ways to the Coriolis matrix of the Levi-Civita connection, for trees and closed chains.
+
+The recursions take one way; each of these shares little with it, so that they prove one another:
+
+    projection:       C = G^T (C_s G + H_s Gdot),                  s: the spanning tree,
+    Jacobians:        C = sum_b J_b^T (C_b J_b + I_b Jdot_b),      [W] (20),
+    differentiation:  C = 1/2 (d(C v)/dv + H K),  K^i_k = s^i_jk v^j,    [W] (32).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.geometry.evaluation import Argument, evaluate
+from connections.multibody.recursions.calls import coriolis_matrix, inverse_dynamics, mass_matrix
+from connections.multibody.spatial import cross
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+    from connections.multibody.recursions.closed_program import ClosedProgram
+
+
+def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
+    """C(q, v), (..., nv, nv), from C and H of the spanning tree: G^T (C_s G + H_s Gdot).
+
+    Parameters
+    ----------
+    model : the robot; for a tree, G is the identity.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
+    ClosureError : loops do not close, or are singular.
+
+    Source: [W] (17) and VI-C.
+    """
+    if not model.closed:
+        return coriolis_matrix(model, q, v)
+    q, v = _broadcast(model, q, v)
+    q_s, G, LG = cast("ClosedProgram", model.program).solution(q)
+    tree = model.spanning_tree
+    v_s, G_rate = (G @ v[..., None])[..., 0], np.einsum("...sjk,...j->...sk", LG, v)
+    parts = coriolis_matrix(tree, q_s, v_s) @ G + mass_matrix(tree, q_s) @ G_rate
+    return np.swapaxes(G, -1, -2) @ parts
+
+
+def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
+    """C(q, v), (..., nv, nv), from the Jacobians J_b of all bodies and their rates, by exact derivatives.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
+    ClosureError : loops do not close, or are singular.
+
+    Source: [W] (20), with C_b of (18), (19).
+    """
+    arguments = (Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
+    return evaluate(
+        model, "coriolis_matrix_by_jacobians", lambda *at: _by_jacobians_at(model, *at), *arguments
+    )
+
+
+def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarray:
+    """C(q, v), (..., nv, nv), from the bias C v of inverse dynamics, H, and the brackets of the frame.
+
+    The bias is quadratic in v, so central differences of it are exact, whatever their step.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
+    ClosureError : loops do not close, or are singular.
+
+    Source: [W] (32).
+    """
+    q, v = _broadcast(model, q, v)
+    weightless, n = model.with_gravity((0.0, 0.0, 0.0)), model.nv
+    step = np.maximum(np.max(np.abs(v), axis=-1, initial=0.0), 1e-300)[..., None, None]
+    steps = step * np.eye(n)
+    q_all, nothing = q[..., None, :], np.zeros(n)
+    ahead = inverse_dynamics(weightless, q_all, v[..., None, :] + steps, nothing)
+    behind = inverse_dynamics(weightless, q_all, v[..., None, :] - steps, nothing)
+    slope = np.swapaxes(ahead - behind, -1, -2) / (2.0 * step)  # [i, k] = d(C v)_i / dv^k
+    K = np.einsum("...ijk,...j->...ik", np.asarray(model.frame.structure_functions(q)), v)
+    return (slope + mass_matrix(model, q) @ K) / 2.0
+
+
+def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
+    """sum_b J_b^T (C_b J_b + I_b Jdot_b) at q (nq,), v (nv,)."""
+    inertias = jnp.asarray(model.kinematics.tree.inertias)
+
+    def jacobians(q: jax.Array) -> jax.Array:
+        return model.body_jacobians_at(q).reshape(-1, 6, model.nv)
+
+    J, J_rate = jax.jvp(jacobians, (q,), (model.frame.matrix_at(q) @ v,))
+    parts = _body_coriolis(inertias, J @ v) @ J + inertias @ J_rate
+    return jnp.einsum("nak,naj->kj", J, parts)
+
+
+def _body_coriolis(inertias: jax.Array, twists: jax.Array) -> jax.Array:
+    """C_b (N, 6, 6) of twists (N, 6): [[(Sigma w) x, (h x)(w x)], [-(w x)(h x), m (w x)]], [W] (19)."""
+    Ibar, h_cross, m = inertias[:, :3, :3], inertias[:, :3, 3:], inertias[:, 5, 5]
+    w = twists[:, :3]
+    Sigma = jnp.trace(Ibar, axis1=1, axis2=2)[:, None, None] / 2 * jnp.eye(3) - Ibar
+    w_cross = cross(w)
+    upper = jnp.concatenate([cross(jnp.einsum("nab,nb->na", Sigma, w)), h_cross @ w_cross], axis=2)
+    lower = jnp.concatenate([-w_cross @ h_cross, m[:, None, None] * w_cross], axis=2)
+    return jnp.concatenate([upper, lower], axis=1)
+
+
+def _broadcast(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+    """q and v with the same batch axes."""
+    from connections.multibody.recursions.arguments import batch_axes, numbers
+
+    vectors = [numbers("q", q, (model.nq,)), numbers("v", v, (model.nv,))]
+    batch = batch_axes(("q", "v"), vectors)
+    return np.broadcast_to(vectors[0], (*batch, model.nq)), np.broadcast_to(vectors[1], (*batch, model.nv))
