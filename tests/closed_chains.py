@@ -118,11 +118,11 @@ def planar_robot():
         plan.add(f"knee {leg}", f"upper {leg}", f"lower {leg}", REVOLUTE, at(bars[0]), lower - upper)
         if leg == 0:
             plan.add("ankle", "lower 0", "platform", REVOLUTE, at(bars[1]), turn - lower)
-    hips = [f"hip {leg}" for leg in range(3)]
     first = radius * np.array([np.cos(corners[0] - turn), np.sin(corners[0] - turn)])
     for leg in (1, 2):  # the platform's origin is its first corner
         corner = radius * np.array([np.cos(corners[leg] - turn), np.sin(corners[leg] - turn)]) - first
-        plan.loop(f"leg {leg}", f"lower {leg}", "platform", None, at(bars[1]), at(*corner), independent=hips)
+        hips, ends = ["hip 0", f"hip {leg}"], (f"lower {leg}", "platform")
+        plan.loop(f"leg {leg}", *ends, None, at(bars[1]), at(*corner), independent=hips)
     plan.nv = 3
     return plan
 
@@ -213,7 +213,6 @@ def stewart_platform(independent="platform"):
     placed = at(0.05, -0.03, 0.8, (0.1, -0.15, 0.2))
     quaternion = Rotation.from_matrix(placed[:3, :3]).as_quat()
     plan.add("platform", "world", "platform", mb.Free(), None, [*placed[:3, 3], *quaternion])
-    names = ["platform"] if independent == "platform" else [f"leg {leg}" for leg in range(6)]
     for leg in range(6):
         side, corner = (-1.0, 1.0)[leg % 2], 2.0 * np.pi / 3.0 * (leg // 2)
         low, high = corner + side * 0.25, corner + side * (np.pi / 3.0 - 0.25)
@@ -224,7 +223,8 @@ def stewart_platform(independent="platform"):
         angles = np.arctan2(-reach[1], reach[2]), np.arcsin(reach[0] / length)
         plan.add(f"foot {leg}", "world", f"lower {leg}", mb.Universal(X, Y), at(*foot), angles)
         plan.add(f"leg {leg}", f"lower {leg}", f"upper {leg}", mb.Prismatic(Z), None, length)
-        plan.loop(f"ball {leg}", f"upper {leg}", "platform", None, None, at(*top), independent=names)
+        name = "platform" if independent == "platform" else f"leg {leg}"
+        plan.loop(f"ball {leg}", f"upper {leg}", "platform", None, None, at(*top), independent=[name])
     plan.nv = 6
     return plan
 
