@@ -1,0 +1,199 @@
+"""The implicit conditions of closed chains, and the dependent joints that obey them. JAX-traceable.
+
+phi(q_s) = 0 is solved for the dependent joints by continuation along the path of the independent ones from a
+configuration in which the loops close, K_d v_d + K_i v_i = 0 by least squares: conditions may repeat one
+another (a position in a planar loop), but K_d has full column rank. Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.geometry import FrameField
+from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.conditions import FunctionCondition
+from connections.multibody.kinematics import Kinematics
+
+_FIRST_CORRECTION = 0.2  # rad, or lengths relative to the cluster, after which a step is taken for too long
+_SMALLEST_STEP = 1e-6  # of the path
+_CORRECTIONS = 12
+_CONVERGED = 1e-12
+_CLOSED = 1e-10
+
+
+class Solution(NamedTuple):
+    """What the continuation comes to.
+
+    Parameters
+    ----------
+    q : (nq_s,) the spanning configuration as far as it was followed.
+    reached : fraction of the path.
+    pivot : (n_d,) for each dependent velocity, the sine of the angle of its column of K_d with those before.
+    """
+
+    q: jax.Array
+    reached: jax.Array
+    pivot: jax.Array
+
+
+@dataclass(frozen=True, eq=False)
+class LoopClosure:
+    """The implicit conditions of a mechanism.
+
+    Parameters
+    ----------
+    spanning : the spanning tree.
+    joint_frame : the product of the independent joints' frames.
+    rows, functions : the conditions.
+    dependent : (n_d,) the spanning velocities that they determine.
+    free : (n_i,) the independent velocities of the same clusters, as components of v.
+    independent : (n_i,) the same as spanning velocities.
+    local : (nq_s,) whether a spanning coordinate belongs to these clusters.
+    unknown : (nq_s,) whether it belongs to a dependent joint of these clusters.
+    q_columns : (nq,) the spanning coordinate that each independent one is.
+    affine, offset : q_s = affine q + offset for all coordinates but the unknown ones.
+    lengths : (n_d,) what one unit of each dependent velocity is compared with: 1 rad, or the cluster's size.
+    """
+
+    spanning: Kinematics
+    joint_frame: FrameField
+    rows: Rows
+    functions: tuple[FunctionCondition, ...]
+    dependent: np.ndarray
+    free: np.ndarray
+    independent: np.ndarray
+    local: np.ndarray
+    unknown: np.ndarray
+    q_columns: np.ndarray
+    affine: np.ndarray
+    offset: np.ndarray
+    lengths: np.ndarray
+
+    def residual_at(self, q_s: jax.Array) -> jax.Array:
+        """phi (p,) at q_s (nq_s,), the conditions of functions last.
+
+        They depend on the joints of their clusters alone; the other joints are put to neutral, so that
+        nothing is lost to cancellation where a robot is far from the origin.
+        """
+        q_local = jnp.where(self.local, q_s, jnp.asarray(self.spanning.neutral()))
+        T = jnp.concatenate([self.spanning.world_transforms_at(q_local), jnp.eye(4)[None]])
+        values = [_row_values(self.rows, T, q_s)]
+        values += [function.residual_at(T, q_s) for function in self.functions]
+        return jnp.concatenate(values)
+
+    def derivative_at(self, q_s: jax.Array, columns: np.ndarray) -> jax.Array:
+        """K[:, columns], the derivative of phi along those spanning velocities."""
+        X = self.spanning.frame.matrix_at(q_s)[:, columns]
+
+        def along(direction: jax.Array) -> jax.Array:
+            return jax.jvp(self.residual_at, (q_s,), (direction,))[1]
+
+        return jax.vmap(along, in_axes=1, out_axes=1)(X)
+
+    def G_at(self, q_s: jax.Array) -> jax.Array:
+        """G_d = -K_d^+ K_i, (n_d, n_i)."""
+        return -_least_squares(
+            self.derivative_at(q_s, self.dependent), self.derivative_at(q_s, self.independent)
+        )
+
+    def solution_at(self, q: jax.Array, start: jax.Array) -> Solution:
+        """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
+
+        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if the
+        first correction is small and each is at most half as long as the one before; otherwise it is halved.
+        So a step stays where Newton's method contracts, and does not pass to another way of assembly unless
+        both come close together, where the loop is nearly singular.
+        """
+        home = start[self.q_columns]
+        goal = self.joint_frame.align_at(q, home)
+
+        def along(t: jax.Array) -> jax.Array:
+            return jnp.where(t == 1.0, goal, self.joint_frame.project_at(home + t * (goal - home)))
+
+        def advance(state: Any) -> Any:
+            t, step, q_s = state
+            t_next = jnp.minimum(t + step, 1.0)
+            tried, accepted = self._step(q_s, along(t), along(t_next))
+            return (
+                jnp.where(accepted, t_next, t),
+                jnp.where(accepted, 2.0, 0.5) * step,
+                jnp.where(accepted, tried, q_s),
+            )
+
+        first, closes = self._corrected(self._with_independent(start, home))
+        t, _, q_s = jax.lax.while_loop(
+            lambda state: (state[0] < 1.0) & (state[1] > _SMALLEST_STEP) & closes,
+            advance,
+            (jnp.zeros(()), jnp.ones(()), first),
+        )
+        q_s = self._newton(self._newton(q_s)[0])[0]
+        pivot = _sines(self.derivative_at(q_s, self.dependent) * self.lengths)
+        at_goal = self._with_independent(q_s, q)
+        return Solution(jnp.where(t == 1.0, at_goal, q_s), t, pivot)
+
+    def _step(self, q_s: jax.Array, here: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The spanning configuration where q is `there`, from that where it is `here`; whether it is good."""
+        v = self.joint_frame.velocity_at(here, there - here)
+        forward = jnp.zeros(self.spanning.nv).at[self.dependent].set(self.G_at(q_s) @ v[self.free])
+        predicted = self.spanning.frame.retract_at(q_s, forward)
+        return self._corrected(self._with_independent(predicted, there))
+
+    def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
+        """q_s with all joints but the unknown ones where q (nq,) puts them."""
+        return jnp.where(self.unknown, q_s, jnp.asarray(self.affine) @ q + self.offset)
+
+    def _corrected(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """q_s after Newton's method on the dependent joints, and whether it contracted from the start."""
+
+        def correct(state: Any) -> Any:
+            count, q_s, before, _ = state
+            q_s, size = self._newton(q_s)
+            limit = jnp.where(count == 0, _FIRST_CORRECTION, jnp.maximum(0.5 * before, _CONVERGED))
+            return count + 1, q_s, size, size <= limit
+
+        _, q_s, size, good = jax.lax.while_loop(
+            lambda state: (state[0] < _CORRECTIONS) & (state[2] > _CONVERGED) & state[3],
+            correct,
+            (0, q_s, jnp.asarray(jnp.inf), jnp.asarray(True)),
+        )
+        closed = jnp.max(jnp.abs(self.residual_at(q_s)), initial=0.0) < _CLOSED
+        return q_s, good & (size <= _CONVERGED) & closed
+
+    def _newton(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """q_s after one correction of the dependent joints, and its length relative to `lengths`."""
+        K_d = self.derivative_at(q_s, self.dependent)
+        correction = -_least_squares(K_d, self.residual_at(q_s)[:, None])[:, 0]
+        step = jnp.zeros(self.spanning.nv).at[self.dependent].set(correction)
+        moved = self.spanning.frame.project_at(self.spanning.frame.retract_at(q_s, step))
+        return jnp.where(self.unknown, moved, q_s), jnp.linalg.norm(correction / self.lengths)
+
+
+def _row_values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
+    """phi of each row of `Rows`, from transforms (N + 1, 4, 4) with the ground last, and q_s."""
+    a, b = T[rows.bodies_a], T[rows.bodies_b]
+    r = jnp.einsum("rab,rb->ra", b[:, :3, :3], rows.points_b) + b[:, :3, 3] - a[:, :3, 3]
+    r = jnp.einsum("rba,rb->ra", a[:, :3, :3], r) - rows.points_a
+    w = jnp.einsum("rba,rbc,rc->ra", a[:, :3, :3], b[:, :3, :3], rows.w)
+    values = jnp.select(
+        [rows.kinds == POSITION, rows.kinds == DISTANCE, rows.kinds == LINEAR],
+        [jnp.sum(rows.u * r, axis=1), jnp.sum(r * r, axis=1), jnp.asarray(rows.coefficients) @ q_s],
+        jnp.sum(rows.u * w, axis=1),
+    )
+    return rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
+
+
+def _least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
+    """K^+ right for K (p, n) of full column rank."""
+    Q, R = jnp.linalg.qr(K)
+    return jax.scipy.linalg.solve_triangular(R, Q.T @ right)
+
+
+def _sines(K: jax.Array) -> jax.Array:
+    """For each column of K, the sine of its angle with the span of those before it, (n,)."""
+    R = jnp.linalg.qr(K, mode="r")
+    return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1e-300)
