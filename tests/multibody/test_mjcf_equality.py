@@ -5,6 +5,7 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import ModelError
+from connections.multibody.posture import residual_and_derivative
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -107,36 +108,69 @@ class Oracle:
     def reduction(self, names):
         """G (nv, n) in the null space of the Jacobian, the identity on the velocities of these joints."""
         _, J = self.equality
-        chosen = np.concatenate([self.dofs(name) for name in names])
+        chosen = [self.model.joint(name).dofadr[0] for name in names]
         rest = np.setdiff1d(np.arange(self.model.nv), chosen)
         G = np.zeros((self.model.nv, len(chosen)))
         G[chosen] = np.eye(len(chosen))
         G[rest] = -np.linalg.lstsq(J[:, rest], J[:, chosen], rcond=1e-10)[0]
-        np.testing.assert_allclose(J @ G, 0.0, atol=1e-12)
         return G
 
-    def dofs(self, name):
-        joint = self.model.joint(name)
-        return joint.dofadr[0] + np.arange({1: 3}.get(int(joint.type[0]), 1))
+
+def assembled(model):
+    """{joint: its configuration} in the reference assembly."""
+    closed = model.kinematics
+    parts = np.split(closed.reference, closed.spanning.q_starts[1:-1])
+    return dict(zip(closed.tree.joint_names, parts, strict=True))
+
+
+def projector(J):
+    """The orthogonal projector onto the velocities that a constraint Jacobian forbids, (nv, nv)."""
+    return np.linalg.pinv(J, rcond=1e-9) @ J
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_mujoco_finds_our_configurations_closed(name, load, rng):
+def test_mujoco_finds_our_assemblies_closed(name, load, rng):
+    """Its residuals vanish where we close the loops, and its Jacobian forbids the same velocities."""
     text, nv = CLOSED[name]
-    model, oracle = load(text), Oracle(text)
-    assert model.nv == nv
-    for _ in range(2):
-        q = model.random(rng)
-        spanning = {name: np.array(value) for name, value in model.spanning_configuration(q).items()}
+    oracle, drawn = Oracle(text), load(text)
+    assert drawn.nv == nv
+    for _ in range(3):
+        start = {
+            joint: q + 0.2 * rng.standard_normal(len(q))
+            for joint, q in assembled(drawn).items()
+            if len(q) == 1
+        }
+        model = load(text, reference=start)
+        closed, spanning = model.kinematics, assembled(model)
         if name == "held":
-            spanning["j3"] = np.array([0.2 + 0.25])  # ref + c0; not among our joints
-        oracle.place(spanning)
-        np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
-        G = oracle.reduction(model.joint_names)
-        H = G.T @ oracle.mass_matrix @ G
-        np.testing.assert_allclose(np.asarray(model.metric.matrix(q)), H, atol=1e-10 * np.max(np.abs(H)))
-    spanning[model.joint_names[0]][0] += 1e-3  # negative control: off the constraint
-    assert np.max(np.abs(oracle.place(spanning).equality[0])) > 1e-5
+            spanning["j3"] = np.array([0.2 + 0.25])  # ref + c0; it is none of our joints
+        phi, J = oracle.place(spanning).equality
+        np.testing.assert_allclose(phi, 0.0, atol=1e-12)
+        _, K = residual_and_derivative(closed.spanning, closed.rows, closed.functions, closed.reference)
+        if name != "held":
+            np.testing.assert_allclose(projector(K), projector(J), atol=1e-8)
+    off = 0.0  # negative control: some joint leads off the constraint
+    for joint, q in spanning.items():
+        if len(q) == 1:
+            off = max(off, np.max(np.abs(oracle.place({**spanning, joint: q + 1e-3}).equality[0])))
+    assert off > 1e-5
+
+
+@pytest.mark.parametrize("name", ["two of one", "held"])
+def test_mass_matrix_is_mujocos_reduced(name, load, rng):
+    text, _ = CLOSED[name]
+    model, oracle = load(text), Oracle(text)
+    q = model.random(rng)
+    spanning = {joint: np.array(value) for joint, value in model.spanning_configuration(q).items()}
+    if name == "held":
+        spanning["j3"] = np.array([0.2 + 0.25])
+    oracle.place(spanning)
+    np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
+    G = oracle.reduction(model.joint_names)
+    H = G.T @ oracle.mass_matrix @ G
+    np.testing.assert_allclose(np.asarray(model.metric.matrix(q)), H, atol=1e-10 * np.max(np.abs(H)))
+    G[:, 0] *= 1.1  # negative control
+    assert np.max(np.abs(G.T @ oracle.mass_matrix @ G - H)) > 1e-3
 
 
 def test_dependent_joints(load):
@@ -151,15 +185,11 @@ def test_the_reference_is_where_the_file_is_drawn(load):
     text = CLOSED["connect"][0]
     model, oracle = load(text), Oracle(text)
     drawn = dict(zip(("j1", "j2", "j3"), oracle.model.qpos0, strict=True))
-    q = np.array([drawn[model.joint_names[0]]])
-    for name, value in model.spanning_configuration(q).items():
+    for name, value in assembled(model).items():
         np.testing.assert_allclose(value, drawn[name], atol=1e-12)
-    mirrored = load(text, reference={"j1": 0.3, "j2": -3.0, "j3": -2.0}).spanning_configuration(
-        np.array([0.3])
-    )
+    mirrored = assembled(load(text, reference={"j1": 0.3, "j2": -3.0, "j3": -2.0}))
     assert abs(mirrored["j3"][0] - drawn["j3"]) > 0.1
-    oracle.place({name: np.array(value) for name, value in mirrored.items()})
-    np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(oracle.place(mirrored).equality[0], 0.0, atol=1e-12)
 
 
 BAD = {
