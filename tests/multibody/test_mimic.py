@@ -16,8 +16,7 @@ ROBOTS = {
     "panda": 8,
     "baxter_description/urdf/baxter.urdf": 17,
     "pr2_description/urdf/pr2.urdf": 20,
-    "romeo_description/urdf/romeo.urdf": 37,
-    "talos_data/robots/talos_full_v2.urdf": 38,
+    "talos_data/robots/talos_full_v2.urdf": 32,
     "tiago_pro_description/robots/tiago_pro.urdf": 23,
 }
 
@@ -173,3 +172,10 @@ def test_a_robot_that_mimics_joints_it_does_not_have():
     path = robot_path("alex_description/urdf/alex_psyonic_hands.urdf")
     with pytest.raises(ModelError, match="alex_psyonic_hands.urdf: joint .*_q2' mimics '.*', which does not"):
         mb.from_urdf(path)
+
+
+@pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+def test_hands_without_inertia_are_refused_by_their_joint():
+    """All twelve links that LHand moves, and those of RHand, have no inertia: H would be singular."""
+    with pytest.raises(ModelError, match="romeo.urdf: .*'[LR]Hand' .*without inertia"):
+        mb.from_urdf(robot_path("romeo_description/urdf/romeo.urdf"))
