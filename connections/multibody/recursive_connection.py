@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,10 @@ from connections.affine.levi_civita import raise_first_index
 from connections.geometry import Metric
 
 if TYPE_CHECKING:
+    from connections.multibody.closed_kinematics import ClosedKinematics
+    from connections.multibody.kinematics import Kinematics
     from connections.multibody.model import Model
+    from connections.multibody.recursions.closed_program import ClosedProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ class RecursiveMetric(Metric):
     model: Model
 
     def __post_init__(self) -> None:
-        matrix = _Operations(self.model).mass_matrix
+        matrix = _operations(self.model).mass_matrix
         object.__setattr__(self, "frame", self.model.frame)
         object.__setattr__(self, "_matrix", _with_derivatives(matrix, self.model.metric.matrix_at))
 
@@ -71,7 +74,7 @@ class RecursiveConnection(ConnectionOfMetric):
     model: Model
 
     def __post_init__(self) -> None:
-        model, recursion = self.model, _Operations(self.model)
+        model, recursion = self.model, _operations(self.model)
         definition = model.connection
         operations = {
             "frame": model.frame,
@@ -90,7 +93,7 @@ class RecursiveConnection(ConnectionOfMetric):
         return self._coefficients(q)  # type: ignore[attr-defined]
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 C(q, v) w, (nv,), in O(N): neither C nor H is formed."""
+        """H^-1 C(q, v) w, (nv,); in O(N) for a tree, where neither C nor H is formed."""
         return self._apply(q, v, w)  # type: ignore[attr-defined]
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
@@ -113,7 +116,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
 
 class _Operations:
-    """The recursions of a robot without gravity as traced functions of one configuration."""
+    """The recursions of a tree without gravity as traced functions of one configuration."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._n = model, model.nv
@@ -123,7 +126,8 @@ class _Operations:
         """The tree as one array, and the size of it and a workspace."""
         from connections.multibody.recursions.layout import pack  # imports Numba
 
-        return pack(self._model.kinematics, (0.0, 0.0, 0.0)), len(self._model.program.memory)
+        kinematics = cast("Kinematics", self._model.kinematics)
+        return pack(kinematics, (0.0, 0.0, 0.0)), len(self._model.program.memory)
 
     def mass_matrix(self, q: jax.Array) -> jax.Array:
         """H(q)."""
@@ -146,6 +150,58 @@ class _Operations:
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
         return operation(name, (self._n,) * axes, numbers, *self._tree)
+
+
+class _ClosedOperations:
+    """The recursions of a closed chain as traced functions of one configuration."""
+
+    def __init__(self, model: Model) -> None:
+        self._kinematics = cast("ClosedKinematics", model.kinematics)
+        self._program = cast("ClosedProgram", model.program)
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, np.ndarray]]:
+        """The spanning tree as one array, the size of it and a workspace, and the loops."""
+        from connections.multibody.recursions.layout import pack  # imports Numba
+
+        program = self._program
+        tree = pack(self._kinematics.spanning, (0.0, 0.0, 0.0))
+        return tree, len(program.memory), (program.closure.copy(), program.clusters)
+
+    def mass_matrix(self, q: jax.Array) -> jax.Array:
+        """H(q)."""
+        return self._call("closed_mass_matrix", 2, self._argument(q))
+
+    def coefficients(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low."""
+        q = self._argument(q)
+        Gamma_low = self._call("closed_christoffel_symbols", 3, q)
+        return raise_first_index(self._call("closed_mass_matrix", 2, q), Gamma_low)
+
+    def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C(q, v) w."""
+        return self._call("closed_coriolis_matrix", 2, self._argument(q), v) @ w
+
+    def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 C(q, v) w."""
+        q = self._argument(q)
+        force = self._call("closed_coriolis_matrix", 2, q, v) @ w
+        factor = jax.scipy.linalg.cho_factor(self._call("closed_mass_matrix", 2, q))
+        return jax.scipy.linalg.cho_solve(factor, force)
+
+    def _argument(self, q: jax.Array) -> jax.Array:
+        """q, or the loops' solution there where compiled code cannot solve them."""
+        return q if self._program.solvable else self._program.packed_solution_at(q)
+
+    def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
+        from connections.multibody.recursions.xla import operation  # imports Numba
+
+        numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
+        return operation(name, (self._program.n,) * axes, numbers, *self._arrays)
+
+
+def _operations(model: Model) -> _Operations | _ClosedOperations:
+    return _ClosedOperations(model) if model.closed else _Operations(model)
 
 
 def _with_derivatives(

@@ -38,7 +38,12 @@ _lock = threading.Lock()
 
 
 def operation(
-    name: str, shape: tuple[int, ...], vectors: tuple[Any, ...], tree: np.ndarray, size: int
+    name: str,
+    shape: tuple[int, ...],
+    vectors: tuple[Any, ...],
+    tree: np.ndarray,
+    size: int,
+    loops: tuple[np.ndarray, ...] = (),
 ) -> jax.Array:
     """A recursion on the processor as part of a traced function; NaN where q is no configuration.
 
@@ -49,6 +54,8 @@ def operation(
     vectors : q (nq,) and then vectors (nv,).
     tree : as `layout.pack` writes it.
     size : of tree and workspace together.
+    loops : for ``closed_`` names, as `closure_layout` and `cluster_layout` write them; then a solution may
+        stand for q.
     """
     target = f"connections_{name}"
     with _lock:
@@ -59,7 +66,8 @@ def operation(
             _ready.add(name)
     result = jax.ShapeDtypeStruct(shape, np.float64)
     call = jax.ffi.ffi_call(target, result, vmap_method="broadcast_all")
-    return call(*vectors, a_tree=tree, b_size=np.array([float(size)]))
+    of_loops = dict(zip(("c_closure", "d_clusters"), loops, strict=False))
+    return call(*vectors, a_tree=tree, b_size=np.array([float(size)]), **of_loops)
 
 
 # --- compiled entries, by name ------------------------------------------------------------------------------
@@ -72,7 +80,7 @@ def _give_name(name: str) -> None:
     llvm.add_symbol(f"connections_{name}", address)
 
 
-def _entry(name: str) -> Any:
+def _entry(name: str, result: Any = types.boolean) -> Any:
     """The compiled function `name` for use in the functions below; takes its arguments as one tuple."""
 
     @intrinsic
@@ -81,11 +89,11 @@ def _entry(name: str) -> Any:
             (kinds,) = compiled.require(name).overloads
             given = zip(cgutils.unpack_tuple(builder, args[0]), sig.args[0], kinds, strict=True)
             values = [context.cast(builder, value, old, new) for value, old, new in given]
-            function_type = context.call_conv.get_function_type(types.boolean, kinds)
+            function_type = context.call_conv.get_function_type(result, kinds)
             function = cgutils.get_or_insert_function(builder.module, function_type, f"connections_{name}")
-            return context.call_conv.call_function(builder, function, types.boolean, kinds, values)[1]
+            return context.call_conv.call_function(builder, function, result, kinds, values)[1]
 
-        return types.boolean(arguments), emit
+        return result(arguments), emit
 
     return call
 
@@ -94,6 +102,9 @@ _mass_matrix_at = _entry("mass_matrix_at")
 _christoffel_at = _entry("christoffel_symbols_at")
 _product_at = _entry("coriolis_product_at")
 _forward_at = _entry("forward_dynamics_at")
+_closed_mass_matrix_at = _entry("closed_mass_matrix_at", types.int64)
+_closed_christoffel_at = _entry("closed_christoffel_symbols_at", types.int64)
+_closed_coriolis_at = _entry("closed_coriolis_matrix_at", types.int64)
 
 # --- the call frame -----------------------------------------------------------------------------------------
 
@@ -210,9 +221,49 @@ def _forward_dynamics(frame):
     return 0
 
 
+@njit
+def _loops(frame):
+    """The closed loops with a workspace of this call's own, and the clusters."""
+    return _attribute(frame, 2).copy(), _attribute(frame, 3)
+
+
+def _closed_mass_matrix(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, n), (closure, clusters), q = _prepare(frame), _loops(frame), _argument(frame, 0)
+    for row in range(len(q)):
+        H = out[row].reshape((n, n))
+        _mark(_closed_mass_matrix_at((memory, closure, clusters, q[row], H)) == 0, out[row])
+    return 0
+
+
+def _closed_christoffel_symbols(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, n), (closure, clusters), q = _prepare(frame), _loops(frame), _argument(frame, 0)
+    for row in range(len(q)):
+        Gamma = out[row].reshape((n, n, n))
+        _mark(_closed_christoffel_at((memory, closure, clusters, q[row], Gamma)) == 0, out[row])
+    return 0
+
+
+def _closed_coriolis_matrix(frame):
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, n), (closure, clusters) = _prepare(frame), _loops(frame)
+    q, v = _argument(frame, 0), _argument(frame, 1)
+    for row in range(len(q)):
+        C = out[row].reshape((n, n))
+        _mark(_closed_coriolis_at((memory, closure, clusters, q[row], v[row], C)) == 0, out[row])
+    return 0
+
+
 _HANDLERS = {
     "mass_matrix": _mass_matrix,
     "christoffel_symbols": _christoffel_symbols,
     "coriolis_product": _coriolis_product,
     "forward_dynamics": _forward_dynamics,
+    "closed_mass_matrix": _closed_mass_matrix,
+    "closed_christoffel_symbols": _closed_christoffel_symbols,
+    "closed_coriolis_matrix": _closed_coriolis_matrix,
 }
