@@ -1,0 +1,347 @@
+"""From independent coordinates to a solution [q_s | G | LG]: loops closed by continuation.
+
+A loop is followed from a configuration that closes, the reference or a guess, along the straight path of its
+independent coordinates (quaternions: the shorter arc). A step predicts the dependent ones along
+dq_d = -K_d^+ K_i dq_i and corrects them by Newton's method, q_d <- q_d - K_d^+ phi, with least squares where
+conditions depend on each other. It is accepted only if
+
+- no joint turns by more than `LARGEST_TURN`, so that no step skips a turn;
+- the corrections begin below `LARGEST_CORRECTION` of the loop's size and at least halve each time;
+- K_d has changed little, |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE` (Frobenius, columns scaled).
+
+Else it is tried shorter. The last says why a step cannot end on another branch: as long as the norm is below
+one on a convex region, K_d(old)^+ phi is injective in q_d there, so a path has one continuation in it; and
+two configurations between which det K_d changes sign, as on the two sides of a fold, differ by at least one.
+The norm is measured at the ends of a step, not between: what is excluded is a hop between branches of
+opposite orientation; one between branches of the same would have to pass two folds within `LARGEST_TURN`.
+
+At the end of the path Newton's method goes on until its steps no longer shrink. Then
+
+    G_d = -K_d^+ K_i,    LG_d[:, j, k] = -K_d^+ sum_s (L_j K)_s G_sk.
+
+The result depends on q and on where the path begins, on nothing else. Source: [W] VI-C; Deuflhard, Newton
+Methods for Nonlinear Problems, chapter 5.
+"""
+
+import math
+
+from numba import njit
+
+from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.multibody.recursions.boundary import LARGEST
+from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
+from connections.multibody.recursions.cluster_layout import BAD_INPUT
+from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, store, take
+from connections.multibody.recursions.least_squares import (
+    SMALLEST_RATIO,
+    column_length,
+    factorize,
+    routine,
+    solve_least,
+)
+from connections.multibody.recursions.loop_geometry import (
+    evaluate,
+    move_links,
+    place_loop,
+    second_derivatives,
+)
+from connections.multibody.recursions.loop_motion import advance, move_dependent
+from connections.multibody.recursions.stamp import STAMP
+
+LARGEST_TURN = 1.0  # rad, of any joint in one step
+LARGEST_CORRECTION = 0.3  # of the predicted point, relative to the loop's size
+LARGEST_CHANGE, USUAL_CHANGE = 0.6, 0.35  # of K_d in one step: what is accepted, what is aimed at
+SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or 1 m; then the path is said to end
+CLOSE = 1e-6  # a path that ends with less than this to go ends where it should: the goal is singular
+CLOSED = 1e-9  # residual of a condition, relative to the lengths in it, of a loop that is closed
+LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
+MOST_TRIALS = 1_000_000
+
+
+@njit(inline="always")
+def solve(closure, q, solution):
+    """Fill the slots `solution` from q: (nq,), or a solution, which is copied. See `solve_from`."""
+    numbers = flat_slots_of(q)
+    return solve_from(flat_slots_of(closure), numbers, q.shape[0], numbers, 0, solution)
+
+
+@routine
+def solve_from(closure, q, size, guess, guess_size, solution):
+    """Fill `solution` from q by paths that begin at the reference, or at `guess` if it has numbers.
+
+    Returns 0; 1 + c where a loop of cluster c cannot be closed; -(1 + c) where it is singular;
+    `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are not of unit length.
+    """
+    header = unpack_header(closure)
+    if header.stamp != STAMP:
+        return BAD_INPUT
+    if size == header.size and size != header.nq:
+        return 0 if _copy(q, size, solution) else BAD_INPUT
+    if size != header.nq or header.functions != 0:
+        return BAD_INPUT
+    for i in range(header.size):
+        store(solution, i, closure[header.template + i])
+    columns = as_integers(beyond(closure, header.columns))
+    good = True
+    for i in range(size):
+        good &= abs(q[i]) <= LARGEST
+        store(solution, columns[i], q[i])
+    good &= _unit(q, as_integers(beyond(closure, header.quaternion_starts)), header.quaternions)
+    start = beyond(closure, header.reference)
+    if guess_size > 0:
+        good &= guess_size == header.spanning_nq
+        if good:
+            for i in range(guess_size):
+                good &= abs(guess[i]) <= LARGEST
+            starts = as_integers(beyond(closure, header.spanning_quaternion_starts))
+            good &= _unit(guess, starts, header.spanning_quaternions)
+        start = guess
+    if not good:
+        return BAD_INPUT
+    for i in range(header.linear):
+        _solve_linear(beyond(closure, as_integers(closure)[header.linear_starts + i]), solution)
+    for i in range(header.loops):
+        loop = unpack_loop(closure, as_integers(closure)[header.loop_starts + i], header.work)
+        status = _solve_loop(loop, start, solution)
+        if status != 0:
+            return status * (1 + loop.number)
+    return 0
+
+
+@routine
+def _copy(q, size, solution):
+    good = True
+    for i in range(size):
+        good &= abs(q[i]) <= LARGEST
+        store(solution, i, q[i])
+    return good
+
+
+@routine
+def _unit(q, starts, count):
+    """Whether the quaternions that begin at `starts` have unit length."""
+    good = True
+    for i in range(count):
+        a, b, c, d = take(q, starts[i], 4)
+        good &= abs(math.sqrt(a * a + b * b + c * c + d * d) - 1.0) <= QUATERNION_TOLERANCE
+    return good
+
+
+@routine
+def _solve_linear(table, solution):
+    """q_d = G q_i + g."""
+    integers = as_integers(table)
+    dependent, width = integers[0], integers[1]
+    numbers = beyond(table, 2 + dependent + width)
+    for i in range(dependent):
+        row = i * (width + 1)
+        total = numbers[row + width]
+        for k in range(width):
+            total += numbers[row + k] * solution[integers[2 + dependent + k]]
+        store(solution, integers[2 + i], total)
+
+
+@routine
+def _solve_loop(loop, start, solution):
+    """0, or 1 where the loop cannot be closed, -1 where it is singular."""
+    for i in range(loop.coordinates):
+        store(loop.x, i, start[loop.source[i]])
+        if not loop.follows[i]:
+            store(loop.goal, i, solution[loop.source[i]])
+    status = _settle(loop)
+    if status == 0:
+        status = _follow(loop)
+    if status == 0:
+        status = _polish(loop)
+    if status != 0:
+        return status
+    for i in range(loop.coordinates):
+        if loop.follows[i]:
+            store(solution, loop.source[i], loop.x[i])
+    _write_derivatives(loop, solution)
+    return 0
+
+
+@routine
+def _settle(loop):
+    """Close the loop at the independent coordinates where the path begins; steps are limited."""
+    for _ in range(50):
+        pivot, length = _newton(loop)
+        if not pivot >= SMALLEST_RATIO:
+            return -1
+        if length <= 1e-10:
+            _keep(loop)
+            return 0
+        move_dependent(loop, min(1.0, LARGEST_CORRECTION / length))
+    return 1
+
+
+@routine
+def _follow(loop):
+    """Follow the path to its end, where x is close to a configuration that closes; 0, 1 or -1."""
+    length = max(advance(loop, 1.0)[1], 1.0)
+    left, step = 1.0, 1.0
+    bounded = True
+    for _ in range(MOST_TRIALS):
+        fraction = step / left if step < 0.999 * left else 1.0
+        factor, bounded = _try(loop, fraction)
+        if factor > 0.0:  # accepted
+            _keep(loop)
+            if fraction == 1.0:
+                return 0
+            left -= step
+            step *= min(factor, 3.0)
+        else:
+            step = min(step, left) * max(-factor, 0.1)
+        if step * length < SMALLEST_STEP:
+            break
+    return -1 if left * length < CLOSE or bounded else 1
+
+
+@routine
+def _try(loop, fraction):
+    """A step to x, `fraction` of the way that is left.
+
+    Returns the factor for the next step, its negative if this one is not accepted, and whether the rates of
+    the dependent coordinates are bounded: they are not at the end of the path, but where branches cross.
+    """
+    turn = advance(loop, fraction)[0]
+    predicted_turn, bounded = _predict(loop)
+    turn = max(turn, predicted_turn)
+    if not turn <= LARGEST_TURN:
+        return -0.9 * LARGEST_TURN / turn, bounded
+    previous, change = 0.0, 0.0
+    for trial in range(6):
+        pivot, length = _newton(loop)
+        if not pivot >= SMALLEST_RATIO:
+            return -0.5, bounded
+        if trial == 0 or length <= 1e-4:
+            change = _change(loop)
+            if not change <= LARGEST_CHANGE:
+                return -min(0.7, 0.8 * LARGEST_CHANGE / change), bounded
+        if not length <= (0.5 * previous if trial > 0 else LARGEST_CORRECTION):
+            return -0.5, bounded
+        move_dependent(loop, 1.0)
+        if length <= 1e-4:
+            return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0), bounded
+        previous = length
+    return -0.5, bounded
+
+
+@routine
+def _polish(loop):
+    """Newton's method from nearby until its steps no longer shrink; `now` is then that of x."""
+    previous = 1.0
+    for _ in range(20):
+        pivot, length = _newton(loop)
+        if not pivot >= SMALLEST_RATIO:
+            return -1
+        if length <= 1e-9 and length > 0.25 * previous:
+            break
+        move_dependent(loop, 1.0)
+        previous = length
+        if length <= 2e-15:
+            break
+    closed = previous <= 1e-8
+    for r in range(loop.rows):
+        closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
+    return 0 if closed else 1
+
+
+@routine
+def _newton(loop):
+    """At x: K, phi, the factorization of K_d, and into z the step -K_d^+ phi; pivot, and length of D z."""
+    place_loop(loop)
+    evaluate(loop)
+    p, d = loop.rows, loop.dependent
+    K_d = beyond(loop.now, loop.columns * p)
+    for s in range(loop.columns):
+        if loop.place[s] < 0:
+            j = -1 - loop.place[s]
+            for r in range(p):
+                store(K_d, j * p + r, loop.now[s * p + r])
+    pivot = factorize(K_d, p, d)
+    if not pivot >= SMALLEST_RATIO:
+        return pivot, 0.0
+    for r in range(p):
+        store(loop.b, r, -loop.phi[r])
+    return pivot, solve_least(K_d, p, d, loop.b, loop.z)
+
+
+@routine
+def _keep(loop):
+    """Make x and `now` the last accepted point."""
+    for i in range(loop.coordinates):
+        store(loop.base, i, loop.x[i])
+    for i in range(loop.columns * loop.rows + loop.dependent * (loop.rows + 4)):
+        store(loop.old, i, loop.now[i])
+
+
+@routine
+def _change(loop):
+    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, D the lengths of the old columns."""
+    p, d = loop.rows, loop.dependent
+    K_d, square = beyond(loop.old, loop.columns * p), 0.0
+    for s in range(loop.columns):
+        if loop.place[s] < 0:
+            j = -1 - loop.place[s]
+            for r in range(p):
+                store(loop.b, r, loop.now[s * p + r])
+            solve_least(K_d, p, d, loop.b, loop.y)
+            for i in range(d):
+                scale = column_length(K_d, p, d, i) / column_length(K_d, p, d, j)
+                entry = loop.y[i] * scale - (1.0 if i == j else 0.0)
+                square += entry * entry
+    return math.sqrt(square)
+
+
+@routine
+def _predict(loop):
+    """Dependent coordinates of x along -K_d^+ K_i y from the last point.
+
+    Returns the largest turn, rad, and whether the step is bounded by that of the conditions: near the end of
+    a path, where K_d loses rank and K_i does not, it is not.
+    """
+    p, d = loop.rows, loop.dependent
+    for i in range(loop.coordinates):
+        if loop.follows[i]:
+            store(loop.x, i, loop.base[i])
+    square = 0.0
+    for r in range(p):
+        total = 0.0
+        for s in range(loop.columns):
+            if loop.place[s] >= 0:
+                total -= loop.old[s * p + r] * loop.y[s]
+        store(loop.b, r, total)
+        square += total * total
+    length = solve_least(beyond(loop.old, loop.columns * p), p, d, loop.b, loop.z)
+    turn = move_dependent(loop, 1.0)
+    return turn, length <= LARGEST_RATE * math.sqrt(square)
+
+
+@routine
+def _write_derivatives(loop, solution):
+    """G and LG of the dependent columns."""
+    p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
+    K_d = beyond(loop.now, m * p)
+    for s in range(m):
+        k = loop.place[s]
+        for i in range(n):
+            store(loop.G, s * n + i, 1.0 if i == k else 0.0)
+    for s in range(m):
+        k = loop.place[s]
+        if k >= 0:
+            for r in range(p):
+                store(loop.b, r, -loop.now[s * p + r])
+            solve_least(K_d, p, d, loop.b, loop.z)
+            for t in range(m):
+                if loop.place[t] < 0:
+                    store(loop.G, t * n + k, loop.z[-1 - loop.place[t]])
+                    store(solution, loop.G_at[t] + k, loop.z[-1 - loop.place[t]])
+    move_links(loop)
+    for i in range(n * n):
+        second_derivatives(loop, i // n, i % n)
+        solve_least(K_d, p, d, loop.b, loop.z)
+        for t in range(m):
+            if loop.place[t] < 0:
+                store(solution, loop.LG_at[t] + i, -loop.z[-1 - loop.place[t]])

@@ -1,0 +1,44 @@
+"""The compiled functions that close loops, for one configuration and for rows of them; see `closure`.
+
+``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
+for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
+its own, in which it works. Both return the status of `closure.solve_from`, the rows that of the first bad
+one; bad rows of `out` are NaN.
+"""
+
+import math
+
+from connections.multibody.recursions.closure import solve_from
+from connections.multibody.recursions.closure_layout import unpack_header
+from connections.multibody.recursions.cluster_layout import BAD_INPUT
+from connections.multibody.recursions.entries import one, rows
+from connections.multibody.recursions.lanes import beyond, flat_slots_of
+
+
+@one
+def closure_at(closure, q, guess, out):
+    slots = flat_slots_of(closure)
+    if out.shape[0] != unpack_header(slots).size:
+        return BAD_INPUT
+    return solve_from(
+        slots, flat_slots_of(q), q.shape[0], flat_slots_of(guess), guess.shape[0], flat_slots_of(out)
+    )
+
+
+@rows
+def closure_rows(closure, q, guess, out):
+    slots, status = flat_slots_of(closure), 0
+    many = guess.shape[0] > 1
+    fits = out.shape[1] == unpack_header(slots).size and out.shape[0] == q.shape[0]
+    if not fits or (many and guess.shape[0] != q.shape[0]):
+        return BAD_INPUT
+    size, guess_size = q.shape[1], guess.shape[1] if guess.shape[0] > 0 else 0
+    for row in range(q.shape[0]):
+        from_guess = beyond(flat_slots_of(guess), row * guess_size if many else 0)
+        q_row = beyond(flat_slots_of(q), row * size)
+        result = beyond(flat_slots_of(out), row * out.shape[1])
+        found = solve_from(slots, q_row, size, from_guess, guess_size, result)
+        if found != 0:
+            out[row] = math.nan
+            status = found if status == 0 else status
+    return status
