@@ -1,0 +1,159 @@
+"""How fast the recursions are on closed chains: `python tests/benchmarks/closed_chains.py`.
+
+Every time is the median of warm calls through the public functions, validation and the solution of the loops
+included, on one core and with one thread. Calls that are compared take turns in the same run, on values first
+compared to 1e-9. A missed target is printed as MISSED; the exit status is 0 all the same. --markdown PATH
+writes the page docs/benchmarks_closed_chains.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from core import CORES  # noqa: F401  # first: it pins the process before NumPy is imported  # isort: skip
+
+import numpy as np
+from closed_growth import growth
+from closed_page import write_page
+from closed_pairs import Closed, from_plan, from_urdf_plus, plans
+from competitors import Call, medians
+from recursions_page import Entry, heading
+
+from connections import multibody as mb
+from connections.multibody.recursions.compiled import compiled
+
+TENSORS, CONFIGURATIONS = 64, 1024
+TREE_GOAL = 1.0 / 1.3  # C: at most 1.3 times the time of a tree with as many bodies
+PROJECTION_GOAL = 3.0  # C: at least so many times faster than Pinocchio's spanning tree and NumPy
+
+
+def robots() -> dict[str, Callable[[], Closed]]:
+    """What is timed, by name."""
+    files = ("mini_cheetah", "mit_humanoid", "revolute_rotor_chain")
+    found: dict[str, Callable[[], Closed]] = {name: partial(from_urdf_plus, name) for name in files}
+    found["four-bar"] = partial(from_plan, "four-bar", plans.four_bar)
+    found["six-bar"] = partial(from_plan, "six-bar", plans.six_bar)
+    found["four-bar legs"] = partial(from_plan, "four-bar legs", partial(plans.legged_robot, 4))
+    found["Stewart platform"] = partial(from_plan, "Stewart platform", plans.stewart_platform)
+    return found
+
+
+def single(robot: Closed, repeats: int) -> Iterator[Entry]:
+    """C, Gamma, H and the dynamics at one configuration: beside the spanning tree's, and Pinocchio's way."""
+    model, tree, way = robot.model, robot.spanning, robot.projection
+    q, v, a, judged = robot.q, robot.v, robot.a, way is not None and model.nv >= 18
+    functions: dict[str, tuple[str, tuple[np.ndarray, ...], tuple[np.ndarray, ...]]] = {
+        "C": ("coriolis_matrix", (q, v), (robot.q_s, robot.v_s)),
+        "Gamma": ("christoffel_symbols", (q,), (robot.q_s,)),
+        "H": ("mass_matrix", (q,), (robot.q_s,)),
+        "inverse dynamics": ("inverse_dynamics", (q, v, a), (robot.q_s, robot.v_s, robot.a_s)),
+        "forward dynamics": ("forward_dynamics", (q, v, a), (robot.q_s, robot.v_s, robot.a_s)),
+    }
+    for what, (name, ours, theirs) in functions.items():
+        function, goal = getattr(mb, name), judged and what == "C"
+        calls: list[Call] = [partial(function, model, *ours), partial(function, tree, *theirs)]
+        calls += [] if way is None else [partial(getattr(way, name), *ours)]
+        times = medians(calls, repeats)
+        yield Entry(robot.name, what, times[0])
+        against = TREE_GOAL if goal else None
+        yield Entry(robot.name, f"{what}, spanning tree", times[1], times[1] / times[0], least=against)
+        if way is not None:
+            against = PROJECTION_GOAL if goal else None
+            yield Entry(robot.name, f"{what}, Pinocchio", times[2], times[2] / times[0], least=against)
+
+
+def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
+    """The loops alone, as compiled code solves them from the reference: it is part of every time above."""
+    program, nowhere = robot.model.program, np.empty(0)
+    solution = np.empty(program.size)
+    solve = partial(compiled.require("closure_at"), program.closure, robot.q, nowhere, solution)
+    yield Entry(robot.name, "loops alone", medians([solve], repeats)[0])
+
+
+def routes(robot: Closed, repeats: int) -> Iterator[Entry]:
+    """The other routes to C in this library."""
+    names = [name for name in mb.__all__ if name.startswith("coriolis_matrix_by_")]
+    arguments = robot.model, robot.q, robot.v
+    C = mb.coriolis_matrix(*arguments)
+    for name in names:
+        found = np.asarray(getattr(mb, name)(*arguments))
+        require_equal(robot, found, C, 1e-8)
+    recursion, *others = medians(
+        [partial(getattr(mb, n), *arguments) for n in ["coriolis_matrix", *names]], repeats
+    )
+    for name, seconds in zip(names, others, strict=True):
+        words = name.removeprefix("coriolis_matrix_").replace("_", " ")
+        yield Entry(robot.name, f"C {words}", seconds, seconds / recursion)
+
+
+def batches(robot: Closed, repeats: int) -> Iterator[Entry]:
+    """C and Gamma of many configurations, per configuration; the ratio is to the spanning tree's batch."""
+    model, rng = robot.model, np.random.default_rng(3)
+    few = np.stack([model.random(rng) for _ in range(16)])  # random points of loops take long to find
+    kinds = (("C", "coriolis_matrix", CONFIGURATIONS), ("Gamma", "christoffel_symbols", TENSORS))
+    for what, name, count in kinds:
+        q = np.tile(few, (count // 16, 1))
+        loops, v, v_s = model.program.solution(q), (), ()
+        if what == "C":
+            v = (rng.standard_normal((count, model.nv)),)
+            v_s = (np.einsum("nij,nj->ni", loops.G, v[0]),)
+        function, shape = getattr(mb, name), 2 if what == "C" else 3
+        out = np.empty((count, *(model.nv,) * shape))
+        out_s = np.empty((count, *(robot.spanning.nv,) * shape))
+        ours = partial(function, model, q, *v, out=out)
+        theirs = partial(function, robot.spanning, loops.q, *v_s, out=out_s)
+        ours()
+        require_equal(robot, out[-1], function(model, q[-1], *(x[-1] for x in v)))
+        batch, tree, one = medians(
+            [ours, theirs, partial(function, model, robot.q, *(x[0] for x in v))], repeats
+        )
+        yield Entry(robot.name, f"{count} {what}, each", batch / count, one * count / batch)
+        yield Entry(robot.name, f"{count} {what}, spanning tree", tree / count, tree / batch)
+
+
+def require_equal(robot: Closed, one: np.ndarray, other: np.ndarray, tol: float = 1e-9) -> None:
+    """Stop unless two ways to a matrix give the same."""
+    if not np.allclose(one, other, rtol=0.0, atol=tol * np.max(np.abs(other))):
+        raise SystemExit(f"{robot.name}: values that should be the same differ; nothing is timed")
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--repeats", type=int, default=40, help="blocks of calls per median")
+    parser.add_argument("--robots", nargs="+", choices=list(robots()), help="only these")
+    parser.add_argument("--no-growth", action="store_true", help="leave out the exponents of N and d")
+    parser.add_argument(
+        "--largest", type=int, default=64, help="clusters of the largest mechanism that grows"
+    )
+    parser.add_argument("--all-cores", action="store_true", help="do not pin the process to one core")
+    parser.add_argument("--markdown", type=Path, metavar="PATH", help="also write the page")
+    options = parser.parse_args()
+    mb.set_num_threads(1)
+    lines = heading()
+    print(*lines, sep="\n")
+    entries: list[Entry] = []
+    sizes: dict[str, str] = {}
+    for name in options.robots or robots():
+        robot = robots()[name]()
+        robot.require_agreement()
+        sizes[name] = f"{len(robot.model.body_names)} | {robot.spanning.nv} | {robot.model.nv}"
+        print(f"\n{name}: {robot.model}, {robot.spanning.nv} velocities of the spanning tree")
+        for measure in (single, loops, batches, routes):
+            for entry in measure(robot, options.repeats):
+                print(f"  {entry}", flush=True)
+                entries.append(entry)
+    curves = [] if options.no_growth else list(growth(options.repeats, options.largest))
+    verdicts = [row.met for row in entries if row.judged]
+    print(f"\nMISSED: {verdicts.count(False)} of {len(verdicts)} targets")
+    if options.markdown:
+        write_page(options.markdown, lines, sizes, entries, curves)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
