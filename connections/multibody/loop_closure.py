@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField
-from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.conditions import FunctionCondition
 from connections.multibody.kinematics import Kinematics
 
@@ -75,31 +75,41 @@ class LoopClosure:
     lengths: np.ndarray
 
     def residual_at(self, q_s: jax.Array) -> jax.Array:
-        """phi (p,) at q_s (nq_s,), the conditions of functions last.
+        """phi (p,) at q_s (nq_s,), the conditions of functions last."""
+        T = self._transforms_at(q_s)
+        return jnp.concatenate([_values(self.rows, T, q_s), *(f.residual_at(T, q_s) for f in self.functions)])
 
-        They depend on the joints of their clusters alone; the other joints are put to neutral, so that
-        nothing is lost to cancellation where a robot is far from the origin.
+    def derivative_at(self, q_s: jax.Array) -> jax.Array:
+        """K = L_X phi, (p, n_d + n_i), along the dependent and then the independent spanning velocities.
+
+        A row is a wrench on the relative twist of its two bodies (`posture`); functions are differentiated.
         """
-        q_local = jnp.where(self.local, q_s, jnp.asarray(self.spanning.neutral()))
-        T = jnp.concatenate([self.spanning.world_transforms_at(q_local), jnp.eye(4)[None]])
-        values = [_row_values(self.rows, T, q_s)]
-        values += [function.residual_at(T, q_s) for function in self.functions]
-        return jnp.concatenate(values)
-
-    def derivative_at(self, q_s: jax.Array, columns: np.ndarray) -> jax.Array:
-        """K[:, columns], the derivative of phi along those spanning velocities."""
+        columns = np.concatenate([self.dependent, self.independent])
+        T = self._transforms_at(q_s)
+        at = T[self.spanning.body_of[columns]]
+        Phi = self.spanning.Phi_columns_at(q_s)[columns]
+        w, u = (jnp.einsum("jab,jb->ja", at[:, :3, :3], part) for part in (Phi[:, :3], Phi[:, 3:]))
+        twists = jnp.concatenate([w, u + jnp.cross(at[:, :3, 3], w)], axis=1)
+        moves = np.concatenate([self.spanning.moves, np.zeros((1, self.spanning.nv), dtype=bool)])[:, columns]
+        relative = moves[self.rows.bodies_b].astype(float) - moves[self.rows.bodies_a]
+        coordinate = self.spanning.coordinate_of[columns]
+        linear = np.where(coordinate < 0, 0.0, self.rows.coefficients[:, coordinate])
+        rows = self.rows.scales[:, None] * (_wrenches(self.rows, T) @ twists.T * relative + linear)
+        if not self.functions:
+            return rows
         X = self.spanning.frame.matrix_at(q_s)[:, columns]
 
         def along(direction: jax.Array) -> jax.Array:
-            return jax.jvp(self.residual_at, (q_s,), (direction,))[1]
+            """The derivative of the functions along one velocity."""
+            values = lambda q: [f.residual_at(self._transforms_at(q), q) for f in self.functions]  # noqa: E731
+            return jnp.concatenate(jax.jvp(values, (q_s,), (direction,))[1])
 
-        return jax.vmap(along, in_axes=1, out_axes=1)(X)
+        return jnp.concatenate([rows, jax.vmap(along, in_axes=1, out_axes=1)(X)])
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
-        return -_least_squares(
-            self.derivative_at(q_s, self.dependent), self.derivative_at(q_s, self.independent)
-        )
+        K = self.derivative_at(q_s)
+        return -_least_squares(K[:, : len(self.dependent)], K[:, len(self.dependent) :])
 
     def solution_at(self, q: jax.Array, start: jax.Array) -> Solution:
         """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
@@ -132,9 +142,21 @@ class LoopClosure:
             (jnp.zeros(()), jnp.ones(()), first),
         )
         q_s = self._newton(self._newton(q_s)[0])[0]
-        pivot = _sines(self.derivative_at(q_s, self.dependent) * self.lengths)
+        pivot = _sines(self._K_d_at(q_s) * self.lengths)
         at_goal = self._with_independent(q_s, q)
         return Solution(jnp.where(t == 1.0, at_goal, q_s), t, pivot)
+
+    def _transforms_at(self, q_s: jax.Array) -> jax.Array:
+        """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).
+
+        Conditions depend on the joints of their clusters alone; the others are put to neutral, so that
+        nothing is lost to cancellation where a robot is far from the origin.
+        """
+        q_local = jnp.where(self.local, q_s, jnp.asarray(self.spanning.neutral()))
+        return jnp.concatenate([self.spanning.world_transforms_at(q_local), jnp.eye(4)[None]])
+
+    def _K_d_at(self, q_s: jax.Array) -> jax.Array:
+        return self.derivative_at(q_s)[:, : len(self.dependent)]
 
     def _step(self, q_s: jax.Array, here: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The spanning configuration where q is `there`, from that where it is `here`; whether it is good."""
@@ -166,31 +188,54 @@ class LoopClosure:
 
     def _newton(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
         """q_s after one correction of the dependent joints, and its length relative to `lengths`."""
-        K_d = self.derivative_at(q_s, self.dependent)
-        correction = -_least_squares(K_d, self.residual_at(q_s)[:, None])[:, 0]
+        correction = -_least_squares(self._K_d_at(q_s), self.residual_at(q_s)[:, None])[:, 0]
         step = jnp.zeros(self.spanning.nv).at[self.dependent].set(correction)
         moved = self.spanning.frame.project_at(self.spanning.frame.retract_at(q_s, step))
         return jnp.where(self.unknown, moved, q_s), jnp.linalg.norm(correction / self.lengths)
 
 
-def _row_values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
-    """phi of each row of `Rows`, from transforms (N + 1, 4, 4) with the ground last, and q_s."""
+def _points(rows: Rows, T: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Points a and b, and vectors u and w, of every row, (p, 3) each, in world axes."""
     a, b = T[rows.bodies_a], T[rows.bodies_b]
-    r = jnp.einsum("rab,rb->ra", b[:, :3, :3], rows.points_b) + b[:, :3, 3] - a[:, :3, 3]
-    r = jnp.einsum("rba,rb->ra", a[:, :3, :3], r) - rows.points_a
-    w = jnp.einsum("rba,rbc,rc->ra", a[:, :3, :3], b[:, :3, :3], rows.w)
+    turned = [jnp.einsum("rab,rb->ra", a[:, :3, :3], vector) for vector in (rows.points_a, rows.u)]
+    turned += [jnp.einsum("rab,rb->ra", b[:, :3, :3], vector) for vector in (rows.points_b, rows.w)]
+    return turned[0] + a[:, :3, 3], turned[2] + b[:, :3, 3], turned[1], turned[3]
+
+
+def _values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
+    """phi of each row of `Rows`, from transforms (N + 1, 4, 4) with the ground last, and q_s."""
+    p_a, p_b, u, w = _points(rows, T)
+    r = p_b - p_a
     values = jnp.select(
         [rows.kinds == POSITION, rows.kinds == DISTANCE, rows.kinds == LINEAR],
-        [jnp.sum(rows.u * r, axis=1), jnp.sum(r * r, axis=1), jnp.asarray(rows.coefficients) @ q_s],
-        jnp.sum(rows.u * w, axis=1),
+        [jnp.sum(u * r, axis=1), jnp.sum(r * r, axis=1), jnp.asarray(rows.coefficients) @ q_s],
+        jnp.sum(u * w, axis=1),
     )
     return rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
 
 
+def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:
+    """f (p, 6) of each row: phi' = f . (V_b - V_a), V twists in world axes at the world origin."""
+    p_a, p_b, u, w = _points(rows, T)
+    kind = rows.kinds[:, None]
+    force = jnp.where(kind == POSITION, u, jnp.where(kind == DISTANCE, p_b - p_a, 0.0))
+    moment = jnp.where(kind == DIRECTION, jnp.cross(w, u), jnp.cross(p_b, force))
+    return jnp.concatenate([moment, force], axis=1)
+
+
+@jax.custom_jvp
 def _least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
-    """K^+ right for K (p, n) of full column rank."""
+    """K^+ right for K (p, n) of full column rank and `right` in its range."""
     Q, R = jnp.linalg.qr(K)
     return jax.scipy.linalg.solve_triangular(R, Q.T @ right)
+
+
+@_least_squares.defjvp
+def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    """K x = right along a curve: K x' = right' - K' x, in the range of K again."""
+    (K, right), (K_dot, right_dot) = primals, tangents
+    x = _least_squares(K, right)
+    return x, _least_squares(K, right_dot - K_dot @ x)
 
 
 def _sines(K: jax.Array) -> jax.Array:

@@ -28,7 +28,7 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
                 model.velocity_slice(joint),
                 np.asarray(kind.Phi_at(jnp.asarray(q[model.configuration_slice(joint)]))),
             )
-            for joint, kind in zip(model.joint_names, tree.joints, strict=True)
+            for joint, kind in zip(model.joint_names, model.kinematics.joints, strict=True)
         ]
 
     bodies = Bodies(np.asarray(tree.inertias), model.body_jacobians_at, axes)
