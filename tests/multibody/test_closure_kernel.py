@@ -1,0 +1,153 @@
+"""The compiled solver of loops, alone: against closed forms, conditions in NumPy, and finite differences."""
+
+import closed_chains
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
+
+from connections.multibody.posture import residual_and_derivative
+from connections.multibody.recursions.closure_layout import pack_closure
+from connections.multibody.recursions.cluster_layout import BAD_INPUT, solution_layout
+from connections.multibody.recursions.compiled import compiled
+
+NO_GUESS = np.zeros(0)
+
+
+class Loops:
+    """A plan's closed chain and its solver."""
+
+    def __init__(self, plan):
+        self.closed = plan.build().kinematics
+        self.memory = pack_closure(self.closed)
+        self.home = self.closed.reference[self.closed.q_columns]
+
+    def status(self, q, guess=NO_GUESS):
+        """Status and solution."""
+        out = np.zeros(solution_layout(self.closed).size)
+        return compiled.require("closure_at")(self.memory, np.array(q, float), guess, out), out
+
+    def spanning(self, q, guess=NO_GUESS):
+        """q_s at q."""
+        status, out = self.status(q, guess)
+        assert status == 0
+        return out[: self.closed.spanning.nq]
+
+    def solution(self, q):
+        """q_s, G, LG, dense."""
+        closed, layout = self.closed, solution_layout(self.closed)
+        status, out = self.status(q)
+        assert status == 0
+        G = np.zeros((closed.spanning.nv, closed.nv))
+        LG = np.zeros((closed.spanning.nv, closed.nv, closed.nv))
+        for s, body in enumerate(closed.spanning.body_of):
+            first, stop = closed.column_starts[closed.clusters.of_body[body] :][:2]
+            n = stop - first
+            G[s, first:stop] = out[layout.G[s] :][:n]
+            LG[s, first:stop, first:stop] = out[layout.LG[s] :][: n * n].reshape(n, n)
+        return out[: closed.spanning.nq], G, LG
+
+
+def near_home(loops, rng, size):
+    """A configuration (nq,) at this distance from the reference along a random velocity."""
+    v = rng.standard_normal(loops.closed.nv)
+    return moved(loops.closed, loops.home, size * v / np.linalg.norm(v))
+
+
+def moved(closed, q, v):
+    """The configuration q + X(q) v, quaternions of unit length."""
+    q = q + np.asarray(closed.frame.matrix_at(jnp.asarray(q))) @ v
+    return np.asarray(closed.frame.project_at(jnp.asarray(q)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gear train",
+        "crank-slider",
+        "four-bar with branches",
+        "spatial loop",
+        "loop with balls",
+        "loop of wide joints",
+        "Stewart platform by its legs",
+        "Stewart platform",
+    ],
+)
+def test_loops_close_and_derivatives_are_those_of_differences(name, rng):
+    loops = Loops(closed_chains.PLANS[name]())
+    closed = loops.closed
+    q = near_home(loops, rng, 0.15)
+    q_s, G, LG = loops.solution(q)
+    np.testing.assert_array_equal(q_s[closed.q_columns], q)
+    phi, K = residual_and_derivative(closed.spanning, closed.rows, (), q_s)
+    assert np.abs(phi).max() < 1e-14
+    assert np.abs(K @ G).max() < 1e-13
+    X_s, step = np.asarray(closed.spanning.frame.matrix_at(jnp.asarray(q_s))), 1e-5
+    for j in range(closed.nv):
+        ahead, behind = (
+            loops.solution(moved(closed, q, sign * step * np.eye(closed.nv)[j])) for sign in (1, -1)
+        )
+        np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * step), X_s @ G[:, j], atol=2e-8)
+        np.testing.assert_allclose((ahead[1] - behind[1]) / (2 * step), LG[:, j, :], atol=2e-7)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_crank_turns_many_times_and_keeps_its_branch(side):
+    loops = Loops(four_bar(side=side))
+    for crank in np.linspace(-20.0, 20.0, 37):
+        got = loops.spanning([crank])
+        coupler, rocker = four_bar_angles(crank, BARS, side)
+        error = got - [crank, coupler - crank, rocker]
+        assert np.abs(np.exp(1j * error) - 1.0).max() < 1e-14
+    assert np.ptp(np.unwrap([loops.spanning([0.8 + turn])[2] for turn in np.linspace(0, 20, 200)])) < np.pi
+
+
+def test_a_guess_chooses_the_branch_and_need_not_close():
+    loops = Loops(four_bar())
+    coupler, rocker = four_bar_angles(0.5, BARS, -1.0)
+    guess = np.array([0.5, coupler - 0.5 + 0.1, rocker - 0.1])
+    error = loops.spanning([2.0], guess)[2] - four_bar_angles(2.0, BARS, -1.0)[1]
+    assert abs(np.exp(1j * error) - 1.0) < 1e-14
+
+
+def test_the_flat_parallelogram_is_singular_and_stops_paths():
+    loops = Loops(four_bar((1.0, 0.5, 1.0, 0.5)))
+    assert loops.status([0.3])[0] == 0
+    for crank in (0.0, -0.4, np.pi, 4.0):
+        assert loops.status([crank])[0] == -1
+    assert loops.status([1e-3])[0] == 0
+
+
+def test_what_cannot_be_reached_is_reported():
+    bars = (1.0, 0.9, 0.4, 0.5)  # the crank reaches as far as cos = (1 + 0.81 - 0.81) / 1.8
+    loops, limit = Loops(four_bar(bars, crank=0.5)), np.arccos(1.0 / 1.8)
+    assert loops.status([limit - 1e-6])[0] == 0
+    assert loops.status([limit])[0] == -1
+    for crank in (limit + 0.01, 2.0, np.pi):
+        assert loops.status([crank])[0] == 1
+
+
+def test_bad_numbers_are_refused():
+    loops = Loops(closed_chains.loop_of_wide_joints())
+    home, wide = loops.home, loops.closed.reference
+    assert loops.status(home, wide)[0] == 0
+    assert loops.status(np.where(np.arange(len(home)) == 1, np.nan, home))[0] == BAD_INPUT
+    assert loops.status(1.01 * home)[0] == BAD_INPUT
+    assert loops.status(home[:-1])[0] == BAD_INPUT
+    assert loops.status(home, 1.01 * wide)[0] == BAD_INPUT
+    assert loops.status(home, wide[:-1])[0] == BAD_INPUT
+
+
+def test_rows_are_single_solutions_and_bad_ones_are_marked():
+    plan = Plan(1)
+    add_four_bar(plan, "one", "world", np.eye(4))
+    add_four_bar(plan, "two", "one rocker", np.eye(4), (1.0, 0.9, 0.4, 0.5), 0.5)
+    loops = Loops(plan)
+    q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
+    out = np.zeros((4, solution_layout(loops.closed).size))
+    rows = compiled.require("closure_rows")
+    for guess in (np.zeros((0, 0)), loops.closed.reference[None], np.tile(loops.closed.reference, (4, 1))):
+        assert rows(loops.memory, q, guess, out) == 1 + loops.closed.clusters.of_body[-1]
+        assert np.isnan(out[2]).all()
+        for i in (0, 1):
+            np.testing.assert_array_equal(out[i], loops.status(q[i], guess[0] if len(guess) else NO_GUESS)[1])
