@@ -1,0 +1,358 @@
+"""The recursions over clusters against projections of those of the spanning tree.
+
+The identities need no loop to close: they hold for any G whose sparsity is that of the clusters and any LG,
+
+    H = G^T H_s G,    C = G^T (C_s(G v) G + H_s Gdot),    Gdot_sk = LG_sjk v^j,
+    Gamma_ijk = G_si G_tj G_uk Gamma_stu + G_si H_st LG_tjk.
+"""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from closed_chains import four_bar_with_branches
+from mechanisms import MOVING, random_mechanism
+
+from connections import multibody as mb
+from connections.multibody.clusters import DISTANCE, LINEAR, Clusters
+from connections.multibody.recursions.closed_entries import SINGULAR
+from connections.multibody.recursions.closure_layout import pack_closure
+from connections.multibody.recursions.cluster_layout import (
+    _SECTIONS,
+    BAD_INPUT,
+    HEADER,
+    closed_memory,
+    lane_slots,
+    pack_clusters,
+    result_blocks,
+    solution_layout,
+)
+from connections.multibody.recursions.compiled import compiled
+from connections.multibody.recursions.lanes import LANES
+from connections.multibody.recursions.layout import aligned, no_tree
+
+TOL = 1e-12
+ROWS = LANES + 3
+NO_CLOSURE = no_tree()  # for solutions made elsewhere it need only come from the same sources
+
+
+def merge(parents, cluster):
+    """Cluster numbers (N,) renumbered, merged until each cluster has one parent and one parent only."""
+    cluster = np.array(cluster)
+    while True:
+        above = {}
+        for body, parent in enumerate(parents):
+            if parent >= 0 and cluster[parent] != cluster[body]:
+                above.setdefault(int(cluster[body]), set()).add(int(cluster[parent]))
+        wrong = next((tied for tied in above.values() if len(tied) > 1), None)
+        if wrong is None:
+            break
+        first, second = sorted(wrong)[:2]
+        cluster[cluster == second] = first
+    return cluster, above
+
+
+def number_clusters(parents, cluster):
+    """Clusters numbered parents first, and their parents."""
+    cluster, above = merge(parents, cluster)
+    order, waiting = [], list(dict.fromkeys(cluster.tolist()))
+    while waiting:
+        for name in waiting:
+            if above.get(name, set()) <= set(order):
+                order.append(name)
+                waiting.remove(name)
+                break
+        else:
+            return None
+    numbers = np.array([order.index(name) for name in cluster])
+    up = np.array([next((order.index(a) for a in above.get(name, ())), -1) for name in order])
+    return numbers, up
+
+
+def closed_chain(rng, model, cluster, independent, linear=0.3):
+    """What the packing reads of a closed chain: the tree of `model`, cut into clusters."""
+    spanning = model.kinematics
+    parents = spanning.tree.parents
+    numbers, up = number_clusters(parents, cluster)
+    supports = []
+    for body, parent in enumerate(parents):
+        together = parent >= 0 and numbers[parent] == numbers[body]
+        supports.append(supports[parent] if together else parent)
+    clusters = Clusters(numbers, up, np.array(supports), np.array(independent))
+    order = [b for c in range(len(up)) for b in np.flatnonzero((numbers == c) & clusters.independent)]
+    v_columns = np.concatenate([[], *(np.flatnonzero(spanning.body_of == b) for b in order)]).astype(int)
+    of_column = numbers[spanning.body_of[v_columns]]
+    moves = np.zeros((len(numbers), len(v_columns)), dtype=bool)
+    for body, support in enumerate(supports):
+        moves[body] = (of_column == numbers[body]) | (moves[support] if support >= 0 else False)
+    rows = conditions(rng, spanning, clusters, linear)
+    return SimpleNamespace(
+        spanning=spanning,
+        clusters=clusters,
+        rows=rows,
+        functions=(),
+        nq=sum(spanning.tree.joints[b].nq for b in order),
+        nv=len(v_columns),
+        v_columns=v_columns,
+        body_of=spanning.body_of[v_columns],
+        column_starts=np.searchsorted(of_column, np.arange(len(up) + 1)),
+        moves=moves,
+    )
+
+
+def conditions(rng, spanning, clusters, linear):
+    """Linear conditions for some of the clusters whose dependent joints have one coordinate, else others."""
+    kinds, of, coefficients = [], [], []
+    single = np.array([joint.nq == 1 for joint in spanning.tree.joints])
+    for number in range(clusters.count):
+        own = clusters.of_body == number
+        dependent = own & ~clusters.independent
+        if (single | ~dependent).all() and rng.random() < linear:
+            for _ in range(dependent.sum()):
+                row = np.zeros(spanning.nq)
+                row[spanning.q_starts[:-1][own & single]] = rng.standard_normal((own & single).sum())
+                kinds.append(LINEAR)
+                of.append(number)
+                coefficients.append(row)
+        elif dependent.any():
+            kinds.append(DISTANCE)
+            of.append(number)
+            coefficients.append(np.zeros(spanning.nq))
+    return SimpleNamespace(
+        kinds=np.array(kinds), clusters=np.array(of), coefficients=np.reshape(coefficients, (-1, spanning.nq))
+    )
+
+
+def random_closed_chain(rng, bodies, kinds=MOVING, ties=0.4, linear=0.3):
+    """A random mechanism whose bodies are tied together at random, some of their joints dependent."""
+    while True:
+        model = random_mechanism(rng, bodies, kinds, branching=0.5, trees=2)
+        parents = model.kinematics.tree.parents
+        cluster = np.arange(bodies)
+        for body in range(1, bodies):
+            if rng.random() < ties:
+                other = int(rng.integers(0, body)) if rng.random() < 0.3 else max(parents[body], 0)
+                cluster[cluster == cluster[body]] = cluster[other]
+        if number_clusters(parents, cluster) is not None:
+            break
+    cluster, _ = number_clusters(parents, cluster)
+    alone = np.bincount(cluster)[cluster] == 1
+    independent = alone | (rng.random(bodies) < 0.5)
+    for number in range(cluster.max() + 1):
+        if not independent[cluster == number].any():
+            independent[np.flatnonzero(cluster == number)[0]] = True
+    return model, closed_chain(rng, model, cluster, independent, linear)
+
+
+def random_solution(rng, model, closed):
+    """A solution vector without any loop behind it, and its q_s, G (nv_s, nv), LG (nv_s, nv, nv)."""
+    layout, clusters, spanning = solution_layout(closed), closed.clusters, closed.spanning
+    G, LG = np.zeros((spanning.nv, closed.nv)), np.zeros((spanning.nv, closed.nv, closed.nv))
+    G[closed.v_columns, np.arange(closed.nv)] = 1.0
+    of_velocity = clusters.of_body[spanning.body_of]
+    dependent = ~clusters.independent[spanning.body_of]
+    for number in range(clusters.count):
+        columns = np.arange(*closed.column_starts[number : number + 2])
+        own = np.flatnonzero((of_velocity == number) & dependent)
+        mine = closed.rows.clusters == number
+        if (closed.rows.kinds[mine] == LINEAR).all():
+            K = closed.rows.coefficients[mine][:, spanning.q_starts[spanning.body_of]]
+            if len(own):
+                G[np.ix_(own, columns)] = -np.linalg.solve(K[:, own], K[:, closed.v_columns[columns]])
+        else:
+            G[np.ix_(own, columns)] = rng.standard_normal((len(own), len(columns)))
+            LG[np.ix_(own, columns, columns)] = rng.standard_normal((len(own), len(columns), len(columns)))
+    q = model.random(rng)
+    solution = np.zeros(layout.size)
+    solution[: spanning.nq] = q
+    for s, number in enumerate(of_velocity):
+        own = slice(*closed.column_starts[number : number + 2])
+        n = own.stop - own.start
+        solution[layout.G[s] : layout.G[s] + n] = G[s, own]
+        solution[layout.LG[s] : layout.LG[s] + n * n] = LG[s, own, own].ravel()
+    return solution, q, G, LG
+
+
+class Kernels:
+    """The compiled functions on the arrays of one closed chain."""
+
+    def __init__(self, closed):
+        self.closed, self.clusters = closed, pack_clusters(closed)
+        self.memory = closed_memory(closed, (0.0, 0.0, -9.81), self.clusters)
+
+    def section(self, name):
+        """A section of integers of the array of clusters."""
+        integers, place = self.clusters.view(np.int64), HEADER + _SECTIONS.index(name)
+        return integers[integers[place] : integers[place + 1]]
+
+    def at(self, name, *vectors, axes=2, closure=NO_CLOSURE):
+        out = np.full((self.closed.nv,) * axes, np.nan)
+        status = compiled.require(f"closed_{name}_at")(self.memory, closure, self.clusters, *vectors, out)
+        return status, out
+
+    def rows(self, name, *vectors, axes=2, closure=NO_CLOSURE):
+        n, m = self.closed.nv, len(vectors[0])
+        work = aligned(lane_slots(self.closed, self.clusters) + n**axes + LANES, LANES)
+        blocks, out = result_blocks(self.closed, axes, LANES), np.full((m, n**axes), np.nan)
+        function = compiled.require(f"closed_{name}_rows")
+        for _ in range(2):  # nothing may be left over from the call before
+            status = function(self.memory, closure, self.clusters, work, blocks, *vectors, out)
+        return status, out.reshape(m, *(n,) * axes)
+
+
+def close(actual, expected, tol=TOL):
+    scale = max(1.0, np.max(np.abs(expected), initial=0.0))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tol * scale)
+
+
+def differ(actual, expected):
+    assert np.max(np.abs(actual - expected)) > 1e-3 * np.max(np.abs(expected))
+
+
+def projections(model, q, G, LG, v):
+    """H, C, Gamma of the closed chain from those of its spanning tree."""
+    H, C = mb.mass_matrix(model, q), mb.coriolis_matrix(model, q, G @ v)
+    Gamma = np.einsum("si,tj,uk,stu->ijk", G, G, G, mb.christoffel_symbols(model, q), optimize=True)
+    Gamma += np.einsum("si,st,tjk->ijk", G, H, LG, optimize=True)
+    return G.T @ H @ G, G.T @ (C @ G + H @ np.einsum("sjk,j->sk", LG, v)), Gamma
+
+
+@pytest.fixture
+def chain(rng):
+    """A chain with clusters of several supports, of several bodies, and of one."""
+    while True:
+        model, closed = random_closed_chain(rng, 12, linear=0.5)
+        kernels = Kernels(closed)
+        sizes = np.bincount(closed.clusters.of_body)
+        if sizes.max() > 2 and sizes.min() == 1 and several_supports(closed) and closed.nv < 30:
+            return model, closed, kernels
+
+
+def several_supports(closed):
+    clusters = closed.clusters
+    supports = {(c, s) for c, s in zip(clusters.of_body, clusters.supports, strict=True) if s >= 0}
+    return len(supports) > len({c for c, _ in supports})
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_projection(rng, number):
+    """Random trees, all joint types, clusters of any size and shape, constant G in some."""
+    model, closed = random_closed_chain(rng, int(rng.integers(3, 12)))
+    kernels = Kernels(closed)
+    for _ in range(2):  # nothing may be left over from the configuration before
+        solution, q, G, LG = random_solution(rng, model, closed)
+        v = rng.standard_normal(closed.nv)
+        H, C, Gamma = projections(model, q, G, LG, v)
+        for name, vectors, expected in (
+            ("mass_matrix", (), H),
+            ("coriolis_matrix", (v,), C),
+            ("christoffel_symbols", (), Gamma),
+        ):
+            status, result = kernels.at(name, solution, *vectors, axes=expected.ndim)
+            assert status == 0
+            close(result, expected)
+
+
+def test_random_chains_have_what_they_should(chain):
+    _, closed, kernels = chain
+    LG = kernels.section("LG_rows")
+    assert (LG >= 0).any() and (LG < 0).any()
+    assert kernels.section("many_groups").any() and (kernels.section("same") >= 0).any()
+
+
+def test_derivatives_of_G_enter(rng, chain):
+    """Negative control: another LG, or none, gives other C and Gamma, and the same H."""
+    model, closed, kernels = chain
+    solution, q, G, LG = random_solution(rng, model, closed)
+    v = rng.standard_normal(closed.nv)
+    H, C, Gamma = projections(model, q, G, 0.0 * LG, v)
+    differ(kernels.at("coriolis_matrix", solution, v)[1], C)
+    differ(kernels.at("christoffel_symbols", solution, axes=3)[1], Gamma)
+    solution[solution_layout(closed).LG[0] :] = 0.0
+    close(kernels.at("mass_matrix", solution)[1], H)
+    close(kernels.at("coriolis_matrix", solution, v)[1], C)
+    close(kernels.at("christoffel_symbols", solution, axes=3)[1], Gamma)
+
+
+def test_tree_without_ties(rng):
+    """Each body its own cluster, all joints independent: the recursions of the tree."""
+    model = random_mechanism(rng, 10, MOVING, branching=0.4, trees=2)
+    parents = model.kinematics.tree.parents
+    closed = closed_chain(rng, model, np.arange(len(parents)), np.ones(len(parents), dtype=bool))
+    kernels, q, v = Kernels(closed), model.random(rng), rng.standard_normal(model.nv)
+    solution = np.zeros(solution_layout(closed).size)  # G is not looked at
+    solution[: model.nq] = q
+    close(kernels.at("mass_matrix", solution)[1], mb.mass_matrix(model, q))
+    close(kernels.at("coriolis_matrix", solution, v)[1], mb.coriolis_matrix(model, q, v))
+    close(kernels.at("christoffel_symbols", solution, axes=3)[1], mb.christoffel_symbols(model, q))
+    close(kernels.at("inverse_mass_matrix", solution)[1], mb.inverse_mass_matrix(model, q), 1e-9)
+
+
+def test_rate_and_inverse(rng, chain):
+    model, closed, kernels = chain
+    solution, q, G, _ = random_solution(rng, model, closed)
+    v = rng.standard_normal(closed.nv)
+    C = kernels.at("coriolis_matrix", solution, v)[1]
+    close(kernels.at("mass_matrix_rate", solution, v)[1], C + C.T)
+    H, (status, inverse) = G.T @ mb.mass_matrix(model, q) @ G, kernels.at("inverse_mass_matrix", solution)
+    assert status == 0
+    close(inverse @ H, np.eye(closed.nv), 1e-9)
+
+
+def test_singular_mass_matrix(rng, chain):
+    """Bodies without inertia: refused."""
+    model, closed, _ = chain
+    solution, tree = random_solution(rng, model, closed)[0], closed.spanning.tree
+    weightless = dataclasses.replace(tree, inertias=0.0 * tree.inertias)
+    closed.spanning = dataclasses.replace(closed.spanning, tree=weightless)
+    assert Kernels(closed).at("inverse_mass_matrix", solution)[0] == SINGULAR
+
+
+def test_rows(rng, chain):
+    """Rows that do not fill the lanes, workspaces used twice: every row as a configuration by itself."""
+    model, closed, kernels = chain
+    solutions = np.array([random_solution(rng, model, closed)[0] for _ in range(ROWS)])
+    v = rng.standard_normal((ROWS, closed.nv))
+    for name, vectors, axes in (("coriolis_matrix", (v,), 2), ("christoffel_symbols", (), 3)):
+        status, result = kernels.rows(name, solutions, *vectors, axes=axes)
+        assert status == 0
+        for row in range(ROWS):
+            single = kernels.at(name, solutions[row], *[vector[row] for vector in vectors], axes=axes)[1]
+            close(result[row], single)
+
+
+def test_bad_input(rng, chain):
+    model, closed, kernels = chain
+    solution, v = random_solution(rng, model, closed)[0], np.ones(closed.nv)
+    for bad in (0, len(solution) - 1):
+        broken = solution.copy()
+        broken[bad] = np.nan
+        assert kernels.at("coriolis_matrix", broken, v)[0] == BAD_INPUT
+    assert kernels.at("coriolis_matrix", solution[:-1], v)[0] == BAD_INPUT
+    assert kernels.at("coriolis_matrix", solution, v[:-1])[0] == BAD_INPUT
+    assert kernels.at("coriolis_matrix", solution, v * np.inf)[0] == BAD_INPUT
+    rows = np.tile(solution, (ROWS, 1))
+    rows[-1, 0] = np.inf
+    assert kernels.rows("coriolis_matrix", rows, np.ones((ROWS, closed.nv)))[0] == BAD_INPUT
+    kernels.memory = kernels.memory[:-1]
+    assert kernels.at("coriolis_matrix", solution, v)[0] == BAD_INPUT
+
+
+def test_loops_are_solved_inside(rng):
+    """q instead of a solution: the same; a status where the loop cannot close."""
+    model = four_bar_with_branches().build()
+    closed = model.kinematics
+    kernels, closure = Kernels(closed), pack_closure(closed)
+    q, v = np.asarray(model.random(rng)), rng.standard_normal(model.nv)
+    solution = np.zeros(solution_layout(closed).size)
+    assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
+    expected = kernels.at("coriolis_matrix", solution, v)[1]
+    status, result = kernels.at("coriolis_matrix", q, v, closure=closure)
+    assert status == 0
+    close(result, expected)
+    status, result = kernels.rows(
+        "coriolis_matrix", np.tile(q, (ROWS, 1)), np.tile(v, (ROWS, 1)), closure=closure
+    )
+    assert status == 0
+    close(result, np.broadcast_to(expected, result.shape))
