@@ -228,17 +228,23 @@ class ClosedKinematics:
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A configuration (nq,) in which loops close and are regular, near the reference where needed."""
         closed = self._implicit_coordinates
+        drawn = np.concatenate([joint.random(rng) for joint in self.joints])
+        if not closed.any():
+            return drawn
         home = jnp.asarray(self.reference[self.q_columns])
-        while True:
-            drawn = np.concatenate([joint.random(rng) for joint in self.joints])
-            if not closed.any():
-                return drawn
-            for halvings in range(12):
-                line = home + (self.joint_frame.align_at(jnp.asarray(drawn), home) - home) * 0.5**halvings
-                q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
-                solution = self.solve(q)
-                if solution.reached == 1.0 and np.min(solution.pivot, initial=1.0) > _COMFORTABLE:
-                    return q
+        far = self.joint_frame.align_at(jnp.asarray(drawn), home)
+        least = min(_COMFORTABLE, 0.5 * self._least_sine(self.reference))
+        for halvings in range(20):
+            line = home + (far - home) * 0.5**halvings
+            q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
+            q_s = np.asarray(self._compiled_spanning(q))
+            if np.isfinite(q_s).all() and self._least_sine(q_s) > least:
+                return q
+        return np.where(closed, np.asarray(home), drawn)
+
+    def _least_sine(self, q_s: np.ndarray) -> float:
+        """The least sine of the angle between a column of K_d and those before it."""
+        return float(np.min(self._compiled_sines(q_s)))
 
     @cached_property
     def _implicit_coordinates(self) -> np.ndarray:
@@ -258,13 +264,13 @@ class ClosedKinematics:
         """q_s (nq_s,) by continuation from the spanning configuration `start` instead of the reference."""
         if not self.implicit_clusters.any():
             return self._explicit_at(q)
-        return _where_good(self.loops.solution_at(q, start))
+        return self._followed_at(q, start)
 
     @cached_property
     def _spanning(self) -> Any:
         @jax.custom_jvp
         def spanning(q: jax.Array) -> jax.Array:
-            return _where_good(self.loops.solution_at(q, jnp.asarray(self.reference)))
+            return self._followed_at(q, jnp.asarray(self.reference))
 
         @spanning.defjvp
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
@@ -349,6 +355,36 @@ class ClosedKinematics:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     # --- parts of the above ------------------------------------------------------------------------------
+
+    def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN where loops do not close or are singular.
+
+        On the processor by the recursions' solver, which needs no compilation for each mechanism; by
+        `LoopClosure` on other devices and where users' functions are among the conditions.
+        """
+        if self.functions or jax.default_backend() != "cpu":
+            return _where_good(self.loops.solution_at(q, start))
+        from connections.multibody.recursions.xla import operation  # imports Numba
+
+        packed, size = self._packed
+        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(start, dtype=jnp.float64))
+        return operation("closure", (size,), vectors, packed, len(packed))[: self.spanning.nq]
+
+    @cached_property
+    def _packed(self) -> tuple[np.ndarray, int]:
+        """The loops as one array for the recursions, and the size of a solution."""
+        from connections.multibody.recursions.closure_layout import pack_closure, solution_size
+
+        packed = pack_closure(self)
+        return packed, solution_size(packed)
+
+    @cached_property
+    def _compiled_spanning(self) -> Any:
+        return jax.jit(self.spanning_at)
+
+    @cached_property
+    def _compiled_sines(self) -> Any:
+        return jax.jit(self.loops.sines_at)
 
     @cached_property
     def _compiled_solution(self) -> Any:

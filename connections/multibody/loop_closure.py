@@ -111,6 +111,10 @@ class LoopClosure:
         K = self.derivative_at(q_s)
         return -_least_squares(K[:, : len(self.dependent)], K[:, len(self.dependent) :])
 
+    def sines_at(self, q_s: jax.Array) -> jax.Array:
+        """For each dependent velocity, the sine of the angle of its column of K_d with those before."""
+        return _sines(self._K_d_at(q_s) * self.lengths)
+
     def solution_at(self, q: jax.Array, start: jax.Array) -> Solution:
         """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
 
@@ -142,7 +146,7 @@ class LoopClosure:
             (jnp.zeros(()), jnp.ones(()), first),
         )
         q_s = self._newton(self._newton(q_s)[0])[0]
-        pivot = _sines(self._K_d_at(q_s) * self.lengths)
+        pivot = self.sines_at(q_s)
         at_goal = self._with_independent(q_s, q)
         return Solution(jnp.where(t == 1.0, at_goal, q_s), t, pivot)
 

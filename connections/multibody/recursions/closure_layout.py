@@ -157,6 +157,12 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     return closure
 
 
+def solution_size(closure: np.ndarray) -> int:
+    """How many numbers a solution has."""
+    count = len(Header._fields)
+    return int(Header(*closure[:count].view(np.int64)).size)
+
+
 @inlined
 def unpack_header(closure):
     """The `Header` that `pack_closure` wrote to slots."""

@@ -52,7 +52,7 @@ def operation(
     name : a key of `_HANDLERS`.
     shape : of the result at one configuration.
     vectors : q (nq,) and then vectors (nv,).
-    tree : as `layout.pack` writes it.
+    tree : as `layout.pack` writes it; the loops for ``closure``.
     size : of tree and workspace together.
     loops : for ``closed_`` names, as `closure_layout` and `cluster_layout` write them; then a solution may
         stand for q.
@@ -105,6 +105,7 @@ _forward_at = _entry("forward_dynamics_at")
 _closed_mass_matrix_at = _entry("closed_mass_matrix_at", types.int64)
 _closed_christoffel_at = _entry("closed_christoffel_symbols_at", types.int64)
 _closed_coriolis_at = _entry("closed_coriolis_matrix_at", types.int64)
+_closure_at = _entry("closure_at", types.int64)
 
 # --- the call frame -----------------------------------------------------------------------------------------
 
@@ -258,6 +259,15 @@ def _closed_coriolis_matrix(frame):
     return 0
 
 
+def _closure(frame):
+    if _asked_for_version(frame):
+        return 0
+    (closure, out, _), q, guess = _prepare(frame), _argument(frame, 0), _argument(frame, 1)
+    for row in range(len(q)):
+        _mark(_closure_at((closure, q[row], guess[row], out[row])) == 0, out[row])
+    return 0
+
+
 _HANDLERS = {
     "mass_matrix": _mass_matrix,
     "christoffel_symbols": _christoffel_symbols,
@@ -266,4 +276,5 @@ _HANDLERS = {
     "closed_mass_matrix": _closed_mass_matrix,
     "closed_christoffel_symbols": _closed_christoffel_symbols,
     "closed_coriolis_matrix": _closed_coriolis_matrix,
+    "closure": _closure,
 }
