@@ -1,0 +1,245 @@
+"""The recursions of closed chains at their boundary: one configuration or many, `out`, factors, refusals."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from closed_chains import PLANS, four_bar
+from mechanisms import move
+from recursion_functions import FUNCTIONS
+
+from connections import multibody as mb
+from connections.checks import ClosureError, MetricError, NonFiniteError, PointError, ShapeError
+
+NAMES = ["four-bar", "legged robot", "belt leg", "cam"]  # the last is solved in JAX
+TOL = 1e-11
+
+each_mechanism = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def model(name):
+    return PLANS[name]().build()
+
+
+def states(name, rng, *batch):
+    """q near the reference, and three vectors."""
+    robot = model(name)
+    q = move(robot, robot.neutral(), 0.2 * rng.uniform(-1.0, 1.0, (*batch, robot.nv)))
+    return np.array(q), *rng.standard_normal((3, *batch, robot.nv))
+
+
+def call(function, name, arguments, **keywords):
+    count = len(FUNCTIONS[function][1])
+    return FUNCTIONS[function][0](model(name), *arguments[:count], **keywords)
+
+
+def gap(ours, theirs):
+    return np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs))
+
+
+# --- what the functions have to do with each other ----------------------------------------------------------
+
+
+@each_mechanism
+@pytest.mark.parametrize("factor", ["christoffel", "force_cross"])
+def test_products_and_matrices_of_each_factor(name, factor, rng):
+    q, v, w, _ = states(name, rng)
+    robot, chosen = model(name), {"body_factor": factor}
+    C = mb.coriolis_matrix(robot, q, v, **chosen)
+    Gamma = mb.christoffel_symbols(robot, q, **chosen)
+    bias = mb.inverse_dynamics(robot, q, v, 0.0 * v) - mb.gravity(robot, q)
+    assert gap(np.einsum("ijk,j->ik", Gamma, v), C) < TOL
+    assert gap(C @ v, bias) < TOL
+    assert gap(C + C.T, mb.mass_matrix_rate(robot, q, v)) < TOL
+    assert gap(mb.coriolis_product(robot, q, v, w, **chosen), C @ w) < TOL
+    assert gap(mb.coriolis_transpose_product(robot, q, v, w, **chosen), C.T @ w) < TOL
+
+
+def test_the_factor_with_torsion_is_another_connection(rng):
+    q, v, *_ = states("legged robot", rng)
+    robot = model("legged robot")
+    C, other = (mb.coriolis_matrix(robot, q, v, body_factor=f) for f in ("christoffel", "force_cross"))
+    assert gap(other, C) > 1e-2
+    D = mb.christoffel_symbols(robot, q) - mb.christoffel_symbols(robot, q, body_factor="force_cross")
+    for axes in ((1, 0, 2), (0, 2, 1)):
+        np.testing.assert_allclose(D.transpose(axes), -D, atol=TOL * np.max(np.abs(D)))
+
+
+@each_mechanism
+def test_forward_dynamics_undoes_inverse_dynamics(name, rng):
+    q, v, a, v_r = states(name, rng)
+    robot = model(name)
+    H, C, g = mb.mass_matrix(robot, q), mb.coriolis_matrix(robot, q, v), mb.gravity(robot, q)
+    tau = mb.inverse_dynamics(robot, q, v, a)
+    assert gap(tau, H @ a + C @ v + g) < TOL
+    assert gap(mb.forward_dynamics(robot, q, v, tau), a) < TOL * np.linalg.cond(H)
+    assert gap(mb.inverse_mass_matrix(robot, q) @ H, np.eye(robot.nv)) < TOL
+    Y = mb.regressor(robot, q, v, v_r, a)
+    assert gap(Y @ mb.inertial_parameters(robot).ravel(), H @ a + C @ v_r + g) < TOL
+
+
+@each_mechanism
+def test_other_routes_to_C(name, rng):
+    q, v, *_ = states(name, rng, 2)
+    C = mb.coriolis_matrix(model(name), q, v)
+    assert gap(mb.coriolis_matrix_by_projection(model(name), q, v), C) < TOL
+    assert gap(mb.coriolis_matrix_by_differentiation(model(name), q, v), C) < TOL
+    assert not mb.coriolis_matrix_by_differentiation(model(name), q, 0.0 * v).any()
+
+
+def test_routes_of_a_tree(rng):
+    robot = model("legged robot").spanning_tree
+    assert robot.spanning_tree is robot
+    q, v = robot.random(rng), rng.standard_normal(robot.nv)
+    C = mb.coriolis_matrix(robot, q, v)
+    for route in ("projection", "jacobians", "differentiation"):
+        assert gap(np.asarray(getattr(mb, f"coriolis_matrix_by_{route}")(robot, q, v)), C) < TOL
+
+
+# --- batches and layouts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@each_mechanism
+def test_batches_are_rows_of_single_calls(name, function, rng):
+    arguments = states(name, rng, 3, 7)
+    many = call(function, name, arguments)
+    for row in ((0, 0), (1, 3), (2, 6)):
+        one = call(function, name, [vector[row] for vector in arguments])
+        assert many[row].shape == one.shape
+        assert np.max(np.abs(many[row] - one)) < TOL * np.max(np.abs(many))
+    assert call(function, name, [vector[:0] for vector in arguments]).shape[:2] == (0, 7)
+
+
+def test_threads_do_not_meet(rng):
+    arguments = states("legged robot", rng, 700)
+    threads = mb.get_num_threads()
+    try:
+        for function in ("mass_matrix", "inverse_dynamics"):
+            mb.set_num_threads(1)
+            alone = call(function, "legged robot", arguments)
+            mb.set_num_threads(3)
+            np.testing.assert_array_equal(call(function, "legged robot", arguments), alone)
+    finally:
+        mb.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_layouts_and_out(function, rng):
+    name = "legged robot"
+    arguments = states(name, rng)
+    right = call(function, name, arguments)
+    swapped = [vector.astype(">f8") for vector in arguments]
+    strided = [np.repeat(vector, 2)[::2] for vector in arguments]
+    frozen = [vector.copy() for vector in arguments]
+    for vector in frozen:
+        vector.flags.writeable = False
+    for layout in (swapped, strided, frozen, [vector.tolist() for vector in arguments]):
+        np.testing.assert_array_equal(call(function, name, layout), right)
+    out = np.empty_like(right)
+    assert call(function, name, arguments, out=out) is out
+    np.testing.assert_array_equal(out, right)
+    with pytest.raises(ShapeError, match="out"):
+        call(function, name, arguments, out=np.empty(3))
+    with pytest.raises(TypeError, match="out"):
+        call(function, name, arguments, out=right.tolist())
+    with pytest.raises(ValueError, match="contiguous"):
+        call(function, name, arguments, out=np.empty((*right.shape, 2))[..., 0])
+
+
+@pytest.mark.parametrize("function", [name for name, (_, names, *_) in FUNCTIONS.items() if len(names) > 1])
+def test_out_may_be_one_of_the_vectors(function, rng):
+    for batch in ((), (9,)):
+        arguments = states("legged robot", rng, *batch)
+        right = call(function, "legged robot", arguments)
+        for number in range(1, len(FUNCTIONS[function][1])):
+            given = [vector.copy() for vector in arguments]
+            if given[number].shape == right.shape:
+                np.testing.assert_array_equal(call(function, "legged robot", given, out=given[number]), right)
+
+
+def test_a_solution_is_what_it_says(rng):
+    robot = model("legged robot")
+    q, v, *_ = states("legged robot", rng)
+    q_s, G, LG = robot.program.solution(q)
+    step = 1e-6
+    ahead, behind = (robot.program.solution(move(robot, q, sign * step * v)) for sign in (1, -1))
+    np.testing.assert_allclose(np.einsum("sjk,j->sk", LG, v), (ahead.G - behind.G) / (2 * step), atol=1e-8)
+    hinges = q_s.size - 7  # the free base comes first, q with 7 numbers and v with 6
+    rate = (ahead.q - behind.q)[-hinges:] / (2 * step)
+    np.testing.assert_allclose(rate, (G @ v)[-hinges:], atol=1e-8)
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", ["legged robot", "cam"])
+def test_bad_arguments_are_named(name, function, rng):
+    for batch in ((), (5,)):
+        right = states(name, rng, *batch)
+        for number, argument in enumerate(FUNCTIONS[function][1]):
+            for value in (np.nan, np.inf):
+                wrong = [vector.copy() for vector in right]
+                wrong[number][..., -1] = value
+                with pytest.raises(NonFiniteError, match=rf"\b{argument}\b"):
+                    call(function, name, wrong)
+            short = [*right[:number], right[number][..., :-1], *right[number + 1 :]]
+            with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
+                call(function, name, short)
+    with pytest.raises(ValueError, match="body_factor"):
+        mb.coriolis_matrix(model(name), *right[:2], body_factor="none")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_quaternions_are_named(function, rng):
+    wrong = states("legged robot", rng, 3)
+    wrong[0][1, 3:7] *= 1.01
+    with pytest.raises(PointError, match="norm"):
+        call(function, "legged robot", wrong)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_loops_that_cannot_close_are_named(function, rng):
+    robot = rocking()
+    for angle in (np.array([np.pi]), np.array([[0.5], [np.pi]])):
+        vectors = rng.standard_normal((3, *angle.shape))
+        with pytest.raises(ClosureError, match="'bar'"):
+            FUNCTIONS[function][0](robot, angle, *vectors[: len(FUNCTIONS[function][1]) - 1])
+
+
+@cache
+def rocking():
+    """A four-bar whose crank cannot turn all the way round."""
+    return four_bar(bars=(1.0, 0.8, 0.5, 0.6), crank=0.5).build()
+
+
+def test_a_velocity_without_inertia_is_named():
+    mechanism = mb.Mechanism()
+    for body, mass in (("arm", 1.0), ("gear", 0.0), ("empty", 0.0)):
+        mechanism.add_body(body, mass=mass, inertia=np.eye(3) * mass)
+    for body in ("arm", "gear", "empty"):
+        mechanism.add_joint(f"{body} joint", "world", body, mb.Revolute((0, 0, 1)))
+    mechanism.add_coupling("gears", {"gear joint": 1.0, "arm joint": -2.0}, independent=["arm joint"])
+    with pytest.raises((MetricError, ValueError), match="empty"):
+        robot = mechanism.build()
+        mb.inverse_mass_matrix(robot, robot.neutral())
+
+
+# --- the connection -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["legged robot", "cam"])
+def test_recursions_inside_compiled_functions(name, rng):
+    robot = model(name)
+    nabla, (q, v, w, _) = robot.recursive_connection, states(name, rng, 2)
+    H, C = mb.mass_matrix(robot, q), mb.coriolis_matrix(robot, q, v)
+    values = jax.jit(
+        jax.vmap(lambda q, v, w: (nabla.lowered_at(nabla.metric, q, v, w), nabla.apply_at(q, v, w)))
+    )(q, v, w)
+    force = np.einsum("nik,nk->ni", C, w)
+    assert gap(np.asarray(values[0]), force) < TOL
+    assert gap(np.asarray(values[1]), np.linalg.solve(H, force[..., None])[..., 0]) < 1e-9
+    assert np.isnan(jax.jit(nabla.metric.matrix_at)(np.full(robot.nq, np.nan))).all()
