@@ -13,6 +13,7 @@ from connections.multibody.recursions.closure_layout import unpack_header
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
 from connections.multibody.recursions.entries import one, rows
 from connections.multibody.recursions.lanes import beyond, flat_slots_of
+from connections.multibody.recursions.stamp import STAMP
 
 
 @one
@@ -30,7 +31,7 @@ def closure_rows(closure, q, guess, out):
     slots, status = flat_slots_of(closure), 0
     many = guess.shape[0] > 1
     fits = out.shape[1] == unpack_header(slots).size and out.shape[0] == q.shape[0]
-    if not fits or (many and guess.shape[0] != q.shape[0]):
+    if not fits or (many and guess.shape[0] != q.shape[0]) or unpack_header(slots).stamp != STAMP:
         return BAD_INPUT
     size, guess_size = q.shape[1], guess.shape[1] if guess.shape[0] > 0 else 0
     for row in range(q.shape[0]):
