@@ -20,6 +20,7 @@ from connections.multibody.conditions import FunctionCondition
 from connections.multibody.kinematics import Kinematics
 
 _FIRST_CORRECTION = 0.2  # rad, or lengths relative to the cluster, after which a step is taken for too long
+_LARGEST_CHANGE = 0.6  # of K_d relative to itself, over a step
 _SMALLEST_STEP = 1e-6  # of the path
 _CORRECTIONS = 12
 _CONVERGED = 1e-12
@@ -119,9 +120,9 @@ class LoopClosure:
         """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
 
         A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if the
-        first correction is small and each is at most half as long as the one before; otherwise it is halved.
-        So a step stays where Newton's method contracts, and does not pass to another way of assembly unless
-        both come close together, where the loop is nearly singular.
+        first correction is small, each is at most half as long as the one before, and K_d has changed so
+        little that |K_d(old)^+ K_d(new) - 1| <= 0.6; otherwise it is halved. So a step stays where Newton's
+        method contracts; between two ways of assembly K_d is singular, and a step does not pass over that.
         """
         home = start[self.q_columns]
         goal = self.joint_frame.align_at(q, home)
@@ -167,7 +168,10 @@ class LoopClosure:
         v = self.joint_frame.velocity_at(here, there - here)
         forward = jnp.zeros(self.spanning.nv).at[self.dependent].set(self.G_at(q_s) @ v[self.free])
         predicted = self.spanning.frame.retract_at(q_s, forward)
-        return self._corrected(self._with_independent(predicted, there))
+        found, converged = self._corrected(self._with_independent(predicted, there))
+        old, new = (self._K_d_at(point) * self.lengths for point in (q_s, found))
+        change = _least_squares(old, new) - jnp.eye(len(self.dependent))
+        return found, converged & (jnp.linalg.norm(change) <= _LARGEST_CHANGE)
 
     def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
         """q_s with all joints but the unknown ones where q (nq,) puts them."""
@@ -229,7 +233,7 @@ def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
-    """K^+ right for K (p, n) of full column rank and `right` in its range."""
+    """K^+ right for K (p, n) of full column rank; its derivative holds for `right` in the range of K."""
     Q, R = jnp.linalg.qr(K)
     return jax.scipy.linalg.solve_triangular(R, Q.T @ right)
 

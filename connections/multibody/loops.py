@@ -156,8 +156,8 @@ class Loop:
     link_a, link_b : links, or the ground.
     closure : what the two frames have to do with each other.
     placement_a, placement_b : (4, 4) homogeneous transforms, m: the frames in their links.
-    independent : names of the joints that are independent among those that the loop ties; None leaves the
-        choice open.
+    independent : names of joints of its cluster that are independent; the others that the loop ties are
+        dependent unless another names them. None leaves the choice open.
     """
 
     name: str

@@ -132,9 +132,10 @@ class Mechanism:
             free, for example ``Revolute((0, 0, 1))``, and ``Fixed()`` for none; or a JAX-traceable function
             of the (4, 4) transform of frame b in frame a, zero (k,) where the loop closes.
         placement_a, placement_b : (4, 4), m: the frames a and b in their bodies; the identity if None.
-        independent : names of the joints that are independent, of those between the two bodies. If no loop
-            or coupling of a cluster says so, joints are chosen that determine the others well;
-            ``model.joint_names`` and ``model.cluster_tree`` say which.
+        independent : names of joints of its cluster that are independent; the others between the two bodies
+            are dependent, unless another loop or coupling names them. If no loop or coupling of a cluster
+            says so, joints are chosen that determine the others well; ``model.joint_names`` and
+            ``model.cluster_tree`` say which.
 
         Raises
         ------
@@ -177,7 +178,7 @@ class Mechanism:
         function : JAX-traceable, one argument per joint in their order, a number for a joint of one
             coordinate and (nq_J,) for others -> a number or (k,). For example a cam,
             ``lambda crank, follower: follower - lift * jnp.cos(crank)``.
-        independent : names of the joints that are independent, of those coupled; as in `add_loop`.
+        independent : names of joints of its cluster that are independent; as in `add_loop`.
 
         Raises
         ------
