@@ -274,5 +274,5 @@ class _Assembler:
             if rank < nearby:
                 raise ModelError(
                     f"the reference is singular for {self.conditions.names_of(cluster)}: its conditions have "
-                    f"rank {rank} there and {nearby} nearby, as where bars are aligned; give another reference"
+                    f"rank {rank} there and {nearby} nearby, as where bars are aligned; give another"
                 )

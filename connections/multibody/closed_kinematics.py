@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ClosureError, raise_at
 from connections.geometry import FrameField
 from connections.multibody.closed_frame import ClosedChainFrame
+from connections.multibody.closure_errors import SINGULAR, explain_loops
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.conditions import FunctionCondition, cluster_size
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
@@ -32,8 +32,7 @@ from connections.multibody.kinematics import Kinematics, product_of_frames
 from connections.multibody.loop_closure import LoopClosure, Solution
 from connections.multibody.posture import elementary_motion
 
-SINGULAR = 1e-6  # sine of the angle between a column of K_d and those before it, below which G is undefined
-_COMFORTABLE = 0.05  # the same for configurations that `random` returns
+_COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,26 +322,7 @@ class ClosedKinematics:
 
     def explain_loops(self, q: Any, start: Any = None) -> None:
         """Raise `ClosureError` where a loop does not close at q (nq,) or is singular; quiet where all do."""
-        solution = self.solve(q, start)
-        weakest = int(np.argmin(solution.pivot))
-        cluster = self.clusters.of_body[self.spanning.body_of[self.loops.dependent[weakest]]]
-        names = self._names_of(cluster)
-        if solution.reached < 1.0:
-            raise_at(
-                ClosureError,
-                f"{names} cannot close: from the reference configuration the loops could be followed over "
-                f"{100 * float(solution.reached):.3g} % of the way. Either no configuration closes them, or "
-                "one on the way is singular; a reference (or a guess) nearer to q avoids the latter",
-                q,
-            )
-        if not solution.pivot[weakest] >= SINGULAR:
-            raise_at(
-                ClosureError,
-                f"{names} is singular: the dependent joint '{self._joint_of(weakest)}' is not determined by "
-                "the independent ones, as where bars are aligned. Choose other independent joints, or a "
-                "configuration away from this one",
-                q,
-            )
+        explain_loops(self, q, start)
 
     def solve(self, q: Any, start: Any = None) -> Solution:
         """`solution_at`, compiled; from the reference where `start` is None."""
@@ -405,16 +385,6 @@ class ClosedKinematics:
             if not self.clusters.independent[self.spanning.body_of[velocity]]:
                 affine[coordinate[velocity], place[coordinate[self.v_columns[column]]]] = G[velocity, column]
         return affine
-
-    def _names_of(self, cluster: int) -> str:
-        """The loops and couplings of a cluster in words."""
-        owners = set(self.rows.owners[self.rows.clusters == cluster].tolist())
-        owners |= {function.owner for function in self.functions if function.cluster == cluster}
-        names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
-        return f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
-
-    def _joint_of(self, dependent: int) -> str:
-        return self.tree.joint_names[self.spanning.body_of[self.loops.dependent[dependent]]]
 
 
 def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:

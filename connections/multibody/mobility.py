@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
-from connections.multibody.closed_kinematics import SINGULAR
+from connections.multibody.closure_errors import SINGULAR
 from connections.multibody.clusters import Rows
 from connections.multibody.conditions import FunctionCondition, cluster_size
 from connections.multibody.graph import Tree
