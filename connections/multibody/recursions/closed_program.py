@@ -36,7 +36,7 @@ from connections.multibody.recursions.cluster_layout import (
     solution_layout,
 )
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
-from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Refused, Rows, Single
+from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Refused, Rows, Single, ready
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned
 from connections.multibody.recursions.program import Program
@@ -155,7 +155,7 @@ class ClosedProgram:
     def cluster_rows(self, name: str, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well."""
         function = compiled.require(f"closed_{name}_rows")
-        size = lane_slots(self._closed, self.clusters) + math.prod(self._cores[name]) + LANES
+        size = self._lane_slots + math.prod(self._cores[name]) + LANES
         with self._borrowed(name, lambda: aligned(size, LANES)) as work, self.borrowed_closure() as closure:
             status = function(self.memory, closure, self.clusters, work, self._blocks[name], *vectors, out)
         return bool(status == 0)
@@ -254,6 +254,11 @@ class ClosedProgram:
         self._workspaces[name].append(work)
 
     @cached_property
+    def _lane_slots(self) -> int:
+        """Slots before the result in a workspace of the recursions over clusters."""
+        return lane_slots(self._closed, self.clusters)
+
+    @cached_property
     def _blocks(self) -> dict[str, np.ndarray]:
         """For each recursion over clusters, where the blocks of its flat result begin that are not zero."""
         blocks = {axes: result_blocks(self._closed, axes, LANES) for axes in (2, 3)}
@@ -311,8 +316,11 @@ class _Singles:
 
     def __init__(self, program: ClosedProgram) -> None:
         self._do = Single(program)
-        for name in SIGNATURES:
-            setattr(self, f"{name}_at", partial(self._call, RECURSIONS[name]))
+        for name, (vectors, factor, axes) in SIGNATURES.items():
+            call: Callable[..., bool] = partial(self._call, RECURSIONS[name])
+            if program.solvable and axes > 1 and name != "regressor":
+                call = _direct(f"closed_{name}_at", program, len(vectors), call if factor else None)
+            setattr(self, f"{name}_at", call)
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
         raise AttributeError(name)
@@ -323,6 +331,32 @@ class _Singles:
         except Refused:
             return False
         return True
+
+
+def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) -> Callable[..., bool]:
+    """A recursion over clusters at one configuration, with nothing in between.
+
+    It takes `count` vectors after q, and where there is a choice of factors, gives those with torsion away.
+    """
+    closure, clusters = program.closure, program.clusters
+
+    def of_q(memory: np.ndarray, q: np.ndarray, out: np.ndarray) -> bool:
+        return bool(ready[name](memory, closure, clusters, q, out) == 0)
+
+    def of_q_v(memory: np.ndarray, q: np.ndarray, v: np.ndarray, out: np.ndarray) -> bool:
+        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+
+    def chosen_of_q(memory: np.ndarray, q: np.ndarray, torsion: bool, out: np.ndarray) -> bool:
+        return with_torsion(memory, q, torsion, out) if torsion else of_q(memory, q, out)
+
+    def chosen_of_q_v(memory: np.ndarray, q: Any, v: Any, torsion: bool, out: np.ndarray) -> bool:
+        if torsion:
+            return bool(with_torsion(memory, q, v, torsion, out))
+        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+
+    if with_torsion is None:
+        return of_q_v if count else of_q
+    return chosen_of_q_v if count else chosen_of_q
 
 
 def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:

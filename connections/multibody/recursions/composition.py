@@ -32,7 +32,7 @@ class Refused(Exception):
     """A compiled function refused its input; who catches it asks why."""
 
 
-class _Entries(dict[str, Any]):
+class _Ready(dict[str, Any]):
     """Compiled functions by name, made ready when first asked for."""
 
     def __missing__(self, name: str) -> Any:
@@ -40,7 +40,7 @@ class _Entries(dict[str, Any]):
         return self[name]
 
 
-_entries = _Entries()
+ready = _Ready()
 
 
 class Single:
@@ -65,64 +65,64 @@ class Single:
         if not m.solvable:
             return m.solve_by_definition(q)
         solution = empty(m.size)
-        _accept(_entries["closure_at"](m.closure, q, NO_GUESS, solution) == 0)
+        _accept(ready["closure_at"](m.closure, q, NO_GUESS, solution) == 0)
         return solution
 
     def lift(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """G v."""
         m, v_s = self._m, empty(self._m.spanning_n)
-        _accept(_entries["lift_at"](m.memory, m.spans, m.n, solution, v, v_s))
+        _accept(ready["lift_at"](m.memory, m.spans, m.n, solution, v, v_s))
         return v_s
 
     def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray | None) -> np.ndarray:
         """G a + Gdot(v) w; a is zero if None."""
         m, a_s = self._m, empty(self._m.spanning_n)
         a = self._zero if a is None else a
-        _accept(_entries["lift_rate_at"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
+        _accept(ready["lift_rate_at"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
 
     def tree(self, name: str, solution: np.ndarray, *vectors: Any) -> np.ndarray:
         """A recursion of the spanning tree."""
         m, result = self._m, empty(self._m.tree.cores[name])
         q_s = solution[: m.spanning_nq]
-        _accept(_entries[f"{name}_at"](m.tree.memory, q_s, *vectors, result))
+        _accept(ready[f"{name}_at"](m.tree.memory, q_s, *vectors, result))
         return result
 
     def inertial(self, solution: np.ndarray, a_s: np.ndarray) -> np.ndarray:
         """H_s a_s."""
         m, result, rest = self._m, empty(self._m.spanning_n), self._m.at_rest
         q_s = solution[: m.spanning_nq]
-        _accept(_entries["inverse_dynamics_at"](m.weightless.memory, q_s, rest, a_s, result))
+        _accept(ready["inverse_dynamics_at"](m.weightless.memory, q_s, rest, a_s, result))
         return result
 
     def project(self, solution: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """G^T f."""
         m = self._m
-        _accept(_entries["project_at"](m.memory, m.spans, m.n, solution, f, out))
+        _accept(ready["project_at"](m.memory, m.spans, m.n, solution, f, out))
 
     def project_rate(
         self, solution: np.ndarray, v: np.ndarray, f: np.ndarray, p: np.ndarray, out: np.ndarray
     ) -> None:
         """G^T f + Gdot(v)^T p."""
         m = self._m
-        _accept(_entries["project_rate_at"](m.memory, m.spans, m.n, solution, v.copy(), f, p, out))
+        _accept(ready["project_rate_at"](m.memory, m.spans, m.n, solution, v.copy(), f, p, out))
 
     def project_wide(self, solution: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
         """G^T Y."""
         m = self._m
-        _accept(_entries["project_wide_at"](m.memory, m.spans, m.n, solution, Y, out))
+        _accept(ready["project_wide_at"](m.memory, m.spans, m.n, solution, Y, out))
 
     def clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """A recursion over clusters, without torsion; q may be a solution."""
         m = self._m
-        function = _entries[f"closed_{name}_at"]
+        function = ready[f"closed_{name}_at"]
         _accept(function(m.memory, m.closure, m.clusters, q, *vectors, out) == 0)
 
     def solve_mass(self, q: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """H^-1 (tau - f)."""
         m, H = self._m, empty((self._m.n,) * 2)
         self.clusters("mass_matrix", q, out=H)
-        _accept(_entries["solve_at"](m.memory, m.up, H, tau, f, out))
+        _accept(ready["solve_at"](m.memory, m.up, H, tau, f, out))
 
     def add_contorsion(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """Add what the body-level factor with torsion changes in C or in Gamma."""
@@ -154,20 +154,20 @@ class Rows:
             return m.solve_by_definition(q)
         solution = empty((len(q), m.size))
         with m.borrowed_closure() as closure:
-            _accept(_entries["closure_rows"](closure, q, NO_GUESSES, solution) == 0)
+            _accept(ready["closure_rows"](closure, q, NO_GUESSES, solution) == 0)
         return solution
 
     def lift(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """G v."""
         m, v_s = self._m, empty((len(v), self._m.spanning_n))
-        _accept(_entries["lift_rows"](m.memory, m.spans, m.n, solution, v, v_s))
+        _accept(ready["lift_rows"](m.memory, m.spans, m.n, solution, v, v_s))
         return v_s
 
     def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray | None) -> np.ndarray:
         """G a + Gdot(v) w; a is zero if None."""
         m, a_s = self._m, empty((len(v), self._m.spanning_n))
         a = np.zeros_like(v) if a is None else a
-        _accept(_entries["lift_rate_rows"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
+        _accept(ready["lift_rate_rows"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
 
     def tree(self, name: str, solution: np.ndarray, *vectors: Any) -> np.ndarray:
@@ -188,19 +188,19 @@ class Rows:
     def project(self, solution: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """G^T f."""
         m = self._m
-        _accept(_entries["project_rows"](m.memory, m.spans, m.n, solution, f, out))
+        _accept(ready["project_rows"](m.memory, m.spans, m.n, solution, f, out))
 
     def project_rate(
         self, solution: np.ndarray, v: np.ndarray, f: np.ndarray, p: np.ndarray, out: np.ndarray
     ) -> None:
         """G^T f + Gdot(v)^T p."""
         m = self._m
-        _accept(_entries["project_rate_rows"](m.memory, m.spans, m.n, solution, v, f, p, out))
+        _accept(ready["project_rate_rows"](m.memory, m.spans, m.n, solution, v, f, p, out))
 
     def project_wide(self, solution: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
         """G^T Y."""
         m = self._m
-        _accept(_entries["project_wide_rows"](m.memory, m.spans, m.n, solution, Y, out))
+        _accept(ready["project_wide_rows"](m.memory, m.spans, m.n, solution, Y, out))
 
     def clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """A recursion over clusters, without torsion; q may be solutions."""
@@ -210,7 +210,7 @@ class Rows:
         """H^-1 (tau - f)."""
         m, H = self._m, empty((len(q), self._m.n**2))
         self.clusters("mass_matrix", q, out=H)
-        _accept(_entries["solve_rows"](m.memory, m.up, H, tau, f, out))
+        _accept(ready["solve_rows"](m.memory, m.up, H, tau, f, out))
 
     def add_contorsion(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """Add what the body-level factor with torsion changes in C or in Gamma, row by row."""
