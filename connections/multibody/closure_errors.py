@@ -40,8 +40,8 @@ def explain_loops(kinematics: ClosedKinematics, q: Any, start: Any = None) -> No
         joint = kinematics.tree.joint_names[body]
         raise_at(
             ClosureError,
-            f"{names} is singular: the dependent joint '{joint}' is not determined by the independent ones, "
-            "as where bars are aligned. Choose other independent joints, or a configuration away from this one",
+            f"{names} is singular: the dependent joint '{joint}' is not determined by the independent "
+            "ones, as where bars are aligned. Choose other independent joints, or a configuration away from this one",
             q,
         )
 
