@@ -17,6 +17,7 @@ import numpy as np
 __all__ = [
     "Check",
     "CheckError",
+    "ClosureError",
     "ConvergenceError",
     "FrameError",
     "IntegrationError",

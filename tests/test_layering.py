@@ -34,7 +34,7 @@ ROOMS = (
 CONFINED = {
     "numba": ("multibody/",),
     "networkx": ("multibody/graph.py",),
-    "matplotlib": ("plots.py",),
+    "matplotlib": ("plots/",),
     "yourdfpy": ("multibody/",),
     "mujoco": ("multibody/",),
     "sympy": ("symbolic.py",),

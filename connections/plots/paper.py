@@ -29,11 +29,11 @@ from connections.control.tracking_example import (
     table,
 )
 from connections.geometry import ConstantMetric, CoordinateFrame
+from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RED, GREEN, BLUE, GREY, BLACK = "#c8102e", "#1b8a3a", "#1f5fbf", "#8a8a8a", "#222222"
 STYLES = ("-", "--", ":", "-.")
 FIRST_MOMENTS = 3.0  # s shown enlarged in Fig. 6
 
@@ -94,7 +94,7 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
 
 def figure_3() -> Figure:
     """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3."""
-    figure = _new_figure(10.0, 8.0)
+    figure = new_figure(10.0, 8.0)
     kinds = {
         (True, True): "D totally antisymmetric",
         (False, True): "D antisymmetric in (2, 3) only",
@@ -126,14 +126,14 @@ def figure_states(result: TrackingResult, title: str) -> Figure:
     result : one motion of the tracking example.
     title : heading of the figure.
     """
-    figure = _new_figure(8.0, 6.0)
+    figure = new_figure(8.0, 6.0)
     t, q, v = (np.asarray(x) for x in (result.motion.times, result.motion.q, result.motion.v))
     upper, lower = figure.subplots(2, 1, sharex=True)
     q_d, v_d = np.asarray(t + np.sin(t)), 1.0 + np.cos(t)
     for axes, values, desired, symbol in ((upper, q, q_d, "q"), (lower, v, v_d, "\\dot q")):
         axes.plot(t, desired, color=BLACK, lw=1.2, ls="--", label=f"${symbol}_{{d,x}}$")
-        for k, (name, color) in enumerate(zip("xyz", (RED, GREEN, BLUE), strict=True)):
-            axes.plot(t, values[:, k], color=color, lw=1.6, label=f"${symbol}_{name}$")
+        for k, (name, shade) in enumerate(zip("xyz", (RED, GREEN, BLUE), strict=True)):
+            axes.plot(t, values[:, k], color=shade, lw=1.6, label=f"${symbol}_{name}$")
         axes.grid(alpha=0.3)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     upper.set_ylabel("position [m]")
@@ -152,15 +152,13 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example.
     """
-    figure = _new_figure(11.0, 5.2)
+    figure = new_figure(11.0, 5.2)
     whole, detail = (figure.add_subplot(1, 2, k, projection="3d") for k in (1, 2))
     for axes, last in ((whole, np.inf), (detail, FIRST_MOMENTS)):
         for number, result in enumerate(results):
             t, q = np.asarray(result.motion.times), np.asarray(result.motion.q)
             x, y, z = q[t <= last].T
-            axes.plot(
-                x, y, z, color=_color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta)
-            )
+            axes.plot(x, y, z, color=color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta))
         t = np.asarray(results[0].motion.times)
         line = np.asarray([desired_position(time) for time in t[t <= last][::20]])
         axes.plot(*line.T, color=BLACK, ls=(0, (4, 3)), lw=1.0, label="desired")
@@ -184,12 +182,12 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example.
     """
-    figure = _new_figure(8.0, 4.6)
+    figure = new_figure(8.0, 4.6)
     linear, logarithmic = figure.subplots(1, 2)
     for axes in (linear, logarithmic):
         for number, result in enumerate(results):
             t, V = np.asarray(result.motion.times), np.asarray(result.motion.lyapunov)
-            axes.plot(t, V, color=_color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta))
+            axes.plot(t, V, color=color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta))
         axes.set_xlabel("time [s]")
         axes.set_xlim(t[0], t[-1])
         axes.grid(alpha=0.3)
@@ -209,7 +207,7 @@ def figure_sweep(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example, any order of beta.
     """
-    figure = _new_figure(9.0, 6.4)
+    figure = new_figure(9.0, 6.4)
     ordered = sorted(results, key=lambda result: result.beta)
     beta = [result.beta for result in ordered]
     panels = (
@@ -237,14 +235,14 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example.
     """
-    figure = _new_figure(8.0, 4.6)
+    figure = new_figure(8.0, 4.6)
     axes = figure.subplots()
     for number, result in enumerate(results):
         energy, frequency = _transverse_spectrum(result)
         axes.plot(
             frequency,
             np.sqrt(energy),
-            color=_color(number),
+            color=color(number),
             ls=_style(number),
             label=_beta_label(result.beta),
         )
@@ -320,16 +318,6 @@ def write_exploration(
     return [*paths, markdown, comma], text
 
 
-def _new_figure(width: float, height: float) -> Figure:
-    """A figure with the Agg canvas, in inches; pyplot and its global state stay out."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=130)
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list[Path]:
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -345,8 +333,8 @@ def _draw_transport(axes: Any, q: np.ndarray, z: np.ndarray, every: int) -> None
     """The geodesic, and the transported triads z (T, 3 vectors, 3) along it."""
     axes.plot(*q.T, color=GREY, lw=1.4)
     for k in range(0, len(q), every):
-        for vector, color in zip(z[k], (RED, GREEN, BLUE), strict=True):
-            axes.quiver(*q[k], *(0.6 * vector), color=color, lw=1.5, arrow_length_ratio=0.25)
+        for vector, shade in zip(z[k], (RED, GREEN, BLUE), strict=True):
+            axes.quiver(*q[k], *(0.6 * vector), color=shade, lw=1.5, arrow_length_ratio=0.25)
     points = np.concatenate([q[:, None], q[:, None] + 0.6 * z], axis=1).reshape(-1, 3)
     low, high = points.min(axis=0), points.max(axis=0)
     centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55) + 0.15
@@ -356,16 +344,6 @@ def _draw_transport(axes: Any, q: np.ndarray, z: np.ndarray, every: int) -> None
     axes.view_init(elev=24, azim=-62)
     axes.locator_params(nbins=4)
     axes.tick_params(labelsize=7, pad=-2)
-
-
-def _color(number: int) -> Any:
-    import matplotlib
-
-    fixed = (BLUE, RED, GREEN)
-    if number < len(fixed):
-        return fixed[number]
-    others = (1, 4, 5, 6, 7, 8, 9)  # of the ten, those unlike the fixed three
-    return matplotlib.colormaps["tab10"](others[(number - len(fixed)) % len(others)])
 
 
 def _style(number: int) -> str:
