@@ -41,7 +41,8 @@ def explain_loops(kinematics: ClosedKinematics, q: Any, start: Any = None) -> No
         raise_at(
             ClosureError,
             f"{names} is singular: the dependent joint '{joint}' is not determined by the independent "
-            "ones, as where bars are aligned. Choose other independent joints, or a configuration away from this one",
+            "ones, as where bars are aligned. Choose other independent joints, or a configuration away from "
+            "this one",
             q,
         )
 

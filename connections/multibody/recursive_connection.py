@@ -190,8 +190,16 @@ class _ClosedOperations:
         return jax.scipy.linalg.cho_solve(factor, force)
 
     def _argument(self, q: jax.Array) -> jax.Array:
-        """q, or the loops' solution there where compiled code cannot solve them."""
-        return q if self._program.solvable else self._program.packed_solution_at(q)
+        """q, or the loops' solution there, by the definition where compiled code cannot solve them."""
+        from connections.multibody.recursions.xla import operation  # imports Numba
+
+        if self._program.linear:
+            return q
+        if not self._program.solvable:
+            return self._program.packed_solution_at(q)
+        closure = self._arrays[2][0]
+        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._kinematics.reference))
+        return operation("closure", (self._program.size,), vectors, closure, len(closure))
 
     def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
         from connections.multibody.recursions.xla import operation  # imports Numba

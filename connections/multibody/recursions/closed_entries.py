@@ -2,10 +2,10 @@
 
 ``closed_*_at(memory, closure, clusters, q, v, out)`` takes one configuration; ``closed_*_rows(memory,
 closure, clusters, work, blocks, q, v, out)`` takes (m, ...) arrays, LANES rows at a time, and releases the
-interpreter's lock; meanwhile nobody else may use this `closure`, in which the solver works. `memory` is the
-spanning tree's, from `cluster_layout.closed_memory`. q holds independent coordinates (nq,), or a solution
-made elsewhere. Each returns a status: 0, or what `closure.solve` says where loops do not close, or BAD_INPUT,
-or SINGULAR where the mass matrix cannot be inverted; of several rows, the first that is not 0.
+interpreter's lock. `memory` is the spanning tree's, from `cluster_layout.closed_memory`. q holds a solution
+(`closure_entries`), or independent coordinates (nq,) where there are no loops but linear couplings: the
+solver of loops is compiled once, not into each entry. Each returns a status: 0, or BAD_INPUT, or SINGULAR
+where the mass matrix cannot be inverted; of several rows, the first that is not 0.
 """
 
 import math
@@ -17,7 +17,7 @@ from connections.geometry.groups import QUATERNION_TOLERANCE
 from connections.multibody.recursions import cluster_christoffel
 from connections.multibody.recursions import clusters as kernels
 from connections.multibody.recursions.boundary import LARGEST, read_coordinates, reduced_angle, write_results
-from connections.multibody.recursions.closure import solve
+from connections.multibody.recursions.closure import solve_linear
 from connections.multibody.recursions.cluster_layout import BAD_INPUT, unpack_clusters
 from connections.multibody.recursions.lanes import (
     FASTMATH,
@@ -208,9 +208,8 @@ def _read(tree, reduced, closure, q):
         if not good:
             return BAD_INPUT
     elif q.shape[0] == reduced.nq:
-        status = solve(closure, q, solution)
-        if status != 0:
-            return status
+        if solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
+            return BAD_INPUT
     else:
         return BAD_INPUT
     return 0 if read_coordinates(tree, tree.work, solution) else BAD_INPUT
@@ -245,7 +244,9 @@ def _read_rows(tree, reduced, closure, work, solution, q, row):
             if q.shape[1] == size:
                 source = beyond(flat_slots_of(q), r * size)
             else:
-                status = _first(status, solve(closure, q[r], source))
+                numbers = beyond(flat_slots_of(q), r * q.shape[1])
+                solved = solve_linear(flat_slots_of(closure), numbers, q.shape[1], source)
+                status = _first(status, 0 if solved == 0 else BAD_INPUT)
         good = True
         for k in range(tree.nq):
             good &= abs(source[k]) <= LARGEST

@@ -79,6 +79,7 @@ class ClosedProgram:
         coordinates, and the size of a solution.
     spans : where a solution holds G and LG, as `lift` reads it.
     solvable : whether compiled code can solve the loops.
+    linear : whether there are no loops but linear couplings.
 
     Single calls share workspaces; the interpreter's lock, which they do not release, keeps them apart. Pieces
     of batches have workspaces of their own, kept for later batches.
@@ -87,6 +88,7 @@ class ClosedProgram:
     def __init__(self, model: Model) -> None:
         closed = cast("ClosedKinematics", model.kinematics)
         self._model, self._closed, self.solvable = model, closed, not closed.functions
+        self.linear = not closed.implicit_clusters.any()
         spanning, n = model.spanning_tree, model.nv
         self.tree, self.weightless = Program(spanning), Program(spanning.with_gravity((0.0, 0.0, 0.0)))
         self.clusters, self.closure = pack_clusters(closed), pack_closure(closed)
@@ -156,8 +158,9 @@ class ClosedProgram:
         """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well."""
         function = compiled.require(f"closed_{name}_rows")
         size = self._lane_slots + math.prod(self._cores[name]) + LANES
-        with self._borrowed(name, lambda: aligned(size, LANES)) as work, self.borrowed_closure() as closure:
-            status = function(self.memory, closure, self.clusters, work, self._blocks[name], *vectors, out)
+        with self._borrowed(name, lambda: aligned(size, LANES)) as work:
+            blocks = self._blocks[name]
+            status = function(self.memory, self.closure, self.clusters, work, blocks, *vectors, out)
         return bool(status == 0)
 
     # --- loops -------------------------------------------------------------------------------------------

@@ -25,13 +25,11 @@ Methods for Nonlinear Problems, chapter 5.
 
 import math
 
-from numba import njit
-
 from connections.geometry.groups import QUATERNION_TOLERANCE
 from connections.multibody.recursions.boundary import LARGEST
 from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
-from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, store, take
+from connections.multibody.recursions.lanes import as_integers, beyond, store, take
 from connections.multibody.recursions.least_squares import (
     SMALLEST_RATIO,
     column_length,
@@ -56,21 +54,15 @@ CLOSE = 1e-6  # a path that ends with less than this to go ends where it should:
 CLOSED = 1e-9  # residual of a condition, relative to the lengths in it, of a loop that is closed
 LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
 MOST_TRIALS = 1_000_000
-
-
-@njit(inline="always")
-def solve(closure, q, solution):
-    """Fill the slots `solution` from q: (nq,), or a solution, which is copied. See `solve_from`."""
-    numbers = flat_slots_of(q)
-    return solve_from(flat_slots_of(closure), numbers, q.shape[0], numbers, 0, solution)
+LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
 
 
 @routine
-def solve_from(closure, q, size, guess, guess_size, solution):
-    """Fill `solution` from q by paths that begin at the reference, or at `guess` if it has numbers.
+def solve_linear(closure, q, size, solution):
+    """Fill `solution` from q (nq,), loops as in the reference; q may be a solution, which is copied.
 
-    Returns 0; 1 + c where a loop of cluster c cannot be closed; -(1 + c) where it is singular;
-    `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are not of unit length.
+    Returns 0; `LOOPS_REMAIN`; `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are
+    not of unit length.
     """
     header = unpack_header(closure)
     if header.stamp != STAMP:
@@ -87,19 +79,35 @@ def solve_from(closure, q, size, guess, guess_size, solution):
         good &= abs(q[i]) <= LARGEST
         store(solution, columns[i], q[i])
     good &= _unit(q, as_integers(beyond(closure, header.quaternion_starts)), header.quaternions)
+    if not good:
+        return BAD_INPUT
+    for i in range(header.linear):
+        _solve_linear(beyond(closure, as_integers(closure)[header.linear_starts + i]), solution)
+    return 0 if header.loops == 0 else LOOPS_REMAIN
+
+
+@routine
+def solve_from(closure, q, size, guess, guess_size, solution):
+    """Fill `solution` from q by paths that begin at the reference, or at `guess` if it has numbers.
+
+    Returns 0; 1 + c where a loop of cluster c cannot be closed; -(1 + c) where it is singular; and as
+    `solve_linear`.
+    """
+    status = solve_linear(closure, q, size, solution)
+    if status != LOOPS_REMAIN:
+        return status
+    header = unpack_header(closure)
     start = beyond(closure, header.reference)
     if guess_size > 0:
-        good &= guess_size == header.spanning_nq
+        good = guess_size == header.spanning_nq
         if good:
             for i in range(guess_size):
                 good &= abs(guess[i]) <= LARGEST
             starts = as_integers(beyond(closure, header.spanning_quaternion_starts))
             good &= _unit(guess, starts, header.spanning_quaternions)
+        if not good:
+            return BAD_INPUT
         start = guess
-    if not good:
-        return BAD_INPUT
-    for i in range(header.linear):
-        _solve_linear(beyond(closure, as_integers(closure)[header.linear_starts + i]), solution)
     for i in range(header.loops):
         loop = unpack_loop(closure, as_integers(closure)[header.loop_starts + i], header.work)
         status = _solve_loop(loop, start, solution)

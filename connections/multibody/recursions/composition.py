@@ -54,8 +54,8 @@ class Single:
         self._zero = np.zeros(program.n)
 
     def argument(self, q: np.ndarray) -> np.ndarray:
-        """What the recursions over clusters take for q: q itself if compiled code can solve the loops."""
-        return q if self._m.solvable else self.solve(q)
+        """What the recursions over clusters take for q: q itself if there are linear couplings only."""
+        return q if self._m.linear else self.solve(q)
 
     def solve(self, q: np.ndarray) -> np.ndarray:
         """The solution at q, which may be one already."""
@@ -142,8 +142,8 @@ class Rows:
         self._m = program
 
     def argument(self, q: np.ndarray) -> np.ndarray:
-        """What the recursions over clusters take for q: q itself if compiled code can solve the loops."""
-        return q if self._m.solvable else self.solve(q)
+        """What the recursions over clusters take for q: q itself if there are linear couplings only."""
+        return q if self._m.linear else self.solve(q)
 
     def solve(self, q: np.ndarray) -> np.ndarray:
         """The solutions at q, which may be some already."""
