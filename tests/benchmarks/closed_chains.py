@@ -133,6 +133,8 @@ def main() -> int:
     parser.add_argument("--all-cores", action="store_true", help="do not pin the process to one core")
     parser.add_argument("--markdown", type=Path, metavar="PATH", help="also write the page")
     options = parser.parse_args()
+    if options.largest < 16:
+        parser.error("--largest: an exponent needs two sizes: 16 or more")
     mb.set_num_threads(1)
     lines = heading()
     print(*lines, sep="\n")
