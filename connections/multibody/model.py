@@ -252,6 +252,11 @@ class Model:
         """
         return Model(self.kinematics, _gravity(gravity))
 
+    @cached_property
+    def weightless(self) -> Model:
+        """The same robot without gravity."""
+        return self.with_gravity((0.0, 0.0, 0.0))
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is a configuration (unit quaternions, loops that close); one boolean."""
         return self.kinematics.valid_at(q)

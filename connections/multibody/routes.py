@@ -91,7 +91,7 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
     Source: [W] (32).
     """
     q, v = _broadcast(model, q, v)
-    weightless, n = model.with_gravity((0.0, 0.0, 0.0)), model.nv
+    weightless, n = model.weightless, model.nv
     step = np.maximum(np.max(np.abs(v), axis=-1, initial=0.0), 1e-300)[..., None, None]
     steps = step * np.eye(n)
     q_all, nothing = q[..., None, :], np.zeros(n)
