@@ -1,0 +1,317 @@
+"""Bad input for closed chains: each mistake has its own error, which names the culprit and the way out."""
+
+import numpy as np
+import pytest
+from closed_chains import BARS, REVOLUTE, add_four_bar, four_bar, gear_train
+from closed_plan import Plan, at
+
+from connections import multibody as mb
+from connections.checks import ClosureError, ModelError, NonFiniteError, PointError, ShapeError
+
+SOLID = {"mass": 1.0, "center_of_mass": np.array([0.2, 0.1, 0.0]), "inertia": np.diag([0.1, 0.2, 0.25])}
+NOTHING = {"mass": 0.0, "center_of_mass": np.zeros(3), "inertia": np.zeros((3, 3))}
+
+
+def refused(plan, *words):
+    """The error of building a plan has all of these words."""
+    with pytest.raises(ModelError) as error:
+        plan.build()
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+# --- the graph --------------------------------------------------------------------------------------------
+
+
+def test_a_loop_to_a_body_that_nothing_holds():
+    made = four_bar().mechanism()
+    made.add_body("loose", **SOLID)
+    made.add_loop("stray", "bar coupler", "loose", mb.Coincident())
+    with pytest.raises(ModelError, match="not connected.*'loose'"):
+        made.build()
+
+
+def test_a_loop_between_parts_of_one_body():
+    plan = four_bar()
+    plan.add("weld", "bar coupler", "plate", mb.Fixed(), at(0.1))
+    plan.loop("inner", "bar coupler", "plate")
+    with pytest.raises(ModelError, match="'inner'.*do not move relative"):
+        plan.mechanism().build()
+
+
+def test_a_truss_does_not_move():
+    plan = Plan(1)
+    plan.add("left", "world", "left", REVOLUTE)
+    plan.add("right", "world", "right", REVOLUTE, at(0.8), 2.0)
+    plan.loop("apex", "left", "right", None, at(0.6), at(0.5))
+    refused(plan, "over-constrained", "'apex'", "'left'", "'right'")
+
+
+def test_a_second_loop_can_lock_a_linkage():
+    plan = four_bar()
+    plan.loop("strut", "world", "bar coupler", mb.Distance(0.8), at(0.2, -0.3), at(0.4, 0.3))
+    plan.loops["bar"] = (*plan.loops["bar"][:-1], None)
+    refused(plan, "over-constrained", "'bar'", "'strut'", "'bar crank'")
+
+
+# --- couplings --------------------------------------------------------------------------------------------
+
+
+def test_couplings_that_contradict_each_other():
+    plan = gear_train()
+    plan.couple("again", {"gear 1": 2.0, "gear 2": 5.0}, 0.5)
+    refused(plan, "contradict", "'1 to 2'", "'again'")
+
+
+def test_a_coupling_said_twice_is_one():
+    plan = gear_train()
+    plan.couple("again", {"gear 1": 2.0, "gear 2": 5.0})
+    assert plan.build().nv == 2
+
+
+def test_couplings_that_leave_nothing_to_move():
+    plan = gear_train()
+    plan.couple("again", {"gear 1": 1.0, "gear 2": 1.0})
+    plan.reference["gear 1"] = np.zeros(1)
+    refused(plan, "over-constrained", "'again'")
+
+
+@pytest.mark.parametrize(
+    ("joints", "options", "message"),
+    [
+        ({"gear 1": 1.0, "gear 9": 1.0}, {}, "'gear 9' does not exist"),
+        ({"gear 1": 1.0}, {}, "two or more"),
+        ({"gear 1": 1.0, "gear 2": 0.0}, {}, "'gear 2' is zero"),
+        ({"gear 1": 1.0, "gear 2": np.nan}, {}, "'gear 2' is not finite"),
+        ({"gear 1": 1.0, "gear 2": "two"}, {}, "'gear 2' must be a number"),
+        ({"gear 1": 1.0, "gear 2": 1.0}, {"offset": np.inf}, "the offset is not finite"),
+        ({"gear 1": 1.0, "ball": 1.0}, {}, "'ball' has 4 coordinates"),
+        (["gear 1", "gear 2"], {}, "expected .joint: coefficient."),
+        (["gear 1", "gear 2"], {"function": 3.0}, "expected a function"),
+        ({"gear 1": 1.0, "gear 2": 1.0}, {"independent": "gear 1"}, "a list of joint names"),
+    ],
+)  # fmt: skip
+def test_a_coupling_with_wrong_arguments(joints, options, message):
+    plan = gear_train()
+    plan.add("ball", "swing", "ball", mb.Spherical())
+    made = plan.mechanism()
+    with pytest.raises(ModelError, match=f"'bad'.*{message}"):
+        made.add_coupling("bad", joints, **options)
+    assert made.build(reference=plan.reference).nv == 5  # nothing of it is kept
+
+
+# --- loops ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("bar crank", "nobody", mb.Coincident()), {}, "'nobody' does not exist"),
+        (("bar crank", "bar crank", mb.Coincident()), {}, "both ends are on 'bar crank'"),
+        (("bar crank", "world", mb.Helical((0, 0, 1), 0.1)), {}, "no closure for Helical"),
+        (("bar crank", "world", mb.Free()), {}, "no closure for Free"),
+        (("bar crank", "world", mb.Revolute), {}, "no closure for"),
+        (("bar crank", "world", "revolute"), {}, "no closure for 'revolute'"),
+        (("bar crank", "world", mb.Coincident(), 2 * np.eye(4)), {}, "last row"),
+        (("bar crank", "world", mb.Coincident(), np.diag([1, 1, -1, 1])), {}, "reflection"),
+        (("bar crank", "world", mb.Coincident(), np.eye(3)), {}, r"must be \(4, 4\)"),
+        (("bar crank", "world", mb.Coincident()), {"independent": "bar crank"}, "a list of joint names"),
+    ],
+)  # fmt: skip
+def test_a_loop_with_wrong_arguments(arguments, options, message):
+    made = four_bar().mechanism()
+    with pytest.raises(ModelError, match=f"'bad'.*{message}"):
+        made.add_loop("bad", *arguments, **options)
+    assert made.build().nv == 1  # nothing of it is kept
+
+
+def test_a_name_is_used_once():
+    made = four_bar().mechanism()
+    with pytest.raises(ModelError, match="'bar' already"):
+        made.add_loop("bar", "bar crank", "world", mb.Coincident())
+    with pytest.raises(ModelError, match="'bar' already"):
+        made.add_coupling("bar", {"bar crank": 1.0, "bar rocker": 1.0})
+
+
+@pytest.mark.parametrize("length", [0.0, -1.0, np.nan, np.inf, "long", None])
+def test_a_distance_is_positive_and_finite(length):
+    with pytest.raises(ModelError, match="length"):
+        mb.Distance(length)
+
+
+# --- independent joints -----------------------------------------------------------------------------------
+
+
+def independent(*names, bars=BARS, **options):
+    plan = four_bar(bars, **options)
+    plan.loops["bar"] = (*plan.loops["bar"][:-1], list(names))
+    return plan
+
+
+def test_independent_joints_must_be_of_the_loop():
+    refused(independent("nothing"), "'bar'", "'nothing'", "'bar crank', 'bar coupler', 'bar rocker'")
+
+
+def test_independent_joints_must_be_as_many_as_the_mobility():
+    refused(
+        independent("bar crank", "bar rocker"), "leaves 1 independent", "'bar crank', 'bar rocker'", "have 2"
+    )
+    refused(independent(), "leaves 1 independent", "none")
+
+
+def test_independent_joints_must_determine_the_others():
+    """At the end of its swing the rocker stands still while the crank moves on."""
+    ground, a, b, c = BARS
+    dead = np.arccos((ground**2 + (a + b) ** 2 - c**2) / (2 * ground * (a + b)))
+    refused(independent("bar rocker", crank=dead), "'bar'", "'bar rocker'", "do not determine", "reference")
+    assert independent("bar crank", crank=dead).build().nv == 1
+
+
+def test_joints_are_chosen_where_none_are_declared():
+    ground, a, b, c = BARS
+    dead = np.arccos((ground**2 + (a + b) ** 2 - c**2) / (2 * ground * (a + b)))
+    plan = four_bar(crank=dead)
+    plan.loops["bar"] = (*plan.loops["bar"][:-1], None)
+    model = plan.build()
+    assert model.nv == 1 and model.joint_names != ("bar rocker",)
+    (node,) = [node for node in model.cluster_tree if node != ("ground",)]
+    parts = model.cluster_tree.nodes[node]
+    assert parts["independent"] == model.joint_names and len(parts["dependent"]) == 2
+
+
+# --- references -------------------------------------------------------------------------------------------
+
+
+def test_bars_that_do_not_reach():
+    plan = four_bar()
+    joint = plan.joints["bar rocker"]
+    plan.joints["bar rocker"] = (*joint[:-1], at(3.0))
+    refused(plan, "'bar' does not close", "reference")
+    plan.reference = None
+    refused(plan, "'bar' does not close")
+
+
+def test_a_flat_parallelogram_is_singular():
+    plan = four_bar((1.0, 0.5, 1.0, 0.5))
+    plan.reference = {name: np.zeros(1) for name in plan.joints}
+    refused(plan, "singular", "'bar'", "give another reference")
+    plan.reference = None  # the neutral configuration is not taken
+    model = plan.build()
+    assert np.abs(np.sin(model.neutral())).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ({"nobody": 0.1}, "no moving joint 'nobody'"),
+        ({"bar crank": [0.1, 0.2]}, "'bar crank': expected 1 finite"),
+        ({"bar crank": np.nan}, "'bar crank': expected 1 finite"),
+        ({"bar crank": "up"}, "'bar crank': expected numbers"),
+        ([0.1], "expected .joint name: configuration."),
+    ],
+)
+def test_a_wrong_reference(reference, message):
+    with pytest.raises(ModelError, match=f"reference.*{message}"):
+        four_bar().mechanism().build(reference=reference)
+
+
+def test_a_reference_needs_unit_quaternions():
+    plan = Plan(1)
+    plan.add("ball", "world", "ball", mb.Spherical())
+    add_four_bar(plan, "bar", "ball", np.eye(4))
+    plan.reference["ball"] = np.array([0.0, 0.0, 0.5, 0.5])
+    refused(plan, "reference", "norm")
+
+
+def test_a_tree_has_no_reference():
+    made = mb.Mechanism()
+    made.add_body("arm", **SOLID)
+    made.add_joint("hinge", "world", "arm", REVOLUTE)
+    with pytest.raises(ModelError, match="closed loops, and there are none"):
+        made.build(reference={"hinge": 0.3})
+
+
+def test_a_reference_is_refined_and_chooses_the_side():
+    ways = {}
+    for side in (1.0, -1.0):
+        plan = four_bar(side=side)
+        rough = {name: np.round(value, 1) for name, value in plan.reference.items()}
+        model = plan.mechanism().build(reference=rough)
+        found = model.spanning_configuration(model.neutral())
+        ways[side] = float(found["bar rocker"][0])
+        assert abs(ways[side] - plan.reference["bar rocker"][0]) < 0.15
+    assert abs(ways[1.0] - ways[-1.0]) > 0.5
+
+
+# --- bodies without mass ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bare", [["bar coupler"], ["bar crank"], ["bar crank", "bar coupler"]])
+def test_bodies_without_mass_are_legal_where_the_mechanism_has_inertia(bare):
+    plan = four_bar()
+    for name in bare:
+        plan.bodies[name] = NOTHING
+    model = plan.build()
+    H = mb.mass_matrix(model, [0.9])
+    assert H.shape == (1, 1) and H[0, 0] > 0.0
+    np.testing.assert_allclose(mb.forward_dynamics(model, [0.9], [0.4], [0.0]) * H[0],
+                               -mb.inverse_dynamics(model, [0.9], [0.4], [0.0]), atol=1e-12)  # fmt: skip
+
+
+def test_a_loop_without_mass_names_its_velocity():
+    plan = four_bar()
+    plan.bodies = dict.fromkeys(plan.bodies, NOTHING)
+    refused(plan, "'bar crank'", "without inertia", "singular")
+
+
+def test_a_rotor_alone_carries_the_inertia():
+    plan = Plan(3)
+    plan.add("arm", "world", "arm", REVOLUTE, **NOTHING)
+    plan.add("rotor", "world", "rotor", REVOLUTE, **NOTHING | {"inertia": np.diag([0.0, 0.0, 1e-4])})
+    plan.couple("gear", {"arm": 6.0, "rotor": -1.0}, independent=["arm"])
+    with pytest.warns(mb.InertiaWarning):
+        model = plan.build()
+    np.testing.assert_allclose(mb.mass_matrix(model, [0.3]), [[36e-4]])
+
+
+# --- configurations ---------------------------------------------------------------------------------------
+
+SHORT = (1.0, 0.6, 0.55, 0.5)  # the crank swings to and fro: a + ground > b + c
+
+
+def test_a_configuration_that_cannot_close():
+    model = four_bar(SHORT, crank=0.8).build()
+    limit = np.arccos((1.0 + 0.6**2 - 1.05**2) / (2 * 0.6))
+    for q in ([limit + 0.05], [3.0], [[0.8], [limit + 0.05]]):
+        with pytest.raises(ClosureError, match="'bar'.*cannot close") as error:
+            model.spanning_configuration(q)
+        assert "q = [" in str(error.value)
+        for function in (mb.mass_matrix, mb.gravity, mb.christoffel_symbols, mb.inverse_mass_matrix):
+            with pytest.raises(ClosureError, match="'bar'"):
+                function(model, q)
+        v = np.ones(np.shape(q))
+        for function in (mb.coriolis_matrix, mb.mass_matrix_rate):
+            with pytest.raises(ClosureError, match="'bar'"):
+                function(model, q, v)
+        with pytest.raises(ClosureError, match="'bar'"):
+            mb.forward_dynamics(model, q, v, v)
+    assert np.isfinite(mb.mass_matrix(model, [limit - 0.05])).all()  # short of the end it closes
+
+
+def test_a_closure_error_is_an_error_of_the_point():
+    assert issubclass(ClosureError, PointError) and issubclass(ClosureError, ValueError)
+
+
+def test_arguments_of_a_closed_chain():
+    model = four_bar().build()
+    with pytest.raises(ShapeError, match="q"):
+        mb.mass_matrix(model, [0.1, 0.2])
+    with pytest.raises(NonFiniteError):
+        mb.mass_matrix(model, [np.nan])
+    with pytest.raises(NonFiniteError):
+        model.spanning_configuration([np.inf])
+    with pytest.raises(ShapeError, match="v"):
+        mb.coriolis_matrix(model, [0.8], [0.1, 0.2])
+    with pytest.raises(ModelError, match="no joint 'bar rocker'.*'?bar crank"):
+        model.velocity_slice("bar rocker")
+    with pytest.raises(ModelError, match="guess.*'bar coupler'"):
+        model.spanning_configuration([0.8], guess={"bar crank": 0.8})
