@@ -23,7 +23,7 @@ _FIRST_CORRECTION = 0.2  # rad, or lengths relative to the cluster, after which 
 _LARGEST_CHANGE = 0.6  # of K_d relative to itself, over a step
 _SMALLEST_STEP = 1e-6  # of the path
 _CORRECTIONS = 12
-_CONVERGED = 1e-12
+_CONVERGED, _POLISHING = 1e-12, 3  # corrections smaller than this, and how many of them there are
 _CLOSED = 1e-10
 
 
@@ -131,25 +131,24 @@ class LoopClosure:
             return jnp.where(t == 1.0, goal, self.joint_frame.project_at(home + t * (goal - home)))
 
         def advance(state: Any) -> Any:
-            t, step, q_s = state
-            t_next = jnp.minimum(t + step, 1.0)
+            t, step, q_s, began = state
+            t_next = jnp.where(began, jnp.minimum(t + step, 1.0), 0.0)  # first, close the loops at the start
             tried, accepted = self._step(q_s, along(t), along(t_next))
+            shorter = jnp.where(began, 0.5 * step, 0.0)
             return (
                 jnp.where(accepted, t_next, t),
-                jnp.where(accepted, 2.0, 0.5) * step,
+                jnp.where(accepted, jnp.where(began, 2.0 * step, step), shorter),
                 jnp.where(accepted, tried, q_s),
+                began | accepted,
             )
 
-        first, closes = self._corrected(self._with_independent(start, home))
-        t, _, q_s = jax.lax.while_loop(
-            lambda state: (state[0] < 1.0) & (state[1] > _SMALLEST_STEP) & closes,
+        t, _, q_s, _ = jax.lax.while_loop(
+            lambda state: ((state[0] < 1.0) | ~state[3]) & (state[1] > _SMALLEST_STEP),
             advance,
-            (jnp.zeros(()), jnp.ones(()), first),
+            (jnp.zeros(()), jnp.ones(()), start, jnp.asarray(False)),
         )
-        q_s = self._newton(self._newton(q_s)[0])[0]
-        pivot = self.sines_at(q_s)
         at_goal = self._with_independent(q_s, q)
-        return Solution(jnp.where(t == 1.0, at_goal, q_s), t, pivot)
+        return Solution(jnp.where(t == 1.0, at_goal, q_s), t, self.sines_at(q_s))
 
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).
@@ -181,18 +180,18 @@ class LoopClosure:
         """q_s after Newton's method on the dependent joints, and whether it contracted from the start."""
 
         def correct(state: Any) -> Any:
-            count, q_s, before, _ = state
+            count, q_s, before, _, polished = state
             q_s, size = self._newton(q_s)
             limit = jnp.where(count == 0, _FIRST_CORRECTION, jnp.maximum(0.5 * before, _CONVERGED))
-            return count + 1, q_s, size, size <= limit
+            return count + 1, q_s, size, size <= limit, polished + (size <= _CONVERGED)
 
-        _, q_s, size, good = jax.lax.while_loop(
-            lambda state: (state[0] < _CORRECTIONS) & (state[2] > _CONVERGED) & state[3],
+        _, q_s, _, good, polished = jax.lax.while_loop(
+            lambda state: (state[0] < _CORRECTIONS) & state[3] & (state[4] < _POLISHING),
             correct,
-            (0, q_s, jnp.asarray(jnp.inf), jnp.asarray(True)),
+            (0, q_s, jnp.asarray(jnp.inf), jnp.asarray(True), 0),
         )
         closed = jnp.max(jnp.abs(self.residual_at(q_s)), initial=0.0) < _CLOSED
-        return q_s, good & (size <= _CONVERGED) & closed
+        return q_s, good & (polished == _POLISHING) & closed
 
     def _newton(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
         """q_s after one correction of the dependent joints, and its length relative to `lengths`."""
