@@ -52,6 +52,10 @@ def test_the_figure_shows_every_body_joint_tie_and_cluster(name, models, tmp_pat
         assert all(left <= box.get_x() and box.get_x() + box.get_width() <= right for box in boxes)
         assert all(top <= box.get_y() and box.get_y() + box.get_height() <= bottom for box in boxes)
     figure.savefig(tmp_path / "graph.png")
+    for text in (text for axes in figure.axes for text in axes.texts):
+        place = text.get_window_extent()
+        assert figure.bbox.containsx(place.x0) and figure.bbox.containsx(place.x1), text
+        assert figure.bbox.containsy(place.y0) and figure.bbox.containsy(place.y1), text
     assert (tmp_path / "graph.png").stat().st_size > 5_000
 
 

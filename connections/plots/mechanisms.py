@@ -72,6 +72,33 @@ class Arrangement:
         return float((self.left + self.size[:, 0]).max()), float(self.middle.max() + self.size[:, 1].max())
 
 
+@dataclass(frozen=True, eq=False)
+class Arc:
+    """A loop or coupling as it is drawn.
+
+    Parameters
+    ----------
+    name : of the loop or coupling.
+    loop : whether it is a loop.
+    ends : two or more points, inches, one for each body.
+    """
+
+    name: str
+    loop: bool
+    ends: list[tuple[float, float]]
+
+    @property
+    def label(self) -> tuple[float, float]:
+        """Where the name begins: at the middle of the last arc."""
+        (x_a, y_a), (x_b, y_b) = self.ends[-2:]
+        return (x_a + x_b + _BOW * (y_b - y_a)) / 2.0 + 0.06, (y_a + y_b - _BOW * (x_b - x_a)) / 2.0
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """How far to the right and down the name reaches, inches."""
+        return self.label[0] + _LETTER * len(self.name), self.label[1] + _LINE
+
+
 def figure_mechanism(model: Model) -> Figure:
     """The bodies, joints, loops and couplings of a robot, and below its cluster tree.
 
@@ -85,16 +112,17 @@ def figure_mechanism(model: Model) -> Figure:
     for node in clusters:
         if len(model.cluster_tree.nodes[node]["bodies"]) > 1:
             shades[node] = color(len(shades))
-    longest = max((len(name) for name, *_ in ties_of(model)), default=0)
-    width = max(bodies.extent[0] + 0.8 + _LETTER * longest, tree.extent[0], 4.0) + 0.6
-    heights = [bodies.extent[1] + 0.8, tree.extent[1] + 0.6]
+    arcs = _arcs(model, bodies)
+    reach = np.max([bodies.extent, *(arc.extent for arc in arcs)], axis=0)
+    width = float(max(reach[0], tree.extent[0], 4.6)) + 0.6
+    heights = [float(reach[1]) + 0.8, tree.extent[1] + 0.6]
     figure = new_figure(width, sum(heights))
     upper, lower = figure.subplots(2, 1, height_ratios=heights)
     figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=1.0, hspace=0.0)
     of_body = {body: shades[node] for node in shades for body in model.cluster_tree.nodes[node]["bodies"]}
     independent = set(model.joint_names)
     _draw(upper, bodies, ["#ffffff", *(of_body.get(body) for body in model.body_names)], independent)
-    _draw_ties(upper, model, bodies)
+    _draw_arcs(upper, arcs)
     _draw(lower, tree, [shades.get(node, "#ffffff") for node in clusters], independent)
     titles = "Bodies and joints; loops dashed, couplings dotted", "Clusters"
     for axes, height, title in zip((upper, lower), heights, titles, strict=True):
@@ -203,22 +231,27 @@ def _draw(axes: Axes, boxes: Arrangement, fills: Sequence[Any], independent: set
         axes.text(x + width / 2.0, y, text, ha="center", va="center", fontsize=_FONT, zorder=4)
 
 
-def _draw_ties(axes: Axes, model: Model, boxes: Arrangement) -> None:
-    """Arcs on the right of the boxes, from each tied body to the next below it; the name at the last."""
-    from matplotlib.patches import ConnectionStyle, FancyArrowPatch
-
+def _arcs(model: Model, boxes: Arrangement) -> list[Arc]:
+    """Loops and couplings, each body joined with the next below it."""
     right = boxes.left + boxes.size[:, 0]
-    connection = ConnectionStyle("arc3", rad=-_BOW)
+    found = []
     for name, loop, bodies in ties_of(model):
         numbers = sorted((body + 1 for body in bodies), key=lambda box: (boxes.middle[box], -right[box]))
-        shade, style = (RED, "--") if loop else (BLUE, ":")
-        ends = [(float(right[number]), float(boxes.middle[number])) for number in numbers]
-        for start, end in pairwise(ends):
-            arc = FancyArrowPatch(
+        found.append(Arc(name, loop, [(float(right[box]), float(boxes.middle[box])) for box in numbers]))
+    return found
+
+
+def _draw_arcs(axes: Axes, arcs: Sequence[Arc]) -> None:
+    """Arcs on the right of the boxes."""
+    from matplotlib.patches import ConnectionStyle, FancyArrowPatch
+
+    connection = ConnectionStyle("arc3", rad=-_BOW)
+    for arc in arcs:
+        shade, style = (RED, "--") if arc.loop else (BLUE, ":")
+        for start, end in pairwise(arc.ends):
+            line = FancyArrowPatch(
                 start, end, connectionstyle=connection, arrowstyle="-", shrinkA=0, shrinkB=0
             )
-            arc.set(color=shade, linewidth=1.6, linestyle=style, zorder=2)
-            axes.add_patch(arc)
-        (x_a, y_a), (x_b, y_b) = ends[-2:]
-        x, y = (x_a + x_b + _BOW * (y_b - y_a)) / 2.0, (y_a + y_b - _BOW * (x_b - x_a)) / 2.0
-        axes.text(x + 0.06, y, name, color=shade, fontsize=_FONT, va="center", zorder=5, bbox=_PAPER)
+            line.set(color=shade, linewidth=1.6, linestyle=style, zorder=2)
+            axes.add_patch(line)
+        axes.text(*arc.label, arc.name, color=shade, fontsize=_FONT, va="center", zorder=5, bbox=_PAPER)
