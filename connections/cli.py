@@ -205,6 +205,7 @@ def _print_report(rows: list[Row], subjects: Sequence[Subject], options: argpars
             f"{row.check}" if not row.check.ok else f"negative control too weak ({row.control.relative:.1e})"
         )
         print(f"FAILS on {row.subject}: {row.key}, {row.statement}. {reason}")
+    _print_left_out(rows, subjects)
     largest = max(row.check.relative for row in rows)
     smallest = min(row.control.relative for row in rows)
     print(
@@ -212,6 +213,16 @@ def _print_report(rows: list[Row], subjects: Sequence[Subject], options: argpars
         f"{options.samples} point(s) each: largest relative residual {largest:.1e} "
         f"(tolerance {options.tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
+
+
+def _print_left_out(rows: list[Row], subjects: Sequence[Subject]) -> None:
+    """Name the propositions that say nothing about any of the systems."""
+    from connections.verify.propositions import catalogue
+
+    seen = {row.key for row in rows}
+    missing = [item.key for item in catalogue() if item.key not in seen]
+    if missing:
+        print(f"Left out, as they say nothing about {subjects[0].name}: {', '.join(missing)}.")
 
 
 def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool) -> None:

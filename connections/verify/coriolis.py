@@ -68,7 +68,7 @@ def skew_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
 @proposition("Prop IV.1 only if", "C = Hdot / 2 + skew: transport by its connection keeps inner products")
 def skew_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a part that is not skew added."""
-    D = gentle_contorsion(subject, sample.q, None if wrong else "metric_compatible", "IV.1 only if")
+    D = gentle_contorsion(subject, sample, None if wrong else "metric_compatible", "IV.1 only if")
 
     def low(q: Array) -> Array:
         return 0.5 * np.transpose(subject.dH(q), (1, 0, 2)) - D
@@ -87,15 +87,17 @@ def dynamics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
 @proposition("Prop IV.2 only if", "C v = Hamel's bias: the geodesics of its connection are Riemannian")
 def dynamics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C v altered."""
-    D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2 only if")
+    D = gentle_contorsion(subject, sample, None if wrong else "same_geodesics", "IV.2 only if")
     return geodesic_gap(subject, sample, hamel_spray(subject, D), spray_of(subject.second_kind()))
 
 
 @proposition("Cor IV.1", "skew and right dynamics: C - C* comes from a totally antisymmetric D")
 def admissible(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: right dynamics only."""
-    metric_part = None if wrong else subject.dH(sample.q)
-    solved, _, null = constrained_tensor(subject.n, metric_part, None, subject.hamel_symbols(sample.q))
+    """Control: right dynamics only; where n = 1 and they determine C, dynamics altered."""
+    metric_part, dynamics = None if wrong else subject.dH(sample.q), subject.hamel_symbols(sample.q)
+    if wrong and subject.n == 1:
+        dynamics = dynamics + subject.scale(sample.q)
+    solved, _, null = constrained_tensor(subject.n, metric_part, None, dynamics)
     weights = subject.rng("IV.1 cor").normal(size=len(null)) * subject.scale(sample.q)
     D = subject.first_kind(sample.q) - solved - np.tensordot(weights, null, axes=1)
     gaps = [D + np.transpose(D, axes) for axes in ((1, 0, 2), (2, 1, 0), (0, 2, 1))]

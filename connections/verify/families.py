@@ -20,15 +20,24 @@ def contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> A
     return random_contorsion(subject.rng(salt), subject.n, float(np.max(np.abs(subject.H(q)))), symmetry)
 
 
-def gentle_contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> Array:
-    """A random contorsion of order one in an orthonormal frame at q: flows stay bounded, controls visible."""
-    L = np.linalg.cholesky(subject.H(q))
-    d = random_contorsion(subject.rng(salt), subject.n, 1.0 / np.sqrt(subject.n), symmetry)
+def gentle_contorsion(subject: Subject, sample: Sample, symmetry: str | None, salt: str) -> Array:
+    """A random contorsion of order one in an orthonormal frame at q: flows stay bounded, controls visible.
+
+    Larger where the flow is shorter.
+    """
+    L = np.linalg.cholesky(subject.H(sample.q))
+    size = FLOW_TIME / _flow_time(subject, sample) / np.sqrt(subject.n)
+    d = random_contorsion(subject.rng(salt), subject.n, size, symmetry)
     return np.einsum("ia,jb,kc,abc->ijk", L, L, L, d, optimize=True)
 
 
 def _unit_velocity(subject: Subject, sample: Sample) -> Array:
     return sample.v / np.sqrt(sample.v @ subject.H(sample.q) @ sample.v)
+
+
+def _flow_time(subject: Subject, sample: Sample) -> float:
+    """FLOW_TIME, or less where the flow line would go further than half of the subject's room."""
+    return min(FLOW_TIME, 0.5 * subject.room / float(np.max(np.abs(_unit_velocity(subject, sample)))))
 
 
 def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
@@ -37,13 +46,14 @@ def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float,
     Z = np.linalg.solve(
         L.T, np.linalg.qr(subject.rng("transport").normal(size=(subject.n, min(2, subject.n))))[0]
     )
-    end, carried = subject.numerics.flow(Gamma, sample.q, _unit_velocity(subject, sample), Z, FLOW_TIME)
+    time = _flow_time(subject, sample)
+    end, carried = subject.numerics.flow(Gamma, sample.q, _unit_velocity(subject, sample), Z, time)
     return float(np.max(np.abs(carried.T @ subject.H(end) @ carried - np.eye(Z.shape[1])))), 1.0
 
 
 def geodesic_gap(subject: Subject, sample: Sample, spray, reference) -> tuple[float, float]:
     """How far the motions of two sprays (q, v) -> Gamma(v, v) end from one another."""
-    start = (sample.q, _unit_velocity(subject, sample), FLOW_TIME)
+    start = (sample.q, _unit_velocity(subject, sample), _flow_time(subject, sample))
     return _end_gap([subject.numerics.geodesic(field, *start) for field in (spray, reference)])
 
 
@@ -66,7 +76,7 @@ def _end_gap(ends) -> tuple[float, float]:
 @proposition("Prop III.1 if", "D_ijk = -D_kji: transport keeps all inner products")
 def compatible_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry."""
-    D = gentle_contorsion(subject, sample.q, None if wrong else "metric_compatible", "III.1 if")
+    D = gentle_contorsion(subject, sample, None if wrong else "metric_compatible", "III.1 if")
     return inner_product_drift(subject, sample, subject.second_kind(D))
 
 
@@ -92,7 +102,7 @@ def compatible_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 @proposition("Prop III.2 if", "D_ijk = -D_ikj: the geodesics are the motions of Hamel's equations")
 def geodesics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry."""
-    D = gentle_contorsion(subject, sample.q, None if wrong else "same_geodesics", "III.2 if")
+    D = gentle_contorsion(subject, sample, None if wrong else "same_geodesics", "III.2 if")
     return geodesic_gap(subject, sample, spray_of(subject.second_kind(D)), hamel_spray(subject))
 
 
@@ -123,7 +133,7 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     def repaired(q: Array) -> Array:
         return subject.second_kind()(q) if wrong else np.asarray(part.coefficients(q))
 
-    start = (sample.q, _unit_velocity(subject, sample), FLOW_TIME)
+    start = (sample.q, _unit_velocity(subject, sample), _flow_time(subject, sample))
     gap, size = _end_gap([subject.numerics.geodesic(spray_of(g), *start) for g in (original, repaired)])
     Gamma, s = np.asarray(part.coefficients(sample.q)), subject.s(sample.q)
     torsion = float(np.max(np.abs(Gamma - np.swapaxes(Gamma, 1, 2) - s)))
@@ -132,9 +142,10 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
 
 @proposition("Thm III.2 unique", "torsion and geodesics together are n^3 independent equations")
 def torsion_free_unique(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: the torsion left free."""
+    """Control: the torsion left free; where n = 1, which has none, the geodesics."""
     n, zero = subject.n, np.zeros((subject.n,) * 3)
-    _, rank, _ = constrained_tensor(n, None, None if wrong else zero, zero)
+    torsion, geodesics = (None if wrong and n > 1 else zero), (None if wrong and n == 1 else zero)
+    _, rank, _ = constrained_tensor(n, None, torsion, geodesics)
     return float(n**3 - rank), float(n**3)
 
 
@@ -157,7 +168,8 @@ def totally_antisymmetric(subject: Subject, sample: Sample, wrong: bool) -> tupl
 
 @proposition("Cor III.2", "the freedom left has dimension C(n, 3): none for n <= 2")
 def dimension_count(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: metric compatibility left out."""
+    """Control: metric compatibility left out; where n = 1, no torsion as the only condition."""
     n, zero = subject.n, np.zeros((subject.n,) * 3)
-    _, rank, _ = constrained_tensor(n, None if wrong else zero, None, zero)
+    parts = (zero, None, zero) if not wrong else (None, None, zero) if n > 1 else (None, zero, None)
+    _, rank, _ = constrained_tensor(n, *parts)
     return float(abs(n**3 - rank - math.comb(n, 3))), float(n**3)

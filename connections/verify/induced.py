@@ -67,8 +67,8 @@ class Submanifold:
 
     def sample(self, salt: str) -> tuple[Array, Array]:
         """A point xi and a velocity."""
-        rng = self.subject.rng(salt)
-        return 0.3 * rng.normal(size=self.frame.dim), rng.normal(size=self.frame.dim)
+        rng, size = self.subject.rng(salt), min(0.3, self.subject.room / 6.0)
+        return size * rng.normal(size=self.frame.dim), rng.normal(size=self.frame.dim)
 
     def mass_matrix(self, points: Array) -> Array:
         """A^T H A at (k, m) points, without the induced metric's own code."""

@@ -155,8 +155,12 @@ def symmetrized(tensor: Array) -> Array:
 
 
 def random_contorsion(rng: np.random.Generator, n: int, size: float, symmetry: str | None = None) -> Array:
-    """A random D (n, n, n), antisymmetric in (1, 3), in (2, 3), or of no symmetry."""
-    D = size * rng.normal(size=(n, n, n))
+    """A random D (n, n, n), antisymmetric in (1, 3), in (2, 3), or of no symmetry.
+
+    Where n = 1 it is one number, which is kept from being nearly zero.
+    """
+    D = rng.normal(size=(n, n, n))
+    D = size * (np.copysign(np.abs(D) + 0.5, D) if n == 1 else D)
     if symmetry == "metric_compatible":
         D = D - np.transpose(D, (2, 1, 0))
     elif symmetry == "same_geodesics":

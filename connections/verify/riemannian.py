@@ -30,10 +30,13 @@ class Fields:
         b = rng.normal(size=nq) / np.sqrt(nq)
 
         def field(index: int):
+            if n == 1:  # no other component stands in for one that vanishes, or does not change
+                slope, size = np.copysign(0.35, W[index, 0]), np.copysign(0.5 + np.abs(w[index]), w[index])
+                return lambda q: size * jnp.exp(slope @ q)
             return lambda q: w[index] + jnp.sin(W[index] @ q + w[index])
 
         self.X, self.Y, self.Z = field(0), field(1), field(2)
-        self.f = lambda q: 1.7 + jnp.sin(b @ q)
+        self.f = lambda q: 2.7 + jnp.sin(b @ q)  # never near one, where to forget it would be no mistake
         self.fX, self.fY = lambda q: self.f(q) * self.X(q), lambda q: self.f(q) * self.Y(q)
         self._batched: dict = {}
         self._batch = subject.batch
@@ -86,20 +89,23 @@ def axiom_2(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
 
 @proposition("Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)")
 def riemannian_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: a torsion prescribed."""
-    torsion = subject.s_low(sample.q)
-    if wrong:
+    """Control: a torsion prescribed; a non-metricity where n = 1, which leaves no room for torsion."""
+    torsion, metric_part = subject.s_low(sample.q), subject.dH(sample.q)
+    if wrong and subject.n == 1:
+        metric_part = metric_part + subject.scale(sample.q)
+    elif wrong:
         extra = random_contorsion(subject.rng("III.1"), subject.n, subject.scale(sample.q), "same_geodesics")
         torsion = torsion + extra
-    solved, _, _ = constrained_tensor(subject.n, subject.dH(sample.q), torsion, None)
+    solved, _, _ = constrained_tensor(subject.n, metric_part, torsion, None)
     return _largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
 
 
 @proposition("Thm III.1 unique", "those equations have rank n^3")
 def riemannian_connection_unique(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: without the torsion-free equations."""
+    """Control: without the torsion-free equations; where n = 1, which has none, without the metric's."""
     n, zero = subject.n, np.zeros((subject.n,) * 3)
-    _, rank, _ = constrained_tensor(n, zero, None if wrong else zero, None)
+    metric_part, torsion = (None if wrong and n == 1 else zero), (None if wrong and n > 1 else zero)
+    _, rank, _ = constrained_tensor(n, metric_part, torsion, None)
     return float(n**3 - rank), float(n**3)
 
 

@@ -1,13 +1,24 @@
-"""A robot as a subject: the connection under test is the one that its bodies induce."""
+"""A robot as a subject: the connection under test is the one that its bodies induce.
+
+Where loops close, the samples lie well inside: differences and flows need configurations all around them.
+"""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.affine import InducedConnection
 from connections.multibody import Model
+from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.rigid_bodies import RigidBodySystemConnection
 from connections.verify.numerics import Array
 from connections.verify.subjects import Bodies, Subject, subject
+
+# Distances from a sample, rad and m, within which loops are to close: the first for which samples are found.
+ROOMS = (0.6, 0.4, 0.25, 0.15, 0.08)
+ATTEMPTS = 30
 
 
 def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> Subject:
@@ -21,24 +32,47 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
     seed : of the random numbers.
     """
     rng, tree = np.random.default_rng([seed, 99]), model.kinematics.tree
+    points, room = _points(model, rng, samples)
 
-    def axes(q: Array) -> list[tuple[slice, Array]]:
-        return [
-            (
-                model.velocity_slice(joint),
-                np.asarray(kind.Phi_at(jnp.asarray(q[model.configuration_slice(joint)]))),
-            )
-            for joint, kind in zip(model.joint_names, model.kinematics.joints, strict=True)
-        ]
+    def axes(q: Array) -> list[tuple[slice, Array, Array]]:
+        result = []
+        for joint, kind in zip(model.joint_names, model.kinematics.joints, strict=True):
+            at = jnp.asarray(q[model.configuration_slice(joint)])
+            Phi, slopes = kind.frame.value_and_lie_derivative_at(kind.Phi_at, at)
+            result.append((model.velocity_slice(joint), np.asarray(Phi), np.swapaxes(slopes, 0, 1)))
+        return result
 
-    bodies = Bodies(np.asarray(tree.inertias), model.body_jacobians_at, axes)
+    ambient, A, poses = model.connection.ambient, jax.jit(model.body_jacobians_at), jax.jit(model.embed_at)
+    assert isinstance(ambient, RigidBodySystemConnection)
+    connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
+    bodies = Bodies(np.asarray(tree.inertias), A, axes)
     return subject(
         name,
-        model.metric,
-        np.stack([model.random(rng) for _ in range(samples)]),
+        connection.metric,
+        points,
         rng,
         seed=seed,
         potential=model.potential_at,
-        connection=model.connection,
+        connection=connection,
         bodies=bodies,
+        room=room,
     )
+
+
+def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array, float]:
+    """Random configurations (samples, nq), and how far from them all loops still close (rad, m)."""
+    kinematics = model.kinematics
+    if not isinstance(kinematics, ClosedKinematics) or not kinematics.implicit_clusters.any():
+        return np.stack([model.random(rng) for _ in range(samples)]), np.inf
+    closes = jax.jit(jax.vmap(lambda q, xi: model.valid_at(model.frame.retract_at(q, xi)), in_axes=(None, 0)))
+    corners = rng.uniform(-1.0, 1.0, size=(4 * model.nv, model.nv))
+    around = np.concatenate([np.eye(model.nv), -np.eye(model.nv), corners])
+    for room in ROOMS:
+        points: list[Array] = []
+        for _ in range(ATTEMPTS):
+            q = model.random(rng)
+            if np.all(closes(q, room * around)):
+                points.append(q)
+            if len(points) == samples:
+                return np.stack(points), room
+    return np.stack([model.random(rng) for _ in range(samples)]), ROOMS[-1]

@@ -38,12 +38,13 @@ class Bodies:
     ----------
     inertias : (N, 6, 6) spatial inertias, body frames.
     jacobians : q (nq,) -> A (6 N, n), body twists [omega; v]; JAX-traceable.
-    axes : q -> block diagonal motion of every joint in its own frame: (slice of v, Phi (6, nv)) per joint.
+    axes : q -> block diagonal motion of every joint in its own frame, per joint (slice of v, Phi (6, nv),
+        D (6, nv, nv)) with D[:, j, k] = L_{X_j} Phi[:, k].
     """
 
     inertias: Array
     jacobians: Callable[[jax.Array], jax.Array]
-    axes: Callable[[Array], list[tuple[slice, Array]]]
+    axes: Callable[[Array], list[tuple[slice, Array, Array]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ class Subject:
     q, v, a : (m, nq), (m, n), (m, n) samples.
     rng : source of the random fields and contorsions of the checks.
     bodies : where the system consists of rigid bodies.
+    room : how far each component of a displacement from a sample may go, where closed loops set limits.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Subject:
     a: Array
     seed: int
     bodies: Bodies | None = None
+    room: float = np.inf
     _memory: dict = field(default_factory=dict)
 
     @property
@@ -176,11 +179,12 @@ def subject(
     potential: Callable[[jax.Array], jax.Array] | None = None,
     connection: AffineConnection | None = None,
     bodies: Bodies | None = None,
+    room: float = np.inf,
 ) -> Subject:
     """A subject with random velocities and accelerations at the points q (m, nq)."""
     v, a = rng.normal(size=(2, len(q), metric.frame.dim))
     system = MechanicalSystem(metric, potential, connection=connection)
-    return Subject(name, system, np.asarray(q, dtype=float), v, a, seed, bodies)
+    return Subject(name, system, np.asarray(q, dtype=float), v, a, seed, bodies, room)
 
 
 def built_in_subjects(samples: int = 2, seed: int = 0) -> list[Subject]:
@@ -227,7 +231,8 @@ def _spatial_inertia(mass: float, center: Array, about_center: Array) -> Array:
 def _spinning_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
     inertia = _spatial_inertia(2.0, np.array([0.1, -0.2, 0.3]), np.diag([0.5, 0.7, 1.0]))
     Phi = np.vstack([np.eye(3), np.zeros((3, 3))])
-    bodies = Bodies(inertia[None], lambda q: jnp.asarray(Phi), lambda q: [(slice(0, 3), Phi)])
+    axes = [(slice(0, 3), Phi, np.zeros((6, 3, 3)))]
+    bodies = Bodies(inertia[None], lambda q: jnp.asarray(Phi), lambda q: axes)
     metric = ConstantMetric(SO3Frame(), inertia[:3, :3])
     return subject(
         "spinning body", metric, _unit(rng.normal(size=(samples, 4))), rng, seed=seed, bodies=bodies
@@ -237,7 +242,8 @@ def _spinning_body(rng: np.random.Generator, samples: int, seed: int) -> Subject
 def _rigid_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
     inertia = _spatial_inertia(1.5, np.array([0.2, 0.1, -0.3]), np.diag([0.4, 0.6, 0.8]))
     q = np.concatenate([rng.normal(size=(samples, 3)), _unit(rng.normal(size=(samples, 4)))], axis=1)
-    bodies = Bodies(inertia[None], lambda q: jnp.eye(6), lambda q: [(slice(0, 6), np.eye(6))])
+    axes = [(slice(0, 6), np.eye(6), np.zeros((6, 6, 6)))]
+    bodies = Bodies(inertia[None], lambda q: jnp.eye(6), lambda q: axes)
     metric = ConstantMetric(SE3Frame(), inertia)
     return subject(
         "rigid body", metric, q, rng, seed=seed, potential=lambda p: 1.5 * 9.81 * p[2], bodies=bodies
