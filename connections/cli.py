@@ -222,7 +222,8 @@ def _print_left_out(rows: list[Row], subjects: Sequence[Subject]) -> None:
     seen = {row.key for row in rows}
     missing = [item.key for item in catalogue() if item.key not in seen]
     if missing:
-        print(f"Left out, as they say nothing about {subjects[0].name}: {', '.join(missing)}.")
+        what = subjects[0].name if len(subjects) == 1 else "any of these systems"
+        print(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
 
 
 def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool) -> None:
