@@ -109,8 +109,8 @@ def cluster_bodies(
     -------
     of_body, parents, supports : as in `clusters.Clusters`.
 
-    Bodies between two that are tied belong to their cluster (a cycle of clusters is one), and clusters that
-    carry bodies of one and the same cluster are merged, since a cluster has one parent.
+    Bodies between two that are tied belong to their cluster (a cycle of clusters is one). A cluster has one
+    parent: of several that carry it, those that another carries are merged into it, others with each other.
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(parents)))
@@ -119,15 +119,18 @@ def cluster_bodies(
         _tie(graph, sorted(tie))
     while True:
         of_body = _components(graph)
-        carriers: dict[int, set[int]] = {}
+        carriers: dict[int, dict[int, int]] = {}  # cluster -> {cluster that carries it: a body there}
         for body, parent in enumerate(parents):
             if parent >= 0 and of_body[parent] != of_body[body]:
-                carriers.setdefault(of_body[body], set()).add(int(parent))
-        merged = [carrier for carrier in carriers.values() if len({of_body[body] for body in carrier}) > 1]
+                carriers.setdefault(int(of_body[body]), {})[int(of_body[parent])] = int(parent)
+        merged = [(cluster, found) for cluster, found in carriers.items() if len(found) > 1]
         if not merged:
             break
-        for carrier in merged:
-            _tie(graph, sorted(carrier))
+        clusters = nx.DiGraph((above, cluster) for cluster, found in carriers.items() for above in found)
+        for cluster, found in merged:
+            later = [number for number in found if nx.ancestors(clusters, number) & set(found)]
+            inside = [int(np.flatnonzero(of_body == cluster)[0]), *(found[number] for number in later)]
+            _tie(graph, sorted(inside if later else found.values()))
     above = np.full(of_body.max() + 1, -1)
     supports = np.full(len(parents), -1)
     for body, parent in enumerate(parents):
@@ -172,11 +175,13 @@ def _tie(graph: nx.DiGraph, bodies: Sequence[int]) -> None:
 
 
 def _components(graph: nx.DiGraph) -> np.ndarray:
-    """Number of the strongly connected component of each body, in the order of their first bodies."""
-    components = sorted(nx.strongly_connected_components(graph), key=min)
+    """The strongly connected component of each body, by number; what carries comes first, then the first."""
+    condensed = nx.condensation(graph)
+    members = condensed.nodes(data="members")
+    order = nx.lexicographical_topological_sort(condensed, key=lambda node: min(members[node]))
     of_body = np.empty(len(graph), dtype=np.int64)
-    for number, members in enumerate(components):
-        of_body[list(members)] = number
+    for number, node in enumerate(order):
+        of_body[list(members[node])] = number
     return of_body
 
 
