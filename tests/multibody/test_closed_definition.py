@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWa
 #: Of each kind one: constant G, trees below and above, several loops, wide joints, functions, a free base.
 MIXED = [
     "belt leg", "four-bar with branches", "six-bar", "loop with balls", "loop of wide joints",
-    "Stewart platform", "legged robot", "cam", "closed by: distance", "closed by: function",
+    "Stewart platform", "legged robot", "cam", "closed by: distance",
 ]  # fmt: skip
 FILES = ["six_bar", "mini_cheetah", "mit_humanoid"]
 
@@ -96,7 +96,7 @@ def test_recursions_are_the_definition(name, models, rng):
     assert gap(mb.mass_matrix(model, q[::-1]), theirs["H"]) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["loop of wide joints", "cam", "differential"])
+@pytest.mark.parametrize("name", ["loop of wide joints", "differential"])
 def test_metric_and_connection(name, models, rng):
     """`model.metric`, `model.connection` and body_jacobians: public definitions."""
     model = models(name)

@@ -193,7 +193,7 @@ def test_bars_that_do_not_reach():
 def test_a_flat_parallelogram_is_singular():
     plan = four_bar((1.0, 0.5, 1.0, 0.5))
     plan.reference = {name: np.zeros(1) for name in plan.joints}
-    refused(plan, "singular", "'bar'", "give another reference")
+    refused(plan, "singular", "'bar'", "give another")
     plan.reference = None  # the neutral configuration is not taken
     model = plan.build()
     assert np.abs(np.sin(model.neutral())).max() > 0.05
