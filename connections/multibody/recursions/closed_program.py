@@ -321,7 +321,7 @@ class _Singles:
         self._do = Single(program)
         for name, (vectors, factor, axes) in SIGNATURES.items():
             call: Callable[..., bool] = partial(self._call, RECURSIONS[name])
-            if program.solvable and axes > 1 and name != "regressor":
+            if program.linear and axes > 1 and name != "regressor":
                 call = _direct(f"closed_{name}_at", program, len(vectors), call if factor else None)
             setattr(self, f"{name}_at", call)
 
