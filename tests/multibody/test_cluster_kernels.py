@@ -340,7 +340,7 @@ def test_bad_input(rng, chain):
 
 
 def test_loops_are_solved_before(rng):
-    """Where there are loops, entries over clusters take a solution, and refuse q, which only couplings need."""
+    """Where there are loops, entries over clusters take a solution, and refuse q."""
     model = four_bar_with_branches().build()
     closed = model.kinematics
     kernels, closure = Kernels(closed), pack_closure(closed)
