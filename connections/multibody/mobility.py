@@ -83,14 +83,17 @@ class Conditions:
         return np.flatnonzero(self.of_body == cluster)
 
     def quality(self, q: np.ndarray, ranks: np.ndarray, wanted: np.ndarray) -> float:
-        """The least sine of a dependent column, or ratio of singular values, over clusters of these ranks."""
+        """The least sine of a dependent column, or ratio of singular values, of clusters; 0 below `ranks`."""
         worst = np.inf
         for cluster, rank in zip(self.tied, ranks, strict=True):
             members = self.members(cluster)
+            K = self.scaled(q, cluster, members)
+            if _rank(K) < rank:
+                return 0.0
             if (wanted[members] >= 0).all():
                 worst = min(worst, least_sine(self.scaled(q, cluster, members[wanted[members] == 0])))
             elif rank:
-                singular = np.linalg.svd(self.scaled(q, cluster, members), compute_uv=False)
+                singular = np.linalg.svd(K, compute_uv=False)
                 worst = min(worst, singular[rank - 1] / singular[0])
         return float(worst)
 

@@ -364,3 +364,12 @@ def test_a_loop_that_cannot_close(load):
     far = loop("coupler", "rocker", origin(0.8), origin(0.6, 0.0, 0.5))
     with pytest.raises(ModelError, match="robot.urdf: .*'ring'"):
         load(FOUR_BAR + far, reference=GUESS)
+
+
+def test_a_flat_four_bar_does_not_hide_its_mobility(tmp_path):
+    """At zero, where its bars are aligned, two joints seem free; nearby there is one."""
+    text = (DATA / "four_bar.urdf").read_text(encoding="utf8")
+    path = tmp_path / "robot.urdf"
+    path.write_text(text.replace('independent="false"', "", 1), encoding="utf8")
+    with pytest.raises(ModelError, match=r"leaves 1 independent velocities.*'joint1', 'joint2'\) have 2"):
+        mb.from_urdf(path)
