@@ -178,7 +178,7 @@ BAD_JOINTS = {
     "text": (("j", "arm", "tip", "revolute"), "'j': expected a joint .*'revolute'"),
     "two joints": (
         ("j", "world", "arm", mb.Free()),
-        "body 'arm' is moved by joint 'shoulder' .* by 'j'.*closed loops are not yet supported",
+        "body 'arm' is moved by joint 'shoulder' .* by 'j'.*close a loop by add_loop",
     ),
     "itself": (("j", "tip", "tip", mb.Free()), "cycle: 'tip' -.j. -> 'tip'"),
     "size": (("j", "arm", "tip", mb.Free(), np.eye(3)), r"'j': .* must be \(4, 4\), got \(3, 3\)"),
@@ -244,8 +244,10 @@ def test_bad_bodies_are_refused_and_leave_nothing(case, mechanism):
 def test_bad_mechanisms_are_not_built(mechanism):
     with pytest.raises(ModelError, match="no bodies"):
         mb.Mechanism().build()
-    with pytest.raises(ModelError, match="reference: .*not yet supported"):
-        mechanism.build(reference={})
+    with pytest.raises(ModelError, match="reference: .*closed loops, and there are none"):
+        mechanism.build(reference={"shoulder": 1.0})
+    with pytest.raises(ModelError, match="reference: expected"):
+        mechanism.build(reference=[1.0])
     for gravity in ((0, 0), 9.81, (0, 0, np.nan)):
         with pytest.raises(ModelError, match="gravity"):
             mechanism.build(gravity=gravity)

@@ -297,4 +297,5 @@ def test_cluster_tree_is_an_arborescence_from_the_ground(load):
     assert nx.is_arborescence(tree)
     assert [node for node, count in tree.in_degree() if count == 0] == [GROUND]
     assert list(nx.topological_sort(tree)) == [GROUND, ("base",), ("arm",), ("tip",)]
-    assert tree.nodes[("arm",)] == {"bodies": ("arm",), "joints": ("shoulder",)}
+    joints = {"joints": ("shoulder",), "independent": ("shoulder",), "dependent": ()}
+    assert tree.nodes[("arm",)] == {"bodies": ("arm",), **joints}
