@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.geometry import FrameField
+from connections.multibody.closure_errors import explain_loops
 
 if TYPE_CHECKING:
     from connections.multibody.closed_kinematics import ClosedKinematics
@@ -68,7 +69,7 @@ class ClosedChainFrame(FrameField):
     def explain(self, q: Any) -> None:
         """Raise the joints' error, or `ClosureError` naming the loop."""
         self.joints.explain(q)
-        self.kinematics.explain_loops(q)
+        explain_loops(self.kinematics, q)
 
     def __repr__(self) -> str:
         return f"ClosedChainFrame({self.joints})"

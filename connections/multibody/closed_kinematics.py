@@ -23,7 +23,7 @@ import numpy as np
 
 from connections.geometry import FrameField
 from connections.multibody.closed_frame import ClosedChainFrame
-from connections.multibody.closure_errors import SINGULAR, explain_loops
+from connections.multibody.closure_errors import SINGULAR
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.conditions import FunctionCondition, cluster_size
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
@@ -33,6 +33,7 @@ from connections.multibody.loop_closure import LoopClosure, Solution
 from connections.multibody.posture import elementary_motion
 
 _COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
+_NOTHING = 1e-14  # entries of constant G below this, relative to the largest, are round-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,9 @@ class ClosedKinematics:
                 coordinate[self.v_columns[free]] >= 0, K[:, coordinate[self.v_columns[free]]], 0
             )
             inverse = np.linalg.pinv(K[:, coordinate[dependent]])
-            G[np.ix_(dependent, free)] = -inverse @ K_free
+            solved = -inverse @ K_free
+            solved[np.abs(solved) < _NOTHING * np.max(np.abs(solved), initial=0.0)] = 0.0
+            G[np.ix_(dependent, free)] = solved
             offset[coordinate[dependent]] = inverse @ self.rows.constants[rows]
         return G, offset
 
@@ -232,7 +235,7 @@ class ClosedKinematics:
             return drawn
         home = jnp.asarray(self.reference[self.q_columns])
         far = self.joint_frame.align_at(jnp.asarray(drawn), home)
-        least = min(_COMFORTABLE, 0.5 * self._least_sine(self.reference))
+        least = min(_COMFORTABLE, 0.5 * float(self._least_sine(self.reference)))
         for halvings in range(20):
             line = home + (far - home) * 0.5**halvings
             q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
@@ -240,10 +243,6 @@ class ClosedKinematics:
             if np.isfinite(q_s).all() and self._least_sine(q_s) > least:
                 return q
         return np.where(closed, np.asarray(home), drawn)
-
-    def _least_sine(self, q_s: np.ndarray) -> float:
-        """The least sine of the angle between a column of K_d and those before it."""
-        return float(np.min(self._compiled_sines(q_s)))
 
     @cached_property
     def _implicit_coordinates(self) -> np.ndarray:
@@ -320,10 +319,6 @@ class ClosedKinematics:
         """Raise the error that says why q (nq,) is not a configuration, in particular which loop is open."""
         self.frame.explain(q)
 
-    def explain_loops(self, q: Any, start: Any = None) -> None:
-        """Raise `ClosureError` where a loop does not close at q (nq,) or is singular; quiet where all do."""
-        explain_loops(self, q, start)
-
     def solve(self, q: Any, start: Any = None) -> Solution:
         """`solution_at`, compiled; from the reference where `start` is None."""
         start = self.reference if start is None else start
@@ -363,8 +358,8 @@ class ClosedKinematics:
         return jax.jit(self.spanning_at)
 
     @cached_property
-    def _compiled_sines(self) -> Any:
-        return jax.jit(self.loops.sines_at)
+    def _least_sine(self) -> Any:
+        return jax.jit(lambda q_s: jnp.min(self.loops.sines_at(q_s)))
 
     @cached_property
     def _compiled_solution(self) -> Any:

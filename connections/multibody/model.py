@@ -21,6 +21,7 @@ from connections.checks import ModelError, NonFiniteError, as_array
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.closure_errors import explain_loops
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.regularity import require_regular, require_regular_cluster
@@ -293,7 +294,7 @@ class Model:
         except NonFiniteError:
             for each in np.asarray(q, dtype=np.float64).reshape(-1, self.nq):
                 self.frame.explain(each)
-                kinematics.explain_loops(each, start)
+                explain_loops(kinematics, each, start)
             raise
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:

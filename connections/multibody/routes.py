@@ -17,7 +17,7 @@ import numpy as np
 
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.recursions.calls import coriolis_matrix, inverse_dynamics, mass_matrix
-from connections.multibody.spatial import cross
+from connections.multibody.spatial import body_coriolis_blocks
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -110,19 +110,8 @@ def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
         return model.body_jacobians_at(q).reshape(-1, 6, model.nv)
 
     J, J_rate = jax.jvp(jacobians, (q,), (model.frame.matrix_at(q) @ v,))
-    parts = _body_coriolis(inertias, J @ v) @ J + inertias @ J_rate
+    parts = body_coriolis_blocks(inertias, J @ v) @ J + inertias @ J_rate
     return jnp.einsum("nak,naj->kj", J, parts)
-
-
-def _body_coriolis(inertias: jax.Array, twists: jax.Array) -> jax.Array:
-    """C_b (N, 6, 6) of twists (N, 6): [[(Sigma w) x, (h x)(w x)], [-(w x)(h x), m (w x)]], [W] (19)."""
-    Ibar, h_cross, m = inertias[:, :3, :3], inertias[:, :3, 3:], inertias[:, 5, 5]
-    w = twists[:, :3]
-    Sigma = jnp.trace(Ibar, axis1=1, axis2=2)[:, None, None] / 2 * jnp.eye(3) - Ibar
-    w_cross = cross(w)
-    upper = jnp.concatenate([cross(jnp.einsum("nab,nb->na", Sigma, w)), h_cross @ w_cross], axis=2)
-    lower = jnp.concatenate([-w_cross @ h_cross, m[:, None, None] * w_cross], axis=2)
-    return jnp.concatenate([upper, lower], axis=1)
 
 
 def _broadcast(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,6 @@ The identities need no loop to close: they hold for any G whose sparsity is that
 """
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,8 @@ from closed_chains import four_bar_with_branches
 from mechanisms import MOVING, random_mechanism
 
 from connections import multibody as mb
-from connections.multibody.clusters import DISTANCE, LINEAR, Clusters
+from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
 from connections.multibody.recursions.closed_entries import SINGULAR
 from connections.multibody.recursions.closure_layout import pack_closure
 from connections.multibody.recursions.cluster_layout import (
@@ -80,25 +80,8 @@ def closed_chain(rng, model, cluster, independent, linear=0.3):
         together = parent >= 0 and numbers[parent] == numbers[body]
         supports.append(supports[parent] if together else parent)
     clusters = Clusters(numbers, up, np.array(supports), np.array(independent))
-    order = [b for c in range(len(up)) for b in np.flatnonzero((numbers == c) & clusters.independent)]
-    v_columns = np.concatenate([[], *(np.flatnonzero(spanning.body_of == b) for b in order)]).astype(int)
-    of_column = numbers[spanning.body_of[v_columns]]
-    moves = np.zeros((len(numbers), len(v_columns)), dtype=bool)
-    for body, support in enumerate(supports):
-        moves[body] = (of_column == numbers[body]) | (moves[support] if support >= 0 else False)
     rows = conditions(rng, spanning, clusters, linear)
-    return SimpleNamespace(
-        spanning=spanning,
-        clusters=clusters,
-        rows=rows,
-        functions=(),
-        nq=sum(spanning.tree.joints[b].nq for b in order),
-        nv=len(v_columns),
-        v_columns=v_columns,
-        body_of=spanning.body_of[v_columns],
-        column_starts=np.searchsorted(of_column, np.arange(len(up) + 1)),
-        moves=moves,
-    )
+    return ClosedKinematics(spanning, clusters, rows, (), ("ties",), spanning.neutral())
 
 
 def conditions(rng, spanning, clusters, linear):
@@ -119,8 +102,20 @@ def conditions(rng, spanning, clusters, linear):
             kinds.append(DISTANCE)
             of.append(number)
             coefficients.append(np.zeros(spanning.nq))
-    return SimpleNamespace(
-        kinds=np.array(kinds), clusters=np.array(of), coefficients=np.reshape(coefficients, (-1, spanning.nq))
+    count, none = len(kinds), np.zeros((len(kinds), 3))
+    return Rows(
+        kinds=np.array(kinds, dtype=int),
+        owners=np.zeros(count, dtype=int),
+        clusters=np.array(of, dtype=int),
+        bodies_a=np.full(count, -1),
+        bodies_b=np.full(count, -1),
+        points_a=none,
+        points_b=none,
+        u=none,
+        w=none,
+        coefficients=np.reshape(coefficients, (-1, spanning.nq)),
+        constants=np.zeros(count),
+        scales=np.ones(count),
     )
 
 
@@ -305,7 +300,7 @@ def test_singular_mass_matrix(rng, chain):
     model, closed, _ = chain
     solution, tree = random_solution(rng, model, closed)[0], closed.spanning.tree
     weightless = dataclasses.replace(tree, inertias=0.0 * tree.inertias)
-    closed.spanning = dataclasses.replace(closed.spanning, tree=weightless)
+    closed = dataclasses.replace(closed, spanning=dataclasses.replace(closed.spanning, tree=weightless))
     assert Kernels(closed).at("inverse_mass_matrix", solution)[0] == SINGULAR
 
 

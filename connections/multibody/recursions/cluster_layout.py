@@ -19,11 +19,11 @@ Source: [W] VI-C.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from connections.multibody.clusters import LINEAR
+from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.recursions.lanes import as_integers, beyond, beyond_each, inlined, slots_of
 from connections.multibody.recursions.layout import aligned, expand, pack, workspace_slots
 from connections.multibody.recursions.stamp import STAMP
@@ -95,7 +95,7 @@ class SolutionLayout(NamedTuple):
     size: int
 
 
-def solution_layout(closed: Any) -> SolutionLayout:
+def solution_layout(closed: ClosedKinematics) -> SolutionLayout:
     """[ q_s | G | LG ], row after row, n_c and n_c^2 numbers for a spanning column of a cluster of n_c."""
     spanning = closed.spanning
     widths = np.diff(closed.column_starts)[closed.clusters.of_body[spanning.body_of]]
@@ -104,16 +104,18 @@ def solution_layout(closed: Any) -> SolutionLayout:
     return SolutionLayout(G[:-1], LG[:-1], int(LG[-1]))
 
 
-def pack_clusters(closed: Any) -> np.ndarray:
+def pack_clusters(closed: ClosedKinematics) -> np.ndarray:
     """The flat array of the clusters, float64 with integers stored bit by bit.
 
     Parameters
     ----------
-    closed : a `ClosedKinematics`; read are ``spanning``, ``clusters``, ``rows``, ``functions``,
-        ``v_columns``, ``column_starts``, ``nq``, ``nv``.
+    closed : the closed chains.
     """
     links, layout = _links(closed), solution_layout(closed)
-    G, varies = _known_rows(closed)
+    of_velocity = closed.spanning.body_of
+    varies = closed.implicit_clusters[closed.clusters.of_body[of_velocity]]
+    varies &= ~closed.clusters.independent[of_velocity]
+    G = closed.linear[0]
     sections = {"G_row": layout.G, "LG_rows": np.where(varies, layout.LG, -1)}
     sections |= _cluster_sections(closed, links)
     sections |= _entry_sections(links, _pattern(closed, G, varies), varies)
@@ -132,7 +134,9 @@ def pack_clusters(closed: Any) -> np.ndarray:
     return np.concatenate([integers.astype(np.int64).view(np.float64), values])
 
 
-def closed_memory(closed: Any, gravity: tuple[float, float, float], clusters: np.ndarray) -> np.ndarray:
+def closed_memory(
+    closed: ClosedKinematics, gravity: tuple[float, float, float], clusters: np.ndarray
+) -> np.ndarray:
     """The array of the spanning tree with room for the recursions of the tree and of its clusters."""
     packed = pack(closed.spanning, gravity)
     memory = aligned(int(clusters.view(np.int64)[5]))
@@ -140,12 +144,12 @@ def closed_memory(closed: Any, gravity: tuple[float, float, float], clusters: np
     return memory
 
 
-def lane_slots(closed: Any, clusters: np.ndarray) -> int:
+def lane_slots(closed: ClosedKinematics, clusters: np.ndarray) -> int:
     """Number of slots before the result in a workspace of several configurations."""
     return int(clusters.view(np.int64)[5]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
 
 
-def result_blocks(closed: Any, axes: int, lanes: int) -> np.ndarray:
+def result_blocks(closed: ClosedKinematics, axes: int, lanes: int) -> np.ndarray:
     """Where blocks of `lanes` entries of a flat result, (nv,) * axes, begin that are not identically zero.
 
     Entries of columns that move no common body are.
@@ -195,7 +199,7 @@ class _Links(NamedTuple):
     column_first: np.ndarray  # (clusters + 1,)
 
 
-def _links(closed: Any) -> _Links:
+def _links(closed: ClosedKinematics) -> _Links:
     spanning, clusters = closed.spanning, closed.clusters
     elements = expand(spanning)
     lengths = [len(joint.chain) for joint in spanning.tree.joints]
@@ -240,40 +244,14 @@ def _links(closed: Any) -> _Links:
     )
 
 
-def _known_rows(closed: Any) -> tuple[np.ndarray, np.ndarray]:
-    """G (nv_s, nv) as far as it is the same everywhere, and which rows are not, (nv_s,).
-
-    Where all conditions of a cluster are linear, K_d G_d = -K_i.
-    """
-    spanning, clusters, rows = closed.spanning, closed.clusters, closed.rows
-    G = np.zeros((spanning.nv, closed.nv))
-    G[closed.v_columns, np.arange(closed.nv)] = 1.0
-    dependent = ~clusters.independent[spanning.body_of]
-    varies, by_function = dependent.copy(), {function.cluster for function in closed.functions}
-    for number in range(clusters.count):
-        own = clusters.of_body[spanning.body_of] == number
-        conditions = rows.clusters == number
-        implicit = number in by_function or (rows.kinds[conditions] != LINEAR).any()
-        if implicit or not (own & dependent).any():
-            continue
-        K = rows.coefficients[conditions][:, spanning.q_starts[spanning.body_of]]
-        first, stop = closed.column_starts[number : number + 2]
-        K_i = K[:, closed.v_columns[first:stop]]
-        solved = np.linalg.lstsq(K[:, own & dependent], -K_i, rcond=None)[0]
-        solved[np.abs(solved) < 1e-14 * np.max(np.abs(solved), initial=0.0)] = 0.0
-        G[np.ix_(own & dependent, np.arange(first, stop))] = solved
-        varies[own] = False
-    return G, varies
-
-
-def _pattern(closed: Any, G: np.ndarray, varies: np.ndarray) -> np.ndarray:
+def _pattern(closed: ClosedKinematics, G: np.ndarray, varies: np.ndarray) -> np.ndarray:
     """Which entries of G are not identically zero, (nv_s, nv)."""
     of_column = np.repeat(np.arange(closed.clusters.count), np.diff(closed.column_starts))
     own = closed.clusters.of_body[closed.spanning.body_of][:, None] == of_column
     return np.where(varies[:, None], own, G != 0.0)
 
 
-def _cluster_sections(closed: Any, links: _Links) -> dict[str, np.ndarray]:
+def _cluster_sections(closed: ClosedKinematics, links: _Links) -> dict[str, np.ndarray]:
     column_first, cluster = links.column_first, links.cluster
     before = np.arange(-1, closed.nv - 1)
     last: list[int] = []  # column of each cluster, or of the nearest one on the way to the ground with any
@@ -364,7 +342,7 @@ def _group_sections(links: _Links, entries: dict[str, np.ndarray]) -> dict[str, 
 
 
 def _parts(
-    closed: Any, layout: SolutionLayout, G: np.ndarray, varies: np.ndarray
+    closed: ClosedKinematics, layout: SolutionLayout, G: np.ndarray, varies: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Slots of a solution behind q_s that vary, slots that do not, and what stands there."""
     number = closed.clusters.of_body[closed.spanning.body_of]
