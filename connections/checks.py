@@ -18,6 +18,7 @@ __all__ = [
     "Check",
     "CheckError",
     "ClosureError",
+    "ConstraintError",
     "ConvergenceError",
     "FrameError",
     "IntegrationError",
@@ -62,6 +63,10 @@ class PointError(ValueError):
 
 class ClosureError(PointError):
     """Closed loops cannot close, or are singular, at a configuration; the message names the loop."""
+
+
+class ConstraintError(ValueError):
+    """Constraint forms lost rank at a point, or a basis does not satisfy them."""
 
 
 class SymmetryError(ValueError):

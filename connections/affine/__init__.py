@@ -9,6 +9,13 @@ from connections.affine.combinations import (
     torsion_free_part,
 )
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.constrained import ConstrainedConnection, FullConnection
+from connections.affine.distributions import (
+    AnnihilatedDistribution,
+    Distribution,
+    DistributionFrame,
+    SpannedDistribution,
+)
 from connections.affine.geodesics import exponential, geodesic, logarithm
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
@@ -16,14 +23,20 @@ from connections.affine.transport import covariant_derivative_along, holonomy, p
 
 __all__ = [
     "AffineConnection",
+    "AnnihilatedDistribution",
     "ChangedConnection",
     "CoefficientConnection",
     "ConnectionOfMetric",
+    "ConstrainedConnection",
     "ContorsionConnection",
     "ContorsionFamily",
+    "Distribution",
+    "DistributionFrame",
+    "FullConnection",
     "InducedConnection",
     "LeviCivita",
     "ProductConnection",
+    "SpannedDistribution",
     "covariant_derivative_along",
     "exponential",
     "geodesic",

@@ -9,12 +9,14 @@ from connections.coriolis.matrix import (
     task_space_coriolis_matrix,
     task_space_inclusion,
 )
+from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
 
 __all__ = [
     "AuditReport",
     "CoriolisConnection",
     "MechanicalSystem",
+    "NonholonomicSystem",
     "audit_coriolis",
     "connection_from_coriolis",
     "coriolis_matrix",

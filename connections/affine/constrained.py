@@ -1,0 +1,286 @@
+"""Constrained connections: the dynamics of a nonholonomic system as a connection on its distribution.
+
+In a basis of the distribution D, Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2 where the basis is
+orthogonal (Theorem 3.2), and the Gram matrix A^T H A is solved where it is not. The independent route is
+Lemma 3.1, a connection on the whole tangent bundle, nabla_X Y + (nabla_X P_perp)(Y), which `full` is. Source:
+[Z] section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.distributions import (
+    AnnihilatedDistribution,
+    Distribution,
+    DistributionFrame,
+    SpannedDistribution,
+)
+from connections.affine.induced import InducedConnection
+from connections.affine.levi_civita import LeviCivita
+from connections.geometry.evaluation import evaluate
+from connections.geometry.frames import PointFunction
+from connections.geometry.metrics import InducedMetric, Metric
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedConnection(ConnectionOfMetric):
+    """nabla~_X Y = P nabla_X Y for X, Y in a distribution D, P the orthogonal projection onto D.
+
+    Its geodesics are the free motions of the constrained system. Metric compatible; torsion free for the
+    projected bracket P [X, Y], which is the one that `frame` reports.
+
+    Parameters
+    ----------
+    metric : the kinetic energy of the system without constraints.
+    distribution : q (nq,) -> A (n, m), a basis of the feasible velocities in the metric's frame;
+        JAX-traceable. Without it a basis is computed from the forms, orthonormal in the metric.
+    forms : q -> W (p, n), the constraints as one-forms w_a(X_i); JAX-traceable. With both, they are checked
+        against each other at every point.
+
+    Attributes
+    ----------
+    frame : `DistributionFrame`, of dimension m.
+    metric : A^T H A, in that frame.
+    ambient_metric, ambient : the metric given, and its Levi-Civita connection.
+
+    Raises
+    ------
+    ShapeError : basis or forms have the wrong shape.
+    TypeError : neither is given.
+    ConstraintError, at a point : the constraints lost rank, or the basis does not satisfy them.
+    FrameError, at a point : the basis lost rank; the message says whether the constraints did not.
+
+    Source: [Z] Theorem 3.2, eq. (7).
+    """
+
+    distribution: Distribution
+    frame: DistributionFrame
+    metric: InducedMetric
+    ambient: LeviCivita
+    induced: InducedConnection
+
+    def __init__(
+        self, metric: Metric, distribution: PointFunction | None = None, *, forms: PointFunction | None = None
+    ) -> None:
+        feasible: Distribution
+        if distribution is not None:
+            feasible = SpannedDistribution(metric, distribution, forms)
+        elif forms is not None:
+            feasible = AnnihilatedDistribution(metric, forms)
+        else:
+            raise TypeError("ConstrainedConnection: give a basis of the distribution, forms=, or both")
+        frame, ambient = DistributionFrame(feasible), LeviCivita(metric)
+        induced = InducedConnection(ambient, metric, frame, feasible.basis_at)
+        object.__setattr__(self, "distribution", feasible)
+        object.__setattr__(self, "frame", frame)
+        object.__setattr__(self, "ambient", ambient)
+        object.__setattr__(self, "induced", induced)
+        object.__setattr__(self, "metric", induced.metric)
+
+    @property
+    def ambient_metric(self) -> Metric:
+        """The metric of the system without constraints."""
+        return self.ambient.metric
+
+    @cached_property
+    def full(self) -> FullConnection:
+        """The connection of Lemma 3.1 on the whole tangent bundle, in the frame of the ambient metric."""
+        return FullConnection(self.distribution)
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 A^T H (L_{X_j} A_k + Gamma(A_j, A_k)), (m, m, m)."""
+        return self.induced.coefficients_at(q)
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Gamma~^i_jk v^j w^k, (m,)."""
+        return self.induced.apply_at(q, v, w)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """That of the induced connection."""
+        return self.induced.scale_at(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Metric, constraints and basis are regular."""
+        return self.distribution.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The distribution's error."""
+        self.distribution.explain(q)
+
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """A(q), (n, m)."""
+        return self.distribution.basis_at(q)
+
+    def forms_at(self, q: jax.Array) -> jax.Array:
+        """W(q), (n - m, n)."""
+        return self.distribution.forms_at(q)
+
+    def projection_at(self, q: jax.Array) -> jax.Array:
+        """P, (n, n)."""
+        return jnp.eye(self.ambient.frame.dim) - self.distribution.complement_at(q)
+
+    def curvature_at(self, q: jax.Array) -> jax.Array:
+        """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l, R that of `full`, (m, m, m, m)."""
+        A, dual = self.basis_at(q), self.frame.components_at(q)
+        return jnp.einsum("lL,LKIJ,Kk,Ii,Jj->lkij", dual, self.full.curvature_at(q), A, A, A)
+
+    def schouten_curvature_at(self, q: jax.Array) -> jax.Array:
+        """K[l, k, i, j], (m, m, m, m); `schouten_curvature` gives the equation."""
+        turned = super().curvature_at(q)  # with the projected brackets
+        base, A = self.ambient.frame, self.basis_at(q)
+        B = self.nonintegrability_at(q)
+        dB = self.frame.lie_derivative_at(self.nonintegrability_at, q)  # dB[k, a, i, j] = L_{X_k} B^a_ij
+        dA = base.lie_derivative_at(self.basis_at, q)  # dA[b, a, k] = L_b A^a_k
+        brackets = jnp.einsum("bij,bak->akij", B, dA) - jnp.transpose(dB, (1, 0, 2, 3))
+        brackets += jnp.einsum("abc,bij,ck->akij", base.structure_functions_at(q), B, A)
+        return turned - jnp.einsum("la,akij->lkij", self.frame.components_at(q), brackets)
+
+    def nonintegrability_at(self, q: jax.Array) -> jax.Array:
+        """(1 - P) [X_i, X_j], (n, m, m)."""
+        base, A = self.ambient.frame, self.basis_at(q)
+        dA = jnp.transpose(
+            self.frame.lie_derivative_at(self.basis_at, q), (1, 0, 2)
+        )  # [a, i, j] = L_{X_i} A^a_j
+        brackets = dA - jnp.swapaxes(dA, 1, 2)
+        brackets += jnp.einsum("abc,bi,cj->aij", base.structure_functions_at(q), A, A)
+        return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
+
+    # --- public functions ----------------------------------------------------------------------------------
+
+    def basis(self, q: Any) -> jax.Array:
+        """A(q), (..., n, m): basis of the distribution in the frame of the ambient metric.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "basis", self.basis_at, self._point(q))
+
+    def forms(self, q: Any) -> jax.Array:
+        """W(q), (..., n - m, n): one-forms that vanish on the distribution, those given or computed ones.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "forms", self.forms_at, self._point(q))
+
+    def projection(self, q: Any) -> jax.Array:
+        """P(q), (..., n, n): the orthogonal projection onto the distribution, in the ambient metric's frame.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Source: [Z] section 3.1.
+        """
+        return evaluate(self, "projection", self.projection_at, self._point(q))
+
+    def schouten_curvature(self, q: Any) -> jax.Array:
+        """K[..., l, k, i, j] of Schouten's curvature on the distribution, K(X_i, X_j) X_k = K^l_kij X_l.
+
+        K(X, Y) Z = nabla~_X nabla~_Y Z - nabla~_Y nabla~_X Z - nabla~_{P[X, Y]} Z - P [(1 - P)[X, Y], Z].
+        Without the last term it is no tensor. It differs from `curvature` by P nabla_Z (1 - P)[X, Y].
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "schouten_curvature", self.schouten_curvature_at, self._point(q))
+
+    def nonintegrability(self, q: Any) -> jax.Array:
+        """(1 - P) [X_i, X_j], (..., n, m, m), in the ambient metric's frame; zero where integrable.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        return evaluate(self, "nonintegrability", self.nonintegrability_at, self._point(q))
+
+    def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
+        """Y[..., k, a], (..., m, a): the accelerations in the distribution that covectors F_a cause.
+
+        (A^T H A)^-1 A^T F_a; <F_a, X_k> / |X_k|^2 where the basis is orthogonal.
+
+        Parameters
+        ----------
+        forms : q -> (a, n), components F_a(X_i) in the ambient metric's frame; JAX-traceable.
+        q : (..., nq) points.
+
+        Source: [Z] Theorem 3.2.
+        """
+
+        def at(p: jax.Array) -> jax.Array:
+            return jnp.linalg.solve(self.metric.matrix_at(p), (forms(p) @ self.basis_at(p)).T)
+
+        return evaluate(self, ("input_coefficients", forms), at, self._point(q))
+
+    def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> jax.Array:
+        """Y[..., k, a], (..., m, a), of the differentials F_a = d phi_a: (A^T H A)^-1 L_{X_k} phi_a.
+
+        Parameters
+        ----------
+        functions : q -> (a,), the functions phi_a; JAX-traceable.
+        q : (..., nq) points.
+
+        Source: [Z] Theorem 3.2.
+        """
+
+        def at(p: jax.Array) -> jax.Array:
+            return jnp.linalg.solve(self.metric.matrix_at(p), self.frame.lie_derivative_at(functions, p))
+
+        return evaluate(self, ("input_coefficients_of_functions", functions), at, self._point(q))
+
+
+@dataclass(frozen=True, eq=False)
+class FullConnection(AffineConnection):
+    """The constrained connection on the whole tangent bundle: nabla_X Y + (nabla_X P_perp)(Y).
+
+    It keeps the distribution D: nabla_X Y is in D for every Y in D. On D its torsion is -P_perp [X, Y], and
+    it is metric compatible for sections of D only. Where D is given by forms no basis is needed, and it is
+    regular wherever they have full rank.
+
+    Parameters
+    ----------
+    distribution : D with the metric, whose frame is the connection's.
+
+    Source: [Z] Lemma 3.1, eq. (6).
+    """
+
+    distribution: Distribution
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", self.distribution.metric.frame)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """Gamma^i_jk + L_j P_perp^i_k + Gamma^i_jl P_perp^l_k - P_perp^i_l Gamma^l_jk, (n, n, n)."""
+        Gamma = self._ambient.coefficients_at(q)
+        P_perp, dP = self.frame.value_and_lie_derivative_at(self.distribution.complement_at, q)
+        turned = jnp.einsum("ijl,lk->ijk", Gamma, P_perp) - jnp.einsum("il,ljk->ijk", P_perp, Gamma)
+        return Gamma + jnp.swapaxes(dP, 0, 1) + turned
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """The largest of the ambient connection's scale and |L_X P_perp|."""
+        slopes = self.frame.lie_derivative_at(self.distribution.complement_at, q)
+        return jnp.maximum(self._ambient.scale_at(q), jnp.max(jnp.abs(slopes)))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The distribution is regular, whatever its basis."""
+        return self.distribution.regular_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The distribution's error."""
+        self.distribution.explain(q)
+
+    @cached_property
+    def _ambient(self) -> LeviCivita:
+        return LeviCivita(self.distribution.metric)

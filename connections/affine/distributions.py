@@ -1,0 +1,334 @@
+"""Distributions: the feasible velocities of a constrained system, and their frame.
+
+A distribution D of rank m is given by a basis, the columns of A(q) (n, m) in a metric's frame, or by the
+one-forms that annihilate it, the rows of W(q) (p, n), m = n - p. The frame of a distribution is X A; it has
+no structure functions of its own, as brackets leave D: those of P [X_i, X_j] are reported, P the orthogonal
+projection. Source: [Z] section 3.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ConstraintError, FrameError, ShapeError, raise_at
+from connections.geometry.evaluation import full_rank
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.metrics import Metric
+
+_FEASIBLE = 1e-8  # a form on a basis field, relative to both
+_CLEAR = 1e-6  # relative length of a Householder vector below which the computed basis is singular
+
+
+class Distribution(abc.ABC):
+    """A field of m-dimensional subspaces of the tangent spaces, in the frame of a metric."""
+
+    metric: Metric
+    rank: int
+
+    @abc.abstractmethod
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """A(q), (n, m): column j holds basis field j in the metric's frame."""
+
+    @abc.abstractmethod
+    def forms_at(self, q: jax.Array) -> jax.Array:
+        """W(q), (n - m, n): independent one-forms that vanish on the distribution."""
+
+    @abc.abstractmethod
+    def complement_at(self, q: jax.Array) -> jax.Array:
+        """P_perp(q), (n, n): the projection onto the orthogonal complement."""
+
+    @abc.abstractmethod
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the distribution and its basis are regular at q; one boolean."""
+
+    @abc.abstractmethod
+    def regular_at(self, q: jax.Array) -> jax.Array:
+        """Whether the distribution is regular at q, whatever its basis; one boolean."""
+
+    @abc.abstractmethod
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpannedDistribution(Distribution):
+    """The span of given fields.
+
+    Parameters
+    ----------
+    metric : metric in whose frame the fields are given.
+    basis : q (nq,) -> A (n, m); JAX-traceable.
+    forms : optional, q -> W (n - m, n), the constraints that the basis has to satisfy; checked at every
+        point.
+
+    Raises
+    ------
+    ShapeError : A does not have n rows and 1 to n columns, or W not n - m rows and n columns.
+    """
+
+    metric: Metric
+    basis: PointFunction
+    forms: PointFunction | None = None
+    rank: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = self.metric.frame.dim
+        shape = _shape_of(self.basis, self.metric)
+        if len(shape) != 2 or shape[0] != n or not 1 <= shape[1] <= n:
+            raise ShapeError("basis of the distribution", (n, f"1 to {n}"), shape)
+        object.__setattr__(self, "rank", shape[1])
+        if self.forms is not None:
+            got = _shape_of(self.forms, self.metric)
+            if got != (n - shape[1], n):
+                raise ShapeError("constraint forms", (n - shape[1], n), got)
+
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """The user's A(q), (n, m)."""
+        return jnp.asarray(self.basis(q))
+
+    def forms_at(self, q: jax.Array) -> jax.Array:
+        """The user's W(q), or orthonormal rows that annihilate the basis, (n - m, n)."""
+        if self.forms is not None:
+            return jnp.asarray(self.forms(q))
+        if self.rank == self.metric.frame.dim:
+            return jnp.zeros((0, self.rank))
+        return null_basis(self.basis_at(q).T)[0].T
+
+    def complement_at(self, q: jax.Array) -> jax.Array:
+        """1 - A (A^T H A)^-1 A^T H, (n, n)."""
+        A = self.basis_at(q)
+        weighted = A.T @ self.metric.matrix_at(q)
+        return jnp.eye(len(A)) - A @ jnp.linalg.solve(weighted @ A, weighted)
+
+    def regular_at(self, q: jax.Array) -> jax.Array:
+        """As `valid_at`: all that is known of the distribution is its basis."""
+        return self.valid_at(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid, the basis has rank m, the forms have rank n - m and vanish on the basis."""
+        ok = self.metric.valid_at(q) & full_rank(self.basis_at(q))
+        if self.forms is None or self.rank == self.metric.frame.dim:
+            return ok
+        return ok & full_rank(self.forms_at(q).T) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error, `ConstraintError` for the forms, or `FrameError` for the basis."""
+        self.metric.explain(q)
+        constrained = self.forms is not None and self.rank < self.metric.frame.dim
+        if constrained:
+            explain_forms(self.forms_at(jnp.asarray(q)), q)
+        A = np.asarray(self.basis_at(jnp.asarray(q)))
+        if not np.isfinite(A).all() or not full_rank(jnp.asarray(A)):
+            what = f"has rank {_rank(A)} of {self.rank}" if np.isfinite(A).all() else "is not finite"
+            if constrained:
+                what += f"; the constraints keep rank {len(A) - self.rank}: the basis is singular, not the "
+                what += "system, so give another basis, or the forms alone"
+            raise_at(FrameError, f"the basis of the distribution {what}", q)
+        if constrained:
+            work = np.asarray(self._work_at(jnp.asarray(q)))
+            a, j = np.unravel_index(np.argmax(work), work.shape)
+            if not work[a, j] <= _FEASIBLE:
+                value = f"(form {a} on field {j} is {work[a, j]:.2e} of their sizes)"
+                raise_at(ConstraintError, f"the basis does not satisfy the constraints {value}", q)
+
+    def _work_at(self, q: jax.Array) -> jax.Array:
+        """|w_a(X_j)| / (|w_a| |X_j|), (n - m, m)."""
+        W, A = self.forms_at(q), self.basis_at(q)
+        sizes = jnp.linalg.norm(W, axis=1)[:, None] * jnp.linalg.norm(A, axis=0)
+        return jnp.abs(W @ A) / sizes
+
+
+@dataclass(frozen=True, eq=False)
+class AnnihilatedDistribution(Distribution):
+    """The vectors on which given one-forms vanish; its basis is computed and orthonormal in the metric.
+
+    With H = L L^T the constraints on u = L^T v are W L^-T u = 0. The basis is L^-T N, N an orthonormal null
+    basis by Householder reflections of constant signs: a smooth function of q wherever the forms have rank p,
+    except on a set of codimension m (a basis that is smooth everywhere need not exist).
+    `ConstrainedConnection.full` needs no basis.
+
+    Parameters
+    ----------
+    metric : metric in whose frame the forms are given.
+    forms : q (nq,) -> W (p, n), components w_a(X_i), 1 <= p < n; JAX-traceable.
+
+    Raises
+    ------
+    ShapeError : W does not have n columns and 1 to n - 1 rows.
+    """
+
+    metric: Metric
+    forms: PointFunction
+    rank: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = self.metric.frame.dim
+        shape = _shape_of(self.forms, self.metric)
+        if len(shape) != 2 or shape[1] != n or not 1 <= shape[0] < n:
+            raise ShapeError("constraint forms", (f"1 to {n - 1}", n), shape)
+        object.__setattr__(self, "rank", n - shape[0])
+
+    def forms_at(self, q: jax.Array) -> jax.Array:
+        """The user's W(q), (p, n)."""
+        return jnp.asarray(self.forms(q))
+
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """L^-T N, (n, m): orthonormal in the metric."""
+        return self._basis_and_clearance_at(q)[0]
+
+    def complement_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 W^T (W H^-1 W^T)^-1 W, (n, n): of the forms alone."""
+        W = self.forms_at(q)
+        raised = jnp.linalg.solve(self.metric.matrix_at(q), W.T)
+        return raised @ jnp.linalg.solve(W @ raised, W)
+
+    def regular_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid and the forms have rank p."""
+        return self.metric.valid_at(q) & full_rank(self.forms_at(q).T)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Regular, and the reflections are."""
+        return self.regular_at(q) & (self._basis_and_clearance_at(q)[1] > _CLEAR)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error, `ConstraintError` for the forms, `FrameError` for the computed basis."""
+        self.metric.explain(q)
+        explain_forms(self.forms_at(jnp.asarray(q)), q)
+        if not self._basis_and_clearance_at(jnp.asarray(q))[1] > _CLEAR:
+            what = (
+                "the computed basis of the distribution is singular (the constraints are not): give a basis"
+            )
+            raise_at(FrameError, what, q)
+
+    def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        L = jnp.linalg.cholesky(self.metric.matrix_at(q))
+        in_units = jax.scipy.linalg.solve_triangular(L, self.forms_at(q).T, lower=True).T  # W L^-T
+        N, clearance = null_basis(in_units)
+        return jax.scipy.linalg.solve_triangular(L.T, N, lower=False), clearance
+
+
+@dataclass(frozen=True)
+class DistributionFrame(FrameField):
+    """The basis of a distribution as a frame: X A, with the structure functions of the projected brackets.
+
+    Parameters
+    ----------
+    distribution : the distribution.
+    """
+
+    distribution: Distribution
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """m, the rank of the distribution."""
+        return self.distribution.rank
+
+    @property
+    def ambient_dim(self) -> int:  # type: ignore[override]
+        """nq of the metric's frame."""
+        return self._base.ambient_dim
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """X A, (nq, m)."""
+        return self._base.matrix_at(q) @ self.distribution.basis_at(q)
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 A^T H X^+, (m, nq): components of the orthogonal projection of an ambient vector."""
+        return self.components_at(q) @ self._base.dual_at(q)
+
+    def components_at(self, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 A^T H, (m, n): a vector in the metric's frame to components of its projection."""
+        A = self.distribution.basis_at(q)
+        weighted = A.T @ self.distribution.metric.matrix_at(q)
+        return jnp.linalg.solve(weighted @ A, weighted)
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """That of the metric's frame."""
+        return self._base.project_at(q)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """That of the metric's frame."""
+        return self._base.align_at(q, reference)
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """That of the metric's frame along A xi."""
+        return self._base.retract_at(q, self.distribution.basis_at(q) @ xi)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The distribution and its basis are regular."""
+        return self.distribution.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The distribution's error."""
+        self.distribution.explain(q)
+
+    @property
+    def _base(self) -> FrameField:
+        return self.distribution.metric.frame
+
+
+def null_basis(W: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """N (n, n - p) with W N = 0 and N^T N = 1, a smooth function of W, and its clearance, a scalar.
+
+    Reflections take the rows one after the other to the axes of a fixed generic frame, always to the negative
+    one; where a row is that axis already the reflection is singular and the clearance zero. The last plane is
+    turned, not reflected, and is never singular.
+
+    Parameters
+    ----------
+    W : (p, n) of rank p, p < n.
+    """
+    p, n = W.shape
+    G = jnp.asarray(_generic_rotation(n))
+    columns, clearance = (W @ G).T, jnp.asarray(2.0)
+    reflectors = []
+    for k in range(min(p, n - 2)):
+        x = columns[k:, k]
+        size = jnp.linalg.norm(x)
+        u = (x / size).at[0].add(1.0)
+        clearance = jnp.minimum(clearance, jnp.linalg.norm(u))
+        reflectors.append(u)
+        columns = columns.at[k:].set(_reflected(u, columns[k:]))
+    if p == n - 1:  # one plane is left: a quarter turn of the row's part in it
+        x = columns[n - 2 :, p - 1]
+        N = jnp.zeros((n, 1)).at[n - 2 :, 0].set(jnp.stack([-x[1], x[0]]) / jnp.linalg.norm(x))
+    else:
+        N = jnp.eye(n)[:, p:]
+    for k in reversed(range(len(reflectors))):
+        N = N.at[k:].set(_reflected(reflectors[k], N[k:]))
+    return G @ N, clearance
+
+
+def explain_forms(W: Any, q: Any) -> None:
+    """Raise `ConstraintError` where the forms W (p, n) are not finite or not independent."""
+    W = np.asarray(W)
+    if not np.isfinite(W).all():
+        raise_at(ConstraintError, "the constraint forms are not finite", q)
+    if not full_rank(jnp.asarray(W.T)):
+        raise_at(ConstraintError, f"the constraints lost rank ({_rank(W.T)} of {len(W)} are independent)", q)
+
+
+def _reflected(u: jax.Array, rows: jax.Array) -> jax.Array:
+    return rows - jnp.outer(u, (2.0 / (u @ u)) * (u @ rows))
+
+
+@lru_cache
+def _generic_rotation(n: int) -> np.ndarray:
+    """A fixed orthogonal matrix, (n, n): printed forms, whose entries are often zero, avoid its axes."""
+    return np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
+
+
+def _rank(A: np.ndarray) -> int:
+    return int(np.linalg.matrix_rank(A / np.maximum(np.linalg.norm(A, axis=0), 1e-300), tol=1e-7))
+
+
+def _shape_of(function: PointFunction, metric: Metric) -> tuple[int, ...]:
+    point = jax.ShapeDtypeStruct((metric.frame.ambient_dim,), jnp.float64)
+    return tuple(jax.eval_shape(lambda q: jnp.asarray(function(q)), point).shape)

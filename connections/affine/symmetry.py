@@ -1,0 +1,367 @@
+"""Symmetry: actions of a group, and what is invariant under them.
+
+A left action has Phi_e = id and Phi_g Phi_h = Phi_gh. T is the derivative of Phi_g at q, and in a frame X
+column i of B = X(Phi_g q)^+ T X(q) holds the components of X_i, pushed to Phi_g q. A field is invariant where
+X(Phi_g q) = T X(q), a metric where B^T H(Phi_g q) B = H(q), forms where W(Phi_g q) B = W(q). Invariant basis,
+metric and forms make Christoffel symbols and input coefficients invariant functions (Lemma 3.3).
+Source: [Z] 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.constrained import ConstrainedConnection
+from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.metrics import Metric
+
+Binary = Callable[[jax.Array, jax.Array], jax.Array]
+
+AXIOMS = (
+    "the unit element moves points: Phi_e(q) is not q",
+    "Phi_g Phi_h is not Phi_gh",
+    "the product has no unit element: e g or g e is not g",
+    "the product is not associative: (g h) g is not g (h g)",
+)
+TOL = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class GroupAction:
+    """A left action Phi of a Lie group on the points of a manifold.
+
+    Parameters
+    ----------
+    action : (q, g) -> Phi_g(q), (nq,) and (k,) to (nq,); JAX-traceable. Angles are not wrapped.
+    product : (g, h) -> g h, (k,); JAX-traceable.
+    identity : (k,) the unit element.
+
+    Raises
+    ------
+    ShapeError : the unit element is no vector, or the product has another length.
+    SymmetryError : by every check, at points where this is no left action; names the axiom and the point.
+
+    Source: [Z] 3.3.
+    """
+
+    action: Binary
+    product: Binary
+    identity: Any
+
+    def __post_init__(self) -> None:
+        identity = np.asarray(as_array("identity", self.identity, (None,)))
+        if identity.ndim != 1:
+            raise ShapeError("identity", ("k",), identity.shape)
+        require_finite("identity", identity)
+        object.__setattr__(self, "identity", identity)
+        element = jax.ShapeDtypeStruct(identity.shape, jnp.float64)
+        shape = jax.eval_shape(self.product_at, element, element).shape
+        if shape != identity.shape:
+            raise ShapeError("product of the group", identity.shape, shape)
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def act_at(self, q: jax.Array, g: jax.Array) -> jax.Array:
+        """Phi_g(q), (nq,)."""
+        moved = jnp.asarray(self.action(q, g))
+        if moved.shape != q.shape:
+            raise ShapeError("action of the group", q.shape, moved.shape)
+        return moved
+
+    def product_at(self, g: jax.Array, h: jax.Array) -> jax.Array:
+        """g h, (k,)."""
+        return jnp.asarray(self.product(g, h))
+
+    def tangent_at(self, q: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Phi_g(q) and its derivative T, (nq,) and (nq, nq)."""
+        return self.act_at(q, g), jax.jacfwd(self.act_at)(q, g)
+
+    def push_at(self, frame: FrameField, q: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Phi_g(q) and B (n, n): components at Phi_g(q) of the frame's fields, pushed there."""
+        moved, T = self.tangent_at(q, g)
+        return moved, frame.dual_at(moved) @ T @ frame.matrix_at(q)
+
+    def generators_at(self, q: jax.Array) -> jax.Array:
+        """d Phi_g(q) / dg at g = e, (nq, k)."""
+        return jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
+
+    # --- public functions ----------------------------------------------------------------------------------
+
+    def act(self, q: Any, g: Any) -> jax.Array:
+        """Phi_g(q), (..., nq).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        g : (..., k) elements of the group.
+        """
+        return evaluate(self, "act", self.act_at, *self._arguments(q, g), checked=False)
+
+    def generators(self, q: Any) -> jax.Array:
+        """The fields that generate the action, (..., nq, k): d Phi_g(q) / dg^a at the unit element.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        """
+        point = Argument("q", q, (None,))
+        return evaluate(self, "generators", self.generators_at, point, checked=False)
+
+    # --- checks --------------------------------------------------------------------------------------------
+
+    def check_action(self, q: Any, g: Any, h: Any, tol: float = TOL) -> Check:
+        """Whether Phi_e = id, Phi_g Phi_h = Phi_gh, e g = g = g e and (g h) g = g (h g).
+
+        Named after the axiom that holds least well.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        g, h : (..., k) elements of the group.
+        tol : relative to the largest coordinate of the points, or of the elements.
+        """
+        residual, scale = self._axioms(q, g, h)
+        worst = int(np.argmax(_relative(residual, scale).max(axis=0)))
+        return _check(f"group action, {AXIOMS[worst]}", residual[:, worst], scale[:, worst], tol)
+
+    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> None:
+        """Raise `SymmetryError`, naming axiom and point, where this is no left action.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        g, h : (..., k) elements of the group; without h every g is composed with the next.
+        tol : as for `check_action`.
+        """
+        if h is None:
+            g = as_array("g", g, self.identity.shape)
+            h = np.roll(np.reshape(g, (-1, *self.identity.shape)), -1, axis=0).reshape(g.shape)
+        residual, scale = self._axioms(q, g, h)
+        failing = ~(_relative(residual, scale) <= tol)
+        if not failing.any():
+            return
+        row, axiom = (int(index) for index in np.argwhere(failing)[0])
+        q, g, h = _broadcast(q, g, h)
+        what = f"not a left action of a group: {AXIOMS[axiom]}"
+        if axiom == 1 and self._is_right_action(q[row], g[row], h[row], tol):
+            what += " but Phi_hg: a right action, of which the product has to be reversed"
+        where = ", ".join(f"{k} = {np.array2string(x[row], precision=4)}" for k, x in (("g", g), ("h", h)))
+        raise_at(SymmetryError, f"{what} (off by {residual[row, axiom]:.2e}, {where})", q[row])
+
+    def check_invariant_function(
+        self, function: PointFunction, q: Any, g: Any, name: str = "function", tol: float = TOL
+    ) -> Check:
+        """Whether f(Phi_g q) = f(q).
+
+        Parameters
+        ----------
+        function : q (nq,) -> f of any shape; JAX-traceable.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        name : what the check is called.
+        tol : relative to the largest |f|.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return _difference(function(self.act_at(p, element)), function(p))
+
+        return self._measure(f"invariant {name}", self, ("function", function), at, q, g, tol)
+
+    def check_invariant_metric(self, metric: Metric, q: Any, g: Any, tol: float = TOL) -> Check:
+        """Whether <<T u, T w>> at Phi_g q is <<u, w>> at q: B^T H(Phi_g q) B = H(q).
+
+        Parameters
+        ----------
+        metric : a metric in any frame, invariant or not.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the largest term of the product, or |H|.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved, B = self.push_at(metric.frame, p, element)
+            H, there = metric.matrix_at(p), metric.matrix_at(moved)
+            residual, scale = _difference(B.T @ there @ B, H)
+            return residual, jnp.maximum(scale, _largest(jnp.abs(B.T) @ jnp.abs(there) @ jnp.abs(B)))
+
+        return self._measure("invariant metric", metric, "metric", at, q, g, tol)
+
+    def check_invariant_frame(self, frame: FrameField, q: Any, g: Any, tol: float = TOL) -> Check:
+        """Whether every field of a frame is invariant, X(Phi_g q) = T X(q), in ambient coordinates.
+
+        Parameters
+        ----------
+        frame : a frame; ``nabla.frame`` is the basis of a constrained connection.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the largest term of T X, or |X|.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved, T = self.tangent_at(p, element)
+            X = frame.matrix_at(p)
+            residual, scale = _difference(frame.matrix_at(moved), T @ X)
+            return residual, jnp.maximum(scale, _largest(jnp.abs(T) @ jnp.abs(X)))
+
+        return self._measure("invariant basis", frame, "frame", at, q, g, tol)
+
+    def check_invariant_forms(
+        self, forms: PointFunction, frame: FrameField, q: Any, g: Any, name: str = "forms", tol: float = TOL
+    ) -> Check:
+        """Whether one-forms are invariant, each by itself: their pull-back W(Phi_g q) B is W(q).
+
+        Parameters
+        ----------
+        forms : q -> W (p, n), components w_a(X_i); JAX-traceable. Constraints or inputs.
+        frame : the frame of the components.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        name : what the check is called.
+        tol : relative to the largest term of the product, or |W|.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved, B = self.push_at(frame, p, element)
+            there = jnp.asarray(forms(moved))
+            residual, scale = _difference(there @ B, jnp.asarray(forms(p)))
+            return residual, jnp.maximum(scale, _largest(jnp.abs(there) @ jnp.abs(B)))
+
+        return self._measure(f"invariant {name}", frame, ("forms", forms), at, q, g, tol)
+
+    def check_invariant_distribution(
+        self, nabla: ConstrainedConnection, q: Any, g: Any, tol: float = TOL
+    ) -> Check:
+        """Whether T D(q) = D(Phi_g q): of the span only, the basis may turn in it.
+
+        Parameters
+        ----------
+        nabla : the constrained connection that has the distribution.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the largest component of a pushed field.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved, B = self.push_at(nabla.ambient.frame, p, element)
+            pushed = B @ nabla.basis_at(p)
+            return _largest(nabla.distribution.complement_at(moved) @ pushed), _largest(pushed)
+
+        return self._measure("invariant distribution", nabla, "distribution", at, q, g, tol)
+
+    def check_invariant_coefficients(
+        self, nabla: AffineConnection, q: Any, g: Any, tol: float = TOL
+    ) -> Check:
+        """Whether the Christoffel symbols are invariant functions, the first half of Lemma 3.3.
+
+        Parameters
+        ----------
+        nabla : any connection; its coefficients in its own frame.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the connection's largest term before cancellation.
+
+        Source: [Z] Lemma 3.3.
+        """
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved = self.act_at(p, element)
+            residual, scale = _difference(nabla.coefficients_at(moved), nabla.coefficients_at(p))
+            return residual, jnp.maximum(scale, jnp.maximum(nabla.scale_at(p), nabla.scale_at(moved)))
+
+        return self._measure("invariant Christoffel symbols", nabla, "coefficients", at, q, g, tol)
+
+    def check_invariant_input_coefficients(
+        self, nabla: ConnectionOfMetric, forms: PointFunction, q: Any, g: Any, tol: float = TOL
+    ) -> Check:
+        """Whether the input coefficients Y^k_a are invariant functions, the second half of Lemma 3.3.
+
+        Parameters
+        ----------
+        nabla : a constrained or Levi-Civita connection.
+        forms : q -> (a, n), covectors in the frame of the metric without constraints; JAX-traceable.
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the largest term of H^-1 F.
+
+        Source: [Z] Lemma 3.3.
+        """
+
+        def raised(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            covectors = jnp.asarray(forms(p))
+            if isinstance(nabla, ConstrainedConnection):
+                covectors = covectors @ nabla.basis_at(p)
+            inverse = jnp.linalg.inv(nabla.metric.matrix_at(p))
+            return inverse @ covectors.T, _largest(jnp.abs(inverse) @ jnp.abs(covectors.T))
+
+        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
+            here, there = raised(p), raised(self.act_at(p, element))
+            return _largest(here[0] - there[0]), jnp.maximum(here[1], there[1])
+
+        return self._measure("invariant input coefficients", nabla, ("inputs", forms), at, q, g, tol)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _arguments(self, q: Any, g: Any) -> tuple[Argument, Argument]:
+        return Argument("q", q, (None,)), Argument("g", g, self.identity.shape)
+
+    def _measure(
+        self, name: str, owner: Any, key: Hashable, at: Callable[..., Any], q: Any, g: Any, tol: float
+    ) -> Check:
+        """The check of one property; the function is compiled once for its owner, which validates q."""
+        if checked := owner is not self:
+            frame = owner if isinstance(owner, FrameField) else owner.frame
+            as_array("q", q, (frame.ambient_dim,))
+        self.require_action(q, g)
+        arguments = self._arguments(q, g)
+        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked)
+        return _check(name, residual, scale, tol)
+
+    def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals and scales of the axioms, (points, 4) each."""
+        point, element = self._arguments(q, g)
+        other = Argument("h", h, self.identity.shape)
+        values = evaluate(self, "axioms", self._axioms_at, point, element, other, checked=False)
+        residual, scale = (np.asarray(value).reshape(-1, len(AXIOMS)) for value in values)
+        return residual, scale
+
+    def _axioms_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
+        e, gh = jnp.asarray(self.identity), self.product_at(g, h)
+        pairs = (
+            (self.act_at(q, e), q),
+            (self.act_at(self.act_at(q, h), g), self.act_at(q, gh)),
+            (jnp.stack([self.product_at(e, g), self.product_at(g, e)]), jnp.stack([g, g])),
+            (self.product_at(gh, g), self.product_at(g, self.product_at(h, g))),
+        )
+        residual, scale = zip(*(_difference(*pair) for pair in pairs), strict=True)
+        return jnp.stack(residual), jnp.stack(scale)
+
+    def _is_right_action(self, q: Any, g: Any, h: Any, tol: float) -> bool:
+        turned = self.act(self.act(q, h), g)
+        return bool(_largest(turned - self.act(q, self.product_at(h, g))) <= tol * _largest(turned))
+
+
+def _difference(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The largest |a - b|, and the largest entry of both."""
+    return _largest(a - b), jnp.maximum(_largest(a), _largest(b))
+
+
+def _largest(array: jax.Array) -> jax.Array:
+    return jnp.max(jnp.abs(array), initial=0.0)
+
+
+def _relative(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Residual over scale; zero where both are."""
+    return residual / np.where(residual == 0.0, 1.0, np.maximum(scale, 1e-300))
+
+
+def _check(name: str, residual: Any, scale: Any, tol: float) -> Check:
+    return Check(name, float(np.max(residual)), float(np.max(scale)), tol)
+
+
+def _broadcast(*arrays: Any) -> list[np.ndarray]:
+    """Points and elements of one batch, (points, length) each."""
+    given = [np.asarray(array, dtype=np.float64) for array in arrays]
+    batch = np.broadcast_shapes(*(array.shape[:-1] for array in given))
+    return [np.broadcast_to(array, (*batch, array.shape[-1])).reshape(-1, array.shape[-1]) for array in given]

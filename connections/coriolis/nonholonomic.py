@@ -1,0 +1,213 @@
+"""Nonholonomic systems: a constrained connection with potential, forces and inputs; the constraint forces.
+
+In the basis X_k of the distribution vdot^k + Gamma~^k_ij v^i v^j = Y^k_a u^a, qdot = v^k X_k. The constraint
+force is what is left of Newton's law, R = H (nabla_v v) + g - F, which vanishes on the distribution: R = W^T
+lambda.
+Source: [Z] section 3, eqs. (4), (5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.constrained import ConstrainedConnection
+from connections.affine.distributions import DistributionFrame
+from connections.checks import ShapeError
+from connections.coriolis.system import Forces, MechanicalSystem, Potential
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import PointFunction
+from connections.geometry.metrics import Metric
+
+
+@dataclass(frozen=True, eq=False)
+class NonholonomicSystem:
+    """A mechanical system whose velocity stays in a distribution: v = A vbar.
+
+    Parameters
+    ----------
+    connection : the constrained connection; n and m are the dimensions of its ambient frame and of its
+        distribution.
+    potential : optional, q (nq,) -> V [J]; JAX-traceable.
+    forces : optional, (t, q, vbar) -> F (n,), covector in the ambient metric's frame; JAX-traceable.
+    inputs : optional, q -> (a, n), covectors that the controls u (a,) multiply; JAX-traceable.
+
+    Attributes
+    ----------
+    controls : a, the number of controls: n where no inputs are given.
+    frame, metric : those of the connection.
+    reduced : the system in the basis of the distribution, a `MechanicalSystem` with m velocities.
+
+    Source: [Z] section 3.
+    """
+
+    connection: ConstrainedConnection
+    potential: Potential | None = None
+    forces: Forces | None = None
+    inputs: PointFunction | None = None
+    controls: int = field(init=False)
+    frame: DistributionFrame = field(init=False)
+    reduced: MechanicalSystem = field(init=False)
+
+    def __post_init__(self) -> None:
+        nabla, n = self.connection, self.connection.ambient.frame.dim
+        object.__setattr__(self, "frame", nabla.frame)
+        point = jax.ShapeDtypeStruct((nabla.frame.ambient_dim,), jnp.float64)
+        shape = jax.eval_shape(self.inputs_at, point).shape
+        if len(shape) != 2 or shape[1] != n:
+            raise ShapeError("inputs", ("a", n), shape)
+        object.__setattr__(self, "controls", shape[0])
+
+        def in_basis(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+            return nabla.basis_at(q).T @ self.forces_at(t, q, v)
+
+        own = None if self.forces is None else in_basis
+        object.__setattr__(self, "reduced", MechanicalSystem(self.metric, self.potential, own, nabla))
+
+    @property
+    def metric(self) -> Metric:
+        """A^T H A in the basis of the distribution."""
+        return self.connection.metric
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def forces_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """F(t, q, vbar), (n,); zero without forces."""
+        n = self.connection.ambient.frame.dim
+        return jnp.zeros(n) if self.forces is None else jnp.asarray(self.forces(t, q, v))
+
+    def inputs_at(self, q: jax.Array) -> jax.Array:
+        """The covectors that the controls multiply, (a, n): the frame's own where none were given."""
+        n = self.connection.ambient.frame.dim
+        return jnp.eye(n) if self.inputs is None else jnp.asarray(self.inputs(q))
+
+    def velocity_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """A vbar, (n,)."""
+        return self.connection.basis_at(q) @ v
+
+    def forward_dynamics_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """(A^T H A)^-1 A^T (F_a u^a + F - g) - Gamma~(vbar, vbar), (m,)."""
+        return self.reduced.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
+
+    def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""
+        nabla = self.connection
+        base, metric = nabla.ambient.frame, nabla.ambient_metric
+        A, A_dot = jax.jvp(nabla.basis_at, (q,), (nabla.frame.matrix_at(q) @ v,))
+        a = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v
+        given = self.inputs_at(q).T @ u + self.forces_at(t, q, v)
+        slope = base.lie_derivative_at(self.reduced.potential_at, q)
+        return metric.matrix_at(q) @ (a + nabla.ambient.apply_at(q, A @ v, A @ v)) + slope - given
+
+    def multipliers_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """lambda with W^T lambda = R, (p,)."""
+        W = self.connection.forms_at(q)
+        return jnp.linalg.solve(W @ W.T, W @ self.constraint_force_at(q, v, u, t))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The connection is valid."""
+        return self.connection.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The connection's error."""
+        self.connection.explain(q)
+
+    # --- the public functions ----------------------------------------------------------------------------
+
+    def velocity(self, q: Any, v: Any) -> jax.Array:
+        """A vbar, (..., n): the velocity in the ambient metric's frame.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., m) components in the basis of the distribution.
+        """
+        return evaluate(self, "velocity", self.velocity_at, *self._arguments(q, v))
+
+    def energy(self, q: Any, v: Any) -> jax.Array:
+        """(1/2) |A vbar|^2 + V, (...,) [J].
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., m) components in the basis of the distribution.
+        """
+        return self.reduced.energy(q, v)
+
+    def forward_dynamics(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+        """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., m) components in the basis of the distribution.
+        u : (..., a) controls, or (..., n) a covector where the system has no inputs.
+        t : (...,) time at which the system's own forces are taken [s].
+
+        Source: [Z] Theorem 3.2.
+        """
+        return evaluate(self, "forward_dynamics", self.forward_dynamics_at, *self._arguments(q, v, u, t))
+
+    def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+        """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
+
+        Parameters
+        ----------
+        q, v, u, t : as for `forward_dynamics`.
+
+        Source: [Z] eq. (4), lowered.
+        """
+        return evaluate(self, "constraint_force", self.constraint_force_at, *self._arguments(q, v, u, t))
+
+    def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+        """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
+
+        Parameters
+        ----------
+        q, v, u, t : as for `forward_dynamics`.
+
+        Source: [Z] eq. (4).
+        """
+        return evaluate(self, "multipliers", self.multipliers_at, *self._arguments(q, v, u, t))
+
+    def simulate(
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+    ) -> tuple[jax.Array, jax.Array]:
+        """The motion (q, vbar) from (q0, v0) under potential, forces and controls.
+
+        Parameters
+        ----------
+        q0 : (..., nq) initial points, at times[0].
+        v0 : (..., m) initial velocities in the basis of the distribution.
+        times : (T,) strictly monotone [s].
+        control : optional, (t, q, vbar) -> u (a,), or a covector (n,) where the system has no inputs.
+
+        Returns
+        -------
+        q (..., T, nq), vbar (..., T, m), integrated to rtol = atol = 1e-10.
+
+        Raises
+        ------
+        IntegrationError : the motion meets a singular basis or blows up; names the time and the point.
+        """
+        if control is None:
+            return self.reduced.simulate(q0, v0, times)
+        pulled = self.__dict__.setdefault("_controls", {})
+        if control not in pulled:
+            pulled[control] = lambda t, q, v: self._pulled_at(q, control(t, q, v))
+        return self.reduced.simulate(q0, v0, times, pulled[control])
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
+        """A^T F_a u^a, (m,)."""
+        return self.connection.basis_at(q).T @ (self.inputs_at(q).T @ u)
+
+    def _arguments(self, q: Any, v: Any, u: Any = None, t: Any = None) -> list[Argument]:
+        arguments = [Argument("q", q, (self.frame.ambient_dim,)), Argument("v", v, (self.frame.dim,))]
+        if u is not None:
+            arguments += [Argument("u", u, (self.controls,)), Argument("t", t, ())]
+        return arguments

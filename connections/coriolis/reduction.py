@@ -1,0 +1,241 @@
+"""Reduction: the equations of a symmetric system without its group variables, and their reconstruction.
+
+In an invariant basis of an invariant system every coefficient of vdot = Y u - Gamma(v, v) + ... is a function
+of the shape r alone (Lemma 3.3), so that (r, v) moves by itself, rdot = (dr . X A)(r) v; the group variables
+follow from qdot = X(q) A(q) v. Source: [Z] 3.3, Lemma 3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.integrate import Trajectories, integrate
+from connections.affine.symmetry import TOL, GroupAction
+from connections.checks import Check, ShapeError, SymmetryError
+from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.system import Forces, MechanicalSystem
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField, PointFunction
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedSystem:
+    """A symmetric system in shape coordinates r and the velocities v of an invariant basis.
+
+    That the system is symmetric is declared here and measured by `checks`; `require` raises where it is not.
+
+    Parameters
+    ----------
+    system : the system; v are the components in its frame (of a nonholonomic system, the distribution's).
+    action : the group.
+    shape : q (nq,) -> r (s,), coordinates that are invariant under the group; JAX-traceable.
+    section : r (s,) -> q (nq,), one point of every shape; JAX-traceable.
+
+    Raises
+    ------
+    ShapeError : shape or section do not return a vector of the right length.
+
+    Source: [Z] Lemma 3.3.
+    """
+
+    system: MechanicalSystem | NonholonomicSystem
+    action: GroupAction
+    shape: PointFunction
+    section: PointFunction
+    shape_dim: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        point = jax.ShapeDtypeStruct((self.frame.ambient_dim,), jnp.float64)
+        shape = jax.eval_shape(self.shape_at, point).shape
+        if len(shape) != 1:
+            raise ShapeError("shape coordinates", ("s",), shape)
+        object.__setattr__(self, "shape_dim", shape[0])
+        back = jax.eval_shape(self.section_at, jax.ShapeDtypeStruct(shape, jnp.float64)).shape
+        if back != point.shape:
+            raise ShapeError("section", point.shape, back)
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of v: the invariant basis."""
+        system = self.system
+        return system.frame if isinstance(system, NonholonomicSystem) else system.metric.frame
+
+    @property
+    def controls(self) -> int:
+        """The number of controls u: those of a nonholonomic system, else components of a covector."""
+        system = self.system
+        return system.controls if isinstance(system, NonholonomicSystem) else self.frame.dim
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def shape_at(self, q: jax.Array) -> jax.Array:
+        """The shape r of q, (s,)."""
+        return jnp.asarray(self.shape(q))
+
+    def section_at(self, r: jax.Array) -> jax.Array:
+        """A point of shape r, (nq,)."""
+        return jnp.asarray(self.section(r))
+
+    def rates_at(self, r: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+        """(rdot, vdot) at the section, (s,) and (m,)."""
+        q = self.section_at(r)
+        r_dot = jax.jvp(self.shape_at, (q,), (self.frame.matrix_at(q) @ v,))[1]
+        return r_dot, self.system.forward_dynamics_at(q, v, u, t)
+
+    def valid_at(self, r: jax.Array) -> jax.Array:
+        """The system is valid at the section."""
+        return self.system.valid_at(self.section_at(r))
+
+    def explain(self, r: Any) -> None:
+        """The system's error at the section."""
+        self.system.explain(self.section_at(jnp.asarray(r)))
+
+    # --- public functions ----------------------------------------------------------------------------------
+
+    def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+        """(rdot, vdot), (..., s) and (..., m): functions of shape and velocity alone.
+
+        Parameters
+        ----------
+        r : (..., s) shapes.
+        v : (..., m) velocities in the invariant basis.
+        u : (..., a) controls.
+        t : (...,) time at which the system's own forces are taken [s].
+        """
+        arguments = [*self._arguments(r, v), Argument("u", u, (self.controls,)), Argument("t", t, ())]
+        return evaluate(self, "rates", self.rates_at, *arguments)
+
+    def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
+        """What reduction needs: an invariant shape with a section; invariant basis, metric and forces.
+
+        Parameters
+        ----------
+        q, g : (..., nq) points and (..., k) elements of the group.
+        tol : relative to the largest term of each property.
+
+        Raises
+        ------
+        SymmetryError : the action is none.
+        """
+        action, system = self.action, self.system
+        metric = system.metric
+        if isinstance(system, NonholonomicSystem):
+            metric = system.connection.ambient_metric
+        found = [
+            self._check_section(q, tol),
+            action.check_invariant_function(self.shape, q, g, "shape", tol),
+            action.check_invariant_frame(self.frame, q, g, tol),
+            action.check_invariant_metric(metric, q, g, tol),
+        ]
+        if system.potential is not None:
+            found.append(action.check_invariant_function(system.potential, q, g, "potential", tol))
+        if isinstance(system, NonholonomicSystem) and system.inputs is not None:
+            found.append(action.check_invariant_forms(system.inputs, metric.frame, q, g, "inputs", tol))
+        if system.forces is not None:
+            found.append(
+                action.check_invariant_forms(self._sampled_forces, metric.frame, q, g, "forces", tol)
+            )
+        return tuple(found)
+
+    def require(self, q: Any, g: Any, tol: float = TOL) -> ReducedSystem:
+        """The system itself, or `SymmetryError` naming what is not invariant.
+
+        Parameters
+        ----------
+        q, g, tol : as for `checks`.
+        """
+        for check in self.checks(q, g, tol):
+            if not check.ok:
+                raise SymmetryError(f"the system cannot be reduced by this group: {check} fails")
+        return self
+
+    def simulate(
+        self, r0: Any, v0: Any, times: Any, control: Forces | None = None
+    ) -> tuple[jax.Array, jax.Array]:
+        """The reduced motion (r, v) from (r0, v0).
+
+        Parameters
+        ----------
+        r0 : (..., s) initial shapes, at times[0].
+        v0 : (..., m) initial velocities.
+        times : (T,) strictly monotone [s].
+        control : optional, (t, r, v) -> u (a,); JAX-traceable.
+
+        Returns
+        -------
+        r (..., T, s), v (..., T, m), integrated to rtol = atol = 1e-10.
+
+        Raises
+        ------
+        IntegrationError : the motion leaves the domain; names the time and the shape.
+        """
+
+        def solve(r: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+                return self.rates_at(*state, self._control_at(control, t, *state), t)
+
+            states = integrate(rhs, (r, v), clock)
+            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+
+        arguments = self._arguments(r0, v0, names=("r0", "v0"))
+        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
+
+    def reconstruct(
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+    ) -> tuple[jax.Array, jax.Array]:
+        """The motion (q, v) of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
+
+        Parameters
+        ----------
+        q0 : (..., nq) initial points, at times[0]; the reduced motion begins at their shape.
+        v0, times, control : as for `simulate`.
+
+        Returns
+        -------
+        q (..., T, nq), v (..., T, m).
+        """
+
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+            def rhs(t: Any, state: tuple[Any, Any, Any], args: Any) -> tuple[Any, Any, Any]:
+                r, speed, point = state
+                rates = self.rates_at(r, speed, self._control_at(control, t, r, speed), t)
+                return *rates, self.frame.matrix_at(point) @ speed
+
+            def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+                return state[0], state[1], self.frame.project_at(state[2])
+
+            _, speed, point = integrate(rhs, (self.shape_at(q), v, q), clock, project)
+            return (point, speed), point, jnp.ones(clock.shape[0], dtype=bool)
+
+        arguments = (
+            Argument("q0", q0, (self.frame.ambient_dim,)),
+            Argument("v0", v0, (self.frame.dim,)),
+        )
+        return Trajectories.of(self.system).run(("reconstruct", self, control), solve, arguments, times)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
+        return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))
+
+    def _sampled_forces(self, q: jax.Array) -> jax.Array:
+        """The system's own forces at t = 0 and two velocities, as forms (2, n)."""
+        m = self.frame.dim
+        velocities = (jnp.cos(1.0 + jnp.arange(m)), jnp.sin(2.0 + jnp.arange(m)))
+        return jnp.stack([self.system.forces_at(0.0, q, v) for v in velocities])
+
+    def _check_section(self, q: Any, tol: float) -> Check:
+        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            r = self.shape_at(p)
+            return jnp.max(jnp.abs(self.shape_at(self.section_at(r)) - r)), jnp.max(jnp.abs(r))
+
+        point = Argument("q", q, (self.frame.ambient_dim,))
+        residual, scale = evaluate(self, "section", at, point, checked=False)
+        return Check("section has its shape", float(jnp.max(residual)), float(jnp.max(scale)), tol)
+
+    def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
+        return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))

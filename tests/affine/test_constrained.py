@@ -1,0 +1,275 @@
+"""Constrained connections: Theorem 3.2 against Lemma 3.1 and Koszul's formula; curvatures; bad input."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import systems
+
+import connections as cn
+
+TOL = 1e-9
+
+
+class Random:
+    """A random metric in a random frame with qdot != v, and a random distribution, oblique or by forms."""
+
+    def __init__(self, n, m, by_forms):
+        rng = np.random.default_rng([n, m, by_forms])
+        self.n, self.m = n, m
+        X, G = 0.3 * rng.normal(size=(2, n, n, n)) / n
+        A = rng.normal(size=(n, n, m)) / n
+        A_0, W_0 = rng.normal(size=(n, m)), rng.normal(size=(n - m, n))
+        W = rng.normal(size=(n, n - m, n)) / n
+
+        def wave(q):
+            return jnp.sin(q + jnp.arange(float(n)))
+
+        frame = cn.MatrixFrame(lambda q: jnp.eye(n) + jnp.tensordot(wave(q), X, 1), n, n)
+
+        def H(q):
+            root = jnp.eye(n) + jnp.tensordot(wave(q), G, 1)
+            return root @ root.T
+
+        self.metric = cn.MatrixMetric(frame, H)
+        if by_forms:
+            self.nabla = cn.ConstrainedConnection(
+                self.metric, forms=lambda q: W_0 + jnp.tensordot(wave(q), W, 1)
+            )
+        else:
+            self.nabla = cn.ConstrainedConnection(self.metric, lambda q: A_0 + jnp.tensordot(wave(q), A, 1))
+        self.q = rng.normal(size=(3, n))
+        self.rng = rng
+
+    @classmethod
+    @cache
+    def of(cls, n, m, by_forms):
+        """The system, made once."""
+        return cls(n, m, by_forms)
+
+    def derivatives_of_basis(self, connection):
+        """connection's nabla_{X_j} X_k of the basis fields, (3, n, m, m), in the metric's frame."""
+
+        def at(q):
+            A = self.nabla.basis_at(q)
+            dA = connection.frame.lie_derivative_at(self.nabla.basis_at, q)  # [b, a, k]
+            Gamma = connection.coefficients_at(q)
+            return jnp.einsum("bj,bak->ajk", A, dA) + jnp.einsum("abc,bj,ck->ajk", Gamma, A, A)
+
+        return jax.jit(jax.vmap(at))(self.q)
+
+
+@pytest.fixture(
+    params=[(3, 2, False), (4, 2, True), (8, 5, False), (8, 3, True), (4, 1, True)],
+    ids=lambda p: f"n{p[0]}m{p[1]}{'forms' if p[2] else 'basis'}",
+)
+def random(request):
+    return Random.of(*request.param)
+
+
+@pytest.fixture(params=[(3, 2, False), (4, 2, True)], ids=["basis", "forms"])
+def small(request):
+    return Random.of(*request.param)
+
+
+def test_theorem_3_2_agrees_with_lemma_3_1_and_with_koszul(random):
+    nabla, q = random.nabla, random.q
+    A, Gamma = nabla.basis(q), nabla.coefficients(q)
+    expected = jnp.einsum("nai,nijk->najk", A, Gamma)
+    np.testing.assert_allclose(random.derivatives_of_basis(nabla.full), expected, atol=TOL)
+    np.testing.assert_allclose(cn.LeviCivita(nabla.metric).coefficients(q), Gamma, atol=TOL)
+    unprojected = random.derivatives_of_basis(nabla.ambient)  # control: leaves the distribution
+    assert np.max(np.abs(unprojected - expected)) > 1e-2
+
+
+def test_basis_from_forms_is_feasible_and_orthonormal(random):
+    nabla, q = random.nabla, random.q
+    A, W, P = nabla.basis(q), nabla.forms(q), nabla.projection(q)
+    np.testing.assert_allclose(W @ A, 0.0, atol=1e-13)
+    np.testing.assert_allclose(P @ A, A, atol=1e-12)
+    np.testing.assert_allclose(P @ P, P, atol=1e-12)
+    if random.nabla.distribution.__class__ is cn.AnnihilatedDistribution:
+        np.testing.assert_allclose(
+            nabla.metric.matrix(q), np.broadcast_to(np.eye(random.m), (3,) + (random.m,) * 2), atol=1e-12
+        )
+
+
+def test_the_computed_basis_is_smooth():
+    """Its exact derivative is that of differences across the point."""
+    nabla = Random.of(4, 2, True).nabla
+    q, step = Random.of(4, 2, True).q[0], 1e-4
+    exact = jax.jacfwd(nabla.basis_at)(q)
+    for axis in range(4):
+        e = step * np.eye(4)[axis]
+        difference = (nabla.basis(q + e) - nabla.basis(q - e)) / (2 * step)
+        np.testing.assert_allclose(exact[..., axis], difference, atol=1e-6)
+
+
+def test_metric_compatible_and_torsion_free_on_the_distribution(random):
+    nabla, q = random.nabla, random.q
+    nabla.check_metric_compatible(nabla.metric, q).require()
+    nabla.check_torsion_free(q).require()
+
+
+def test_the_full_connection_on_and_off_the_distribution(small):
+    nabla, q = small.nabla, small.q
+    A = nabla.basis(q)
+    torsion = jnp.einsum("nabc,nbj,nck->najk", nabla.full.torsion(q), A, A)
+    np.testing.assert_allclose(torsion, -nabla.nonintegrability(q), atol=TOL)
+    Q = nabla.full.nonmetricity(small.metric, q)  # Q[direction, :, :]
+    np.testing.assert_allclose(jnp.einsum("nabc,nbj,nck->najk", Q, A, A), 0.0, atol=TOL)
+    assert np.max(np.abs(Q)) > 1e-2  # control: not compatible off the distribution
+    assert np.max(np.abs(torsion)) > 1e-2
+
+
+def test_curvatures_are_tensors_and_differ_as_they_should(small):
+    """A change of basis X' = X B(q) transforms both; K - R = P nabla_Z (1 - P)[X, Y]."""
+    nabla, q, m = small.nabla, small.q, small.m
+    S = 0.3 * small.rng.normal(size=(small.n, m, m))
+
+    def B(p):
+        return jnp.eye(m) + jnp.tensordot(jnp.cos(p), S, 1)
+
+    other = cn.ConstrainedConnection(small.metric, lambda p: nabla.basis_at(p) @ B(p))
+    b = jax.vmap(B)(q)
+
+    def pulled(R):
+        return jnp.einsum("nlL,nLKIJ,nKk,nIi,nJj->nlkij", jnp.linalg.inv(b), R, b, b, b)
+
+    R, K = nabla.curvature(q), nabla.schouten_curvature(q)
+    np.testing.assert_allclose(other.curvature(q), pulled(R), atol=TOL)
+    np.testing.assert_allclose(other.schouten_curvature(q), pulled(K), atol=TOL)
+    truncated = [jax.vmap(super(cn.ConstrainedConnection, c).curvature_at)(q) for c in (other, nabla)]
+    assert np.max(np.abs(truncated[0] - pulled(truncated[1]))) > 1e-2  # control: last term forgotten
+
+    def difference(p):
+        """P nabla_{X_k} (1 - P)[X_i, X_j]."""
+        leak = nabla.nonintegrability_at(p)
+        slope = nabla.frame.lie_derivative_at(nabla.nonintegrability_at, p)  # [k, a, i, j]
+        turn = jnp.einsum("abc,bk,cij->kaij", nabla.ambient.coefficients_at(p), nabla.basis_at(p), leak)
+        return jnp.einsum("la,kaij->lkij", nabla.frame.components_at(p), slope + turn)
+
+    np.testing.assert_allclose(K - R, jax.vmap(difference)(q), atol=TOL)
+    assert np.max(np.abs(K - R)) > 1e-2
+
+
+def test_leaves_of_an_integrable_distribution_are_spheres():
+    """D orthogonal to the radius in Euclidean space: both curvatures are those of spheres, 1 / r^2."""
+    space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    nabla = cn.ConstrainedConnection(space, forms=lambda q: q[None])
+    q = np.array([0.3, -0.8, 1.1])
+    np.testing.assert_allclose(nabla.nonintegrability(q), 0.0, atol=1e-12)
+    u, w = np.eye(2)
+    for R in (nabla.curvature(q), nabla.schouten_curvature(q)):
+        sectional = jnp.einsum("lkij,l,k,i,j->", R, u, w, u, w)  # the basis is orthonormal
+        np.testing.assert_allclose(sectional, 1.0 / (q @ q), rtol=1e-10)
+
+
+def test_without_constraints_on_a_group_it_is_euler_poincare(rng):
+    """omegadot = I^-1 (I omega x omega) on SO(3)."""
+    nabla = cn.ConstrainedConnection(systems.TOP, lambda q: jnp.eye(3))
+    q, w = np.array([0.5, -0.5, 0.1, 0.7]), rng.normal(size=3)
+    q /= np.linalg.norm(q)
+    expected = np.linalg.solve(systems.TOP_INERTIA, np.cross(systems.TOP_INERTIA @ w, w))
+    np.testing.assert_allclose(-nabla.apply(q, w, w), expected, atol=1e-12)
+
+
+def test_input_coefficients(small, rng):
+    """Against H^-1 F projected; and F = d phi against the gradient's covector."""
+    nabla, q = small.nabla, small.q
+    F = rng.normal(size=(2, small.n))
+    Y = nabla.input_coefficients(lambda p: jnp.asarray(F) * jnp.cos(p[0]), q)
+    raised = np.linalg.solve(small.metric.matrix(q), F.T * np.cos(q[:, 0])[:, None, None])
+    np.testing.assert_allclose(nabla.basis(q) @ Y, nabla.projection(q) @ raised, atol=1e-11)
+
+    def phi(p):
+        return jnp.stack([jnp.sin(p @ p), p[0] * p[1]])
+
+    d_phi = nabla.input_coefficients(lambda p: small.metric.frame.lie_derivative_at(phi, p).T, q)
+    np.testing.assert_allclose(nabla.input_coefficients_of_functions(phi, q), d_phi, atol=1e-12)
+
+
+def test_geodesics_do_not_depend_on_the_basis(small, rng):
+    """In a basis of D, in another, and of the full connection in the metric's frame."""
+    nabla, q0, times = small.nabla, 0.3 * small.q[0], [0.0, 0.7]
+    B = np.eye(small.m) + 0.3 * rng.normal(size=(small.m,) * 2)
+    other = cn.ConstrainedConnection(
+        small.metric, lambda p: nabla.basis_at(p) @ (B + 0.1 * jnp.outer(jnp.sin(p[: small.m]), B[0]))
+    )
+    v0 = rng.normal(size=small.m)
+    V0 = nabla.basis(q0) @ v0
+    q, _ = cn.geodesic(nabla, q0, v0, times)
+    np.testing.assert_allclose(cn.geodesic(nabla.full, q0, V0, times)[0], q, atol=1e-8)
+    w0 = np.linalg.lstsq(other.basis(q0), V0, rcond=None)[0]
+    np.testing.assert_allclose(cn.geodesic(other, q0, w0, times)[0], q, atol=1e-8)
+
+
+# --- bad input -------------------------------------------------------------------------------------------
+
+PLANE = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+
+
+def sleigh_forms(q):
+    """The blade's direction, which vanishes nowhere."""
+    return jnp.stack([jnp.sin(q[2]), -jnp.cos(q[2]), 0.0 * q[2]])[None]
+
+
+def tangent_basis(q):
+    """Two feasible fields of the blade; the first is infinite where cos(q[2]) = 0."""
+    return jnp.array([[1.0, 0.0], [jnp.tan(q[2]), 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: cn.ConstrainedConnection(PLANE), TypeError, "give a basis"),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, lambda q: jnp.eye(4)),
+            cn.ShapeError,
+            "basis of the distrib",
+        ),
+        (lambda: cn.ConstrainedConnection(PLANE, forms=lambda q: q[:2][None]), cn.ShapeError, "forms"),
+        (lambda: cn.ConstrainedConnection(PLANE, forms=lambda q: jnp.eye(3)), cn.ShapeError, "forms"),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, lambda q: jnp.eye(3)[:, :1], forms=sleigh_forms),
+            cn.ShapeError,
+            r"forms: expected shape \(2, 3\)",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, forms=lambda q: q[None]).coefficients(np.zeros(3)),
+            cn.ConstraintError,
+            r"lost rank \(0 of 1 are independent\) at q = \[0. 0. 0.\]",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, forms=lambda q: jnp.ones((2, 3))).full.coefficients(
+                np.ones(3)
+            ),
+            cn.ConstraintError,
+            r"lost rank \(1 of 2",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, lambda q: jnp.ones((3, 2))).coefficients(np.ones(3)),
+            cn.FrameError,
+            "basis of the distribution has rank 1 of 2 at",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(
+                PLANE, lambda q: jnp.eye(3)[:, :2], forms=sleigh_forms
+            ).coefficients(np.ones(3)),
+            cn.ConstraintError,
+            r"does not satisfy the constraints \(form 0 on field 0 is 8.41e-01",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(
+                PLANE, lambda q: tangent_basis(q) * jnp.sin(q[0]), forms=sleigh_forms
+            ).coefficients(np.zeros(3)),
+            cn.FrameError,
+            "constraints keep rank 1: the basis is singular, not the system",
+        ),
+    ],
+)
+def test_bad_constraints(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
