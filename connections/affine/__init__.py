@@ -19,6 +19,7 @@ from connections.affine.distributions import (
 from connections.affine.geodesics import exponential, geodesic, logarithm
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
+from connections.affine.symmetry import GroupAction
 from connections.affine.transport import covariant_derivative_along, holonomy, parallel_transport
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Distribution",
     "DistributionFrame",
     "FullConnection",
+    "GroupAction",
     "InducedConnection",
     "LeviCivita",
     "ProductConnection",

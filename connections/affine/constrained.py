@@ -21,6 +21,7 @@ from connections.affine.distributions import (
     Distribution,
     DistributionFrame,
     SpannedDistribution,
+    orthonormal,
 )
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
@@ -93,6 +94,19 @@ class ConstrainedConnection(ConnectionOfMetric):
     def full(self) -> FullConnection:
         """The connection of Lemma 3.1 on the whole tangent bundle, in the frame of the ambient metric."""
         return FullConnection(self.distribution)
+
+    def orthonormalized(self) -> ConstrainedConnection:
+        """The same connection in a basis of the same distribution that is orthonormal in the metric.
+
+        Gram-Schmidt: field j of the new basis is a combination of the fields up to j of this one.
+
+        Source: [Z] eq. (9).
+        """
+
+        def basis(q: jax.Array) -> jax.Array:
+            return orthonormal(self.basis_at(q), self.ambient_metric.matrix_at(q))
+
+        return ConstrainedConnection(self.ambient_metric, basis, forms=self.forms_at)
 
     # --- the definition at one point ---------------------------------------------------------------------
 

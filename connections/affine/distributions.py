@@ -23,7 +23,7 @@ from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
-_CLEAR = 1e-6  # relative length of a Householder vector below which the computed basis is singular
+_CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
 
 
 class Distribution(abc.ABC):
@@ -149,10 +149,8 @@ class SpannedDistribution(Distribution):
 class AnnihilatedDistribution(Distribution):
     """The vectors on which given one-forms vanish; its basis is computed and orthonormal in the metric.
 
-    With H = L L^T the constraints on u = L^T v are W L^-T u = 0. The basis is L^-T N, N an orthonormal null
-    basis by Householder reflections of constant signs: a smooth function of q wherever the forms have rank p,
-    except on a set of codimension m (a basis that is smooth everywhere need not exist).
-    `ConstrainedConnection.full` needs no basis.
+    The basis is a smooth function of q wherever the forms have rank p, except on a set of codimension m (a
+    basis that is smooth everywhere need not exist). `ConstrainedConnection.full` needs no basis.
 
     Parameters
     ----------
@@ -180,7 +178,7 @@ class AnnihilatedDistribution(Distribution):
         return jnp.asarray(self.forms(q))
 
     def basis_at(self, q: jax.Array) -> jax.Array:
-        """L^-T N, (n, m): orthonormal in the metric."""
+        """Null basis of the forms, orthonormal in the metric, (n, m)."""
         return self._basis_and_clearance_at(q)[0]
 
     def complement_at(self, q: jax.Array) -> jax.Array:
@@ -194,7 +192,7 @@ class AnnihilatedDistribution(Distribution):
         return self.metric.valid_at(q) & full_rank(self.forms_at(q).T)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Regular, and the reflections are."""
+        """Regular, and the computed basis is."""
         return self.regular_at(q) & (self._basis_and_clearance_at(q)[1] > _CLEAR)
 
     def explain(self, q: Any) -> None:
@@ -208,10 +206,8 @@ class AnnihilatedDistribution(Distribution):
             raise_at(FrameError, what, q)
 
     def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        L = jnp.linalg.cholesky(self.metric.matrix_at(q))
-        in_units = jax.scipy.linalg.solve_triangular(L, self.forms_at(q).T, lower=True).T  # W L^-T
-        N, clearance = null_basis(in_units)
-        return jax.scipy.linalg.solve_triangular(L.T, N, lower=False), clearance
+        N, clearance = null_basis(self.forms_at(q))
+        return orthonormal(N, self.metric.matrix_at(q)), clearance
 
 
 @dataclass(frozen=True)
@@ -277,33 +273,33 @@ class DistributionFrame(FrameField):
 def null_basis(W: jax.Array) -> tuple[jax.Array, jax.Array]:
     """N (n, n - p) with W N = 0 and N^T N = 1, a smooth function of W, and its clearance, a scalar.
 
-    Reflections take the rows one after the other to the axes of a fixed generic frame, always to the negative
-    one; where a row is that axis already the reflection is singular and the clearance zero. The last plane is
-    turned, not reflected, and is never singular.
+    In a fixed generic frame orthonormal rows are [S, T], S (p, p). N = [0; 1] - [1 + S^T; T^T] (1 + S)^-1 T
+    is orthonormal and they annihilate it; it is singular where S has the eigenvalue -1. The clearance is
+    det(1 + S) >= 0. A single field is a quarter turn of the last row in the null space of the others: never singular.
 
     Parameters
     ----------
     W : (p, n) of rank p, p < n.
     """
     p, n = W.shape
+    if p == n - 1:
+        N, clearance = null_basis(W[:-1]) if p > 1 else (jnp.eye(2), jnp.asarray(1.0))
+        x = W[-1] @ N
+        return N @ jnp.stack([-x[1], x[0]])[:, None] / jnp.linalg.norm(x), clearance
     G = jnp.asarray(_generic_rotation(n))
-    columns, clearance = (W @ G).T, jnp.asarray(2.0)
-    reflectors = []
-    for k in range(min(p, n - 2)):
-        x = columns[k:, k]
-        size = jnp.linalg.norm(x)
-        u = (x / size).at[0].add(1.0)
-        clearance = jnp.minimum(clearance, jnp.linalg.norm(u))
-        reflectors.append(u)
-        columns = columns.at[k:].set(_reflected(u, columns[k:]))
-    if p == n - 1:  # one plane is left: a quarter turn of the row's part in it
-        x = columns[n - 2 :, p - 1]
-        N = jnp.zeros((n, 1)).at[n - 2 :, 0].set(jnp.stack([-x[1], x[0]]) / jnp.linalg.norm(x))
-    else:
-        N = jnp.eye(n)[:, p:]
-    for k in reversed(range(len(reflectors))):
-        N = N.at[k:].set(_reflected(reflectors[k], N[k:]))
-    return G @ N, clearance
+    rows = W / jnp.linalg.norm(W) if p == 1 else orthonormal(W.T).T
+    turned = rows @ G
+    S, T = turned[:, :p], turned[:, p:]
+    tilted = jnp.eye(p) + S
+    KT = T / tilted if p == 1 else jnp.linalg.solve(tilted, T)
+    N = jnp.concatenate([-tilted.T @ KT, jnp.eye(n - p) - T.T @ KT])
+    return G @ N, tilted[0, 0] if p == 1 else jnp.linalg.det(tilted)
+
+
+def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
+    """A B (n, m), B upper triangular, with columns orthonormal in the metric H (n, n): Gram-Schmidt, [Z] (9)."""
+    gram = A.T @ A if H is None else A.T @ H @ A
+    return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), A.T, lower=True).T
 
 
 def explain_forms(W: Any, q: Any) -> None:
@@ -313,10 +309,6 @@ def explain_forms(W: Any, q: Any) -> None:
         raise_at(ConstraintError, "the constraint forms are not finite", q)
     if not full_rank(jnp.asarray(W.T)):
         raise_at(ConstraintError, f"the constraints lost rank ({_rank(W.T)} of {len(W)} are independent)", q)
-
-
-def _reflected(u: jax.Array, rows: jax.Array) -> jax.Array:
-    return rows - jnp.outer(u, (2.0 / (u @ u)) * (u @ rows))
 
 
 @lru_cache

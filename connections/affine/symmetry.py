@@ -129,12 +129,12 @@ class GroupAction:
         g, h : (..., k) elements of the group.
         tol : relative to the largest coordinate of the points, or of the elements.
         """
-        residual, scale = self._axioms(q, g, h)
+        residual, scale, _ = self._axioms(q, g, h)
         worst = int(np.argmax(_relative(residual, scale).max(axis=0)))
         return _check(f"group action, {AXIOMS[worst]}", residual[:, worst], scale[:, worst], tol)
 
-    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> None:
-        """Raise `SymmetryError`, naming axiom and point, where this is no left action.
+    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> jax.Array:
+        """Phi_g(q), (..., nq), or `SymmetryError`, naming axiom and point, where this is no left action.
 
         Parameters
         ----------
@@ -145,10 +145,10 @@ class GroupAction:
         if h is None:
             g = as_array("g", g, self.identity.shape)
             h = np.roll(np.reshape(g, (-1, *self.identity.shape)), -1, axis=0).reshape(g.shape)
-        residual, scale = self._axioms(q, g, h)
+        residual, scale, moved = self._axioms(q, g, h)
         failing = ~(_relative(residual, scale) <= tol)
         if not failing.any():
-            return
+            return moved
         row, axiom = (int(index) for index in np.argwhere(failing)[0])
         q, g, h = _broadcast(q, g, h)
         what = f"not a left action of a group: {AXIOMS[axiom]}"
@@ -310,23 +310,26 @@ class GroupAction:
         self, name: str, owner: Any, key: Hashable, at: Callable[..., Any], q: Any, g: Any, tol: float
     ) -> Check:
         """The check of one property; the function is compiled once for its owner, which validates q."""
-        if checked := owner is not self:
+        if owner is not self:
             frame = owner if isinstance(owner, FrameField) else owner.frame
             as_array("q", q, (frame.ambient_dim,))
-        self.require_action(q, g)
+        moved = self.require_action(q, g)
+        if owner is not self:
+            for points in (q, moved):
+                evaluate(owner, "valid", lambda p: jnp.zeros(()), Argument("q", points, (None,)))
         arguments = self._arguments(q, g)
-        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked)
+        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=False)
         return _check(name, residual, scale, tol)
 
-    def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals and scales of the axioms, (points, 4) each."""
+    def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray, jax.Array]:
+        """Residuals and scales of the axioms, (points, 4) each, and the points Phi_g(q)."""
         point, element = self._arguments(q, g)
         other = Argument("h", h, self.identity.shape)
         values = evaluate(self, "axioms", self._axioms_at, point, element, other, checked=False)
-        residual, scale = (np.asarray(value).reshape(-1, len(AXIOMS)) for value in values)
-        return residual, scale
+        residual, scale = (np.asarray(value).reshape(-1, len(AXIOMS)) for value in values[:2])
+        return residual, scale, values[2]
 
-    def _axioms_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _axioms_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         e, gh = jnp.asarray(self.identity), self.product_at(g, h)
         pairs = (
             (self.act_at(q, e), q),
@@ -335,7 +338,7 @@ class GroupAction:
             (self.product_at(gh, g), self.product_at(g, self.product_at(h, g))),
         )
         residual, scale = zip(*(_difference(*pair) for pair in pairs), strict=True)
-        return jnp.stack(residual), jnp.stack(scale)
+        return jnp.stack(residual), jnp.stack(scale), self.act_at(q, g)
 
     def _is_right_action(self, q: Any, g: Any, h: Any, tol: float) -> bool:
         turned = self.act(self.act(q, h), g)

@@ -96,6 +96,20 @@ def test_basis_from_forms_is_feasible_and_orthonormal(random):
         )
 
 
+def test_orthogonal_bases_divide_by_the_norms():
+    """Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2, Theorem 3.2 as printed, with the fields of norms 2 and 3."""
+    small = Random.of(3, 2, False)
+    unit, q = small.nabla.orthonormalized(), small.q
+    np.testing.assert_allclose(unit.metric.matrix(q), np.broadcast_to(np.eye(2), (3, 2, 2)), atol=1e-12)
+    np.testing.assert_allclose(unit.projection(q), small.nabla.projection(q), atol=1e-12)
+    scaled = cn.ConstrainedConnection(small.metric, lambda p: unit.basis_at(p) * jnp.array([2.0, 3.0]))
+    A, H = scaled.basis(q), small.metric.matrix(q)
+    dA = jax.vmap(lambda p: scaled.frame.lie_derivative_at(scaled.basis_at, p))(q)  # [n, i, a, j]
+    turned = jnp.einsum("nabc,nbi,ncj->niaj", scaled.ambient.coefficients(q), A, A)
+    inner = jnp.einsum("nak,nab,nibj->nkij", A, H, dA + turned)
+    np.testing.assert_allclose(scaled.coefficients(q), inner / np.array([4.0, 9.0])[:, None, None], atol=TOL)
+
+
 def test_the_computed_basis_is_smooth():
     """Its exact derivative is that of differences across the point."""
     nabla = Random.of(4, 2, True).nabla
@@ -107,8 +121,8 @@ def test_the_computed_basis_is_smooth():
         np.testing.assert_allclose(exact[..., axis], difference, atol=1e-6)
 
 
-def test_metric_compatible_and_torsion_free_on_the_distribution(random):
-    nabla, q = random.nabla, random.q
+def test_metric_compatible_and_torsion_free_on_the_distribution(small):
+    nabla, q = small.nabla, small.q
     nabla.check_metric_compatible(nabla.metric, q).require()
     nabla.check_torsion_free(q).require()
 
@@ -124,8 +138,9 @@ def test_the_full_connection_on_and_off_the_distribution(small):
     assert np.max(np.abs(torsion)) > 1e-2
 
 
-def test_curvatures_are_tensors_and_differ_as_they_should(small):
+def test_curvatures_are_tensors_and_differ_as_they_should():
     """A change of basis X' = X B(q) transforms both; K - R = P nabla_Z (1 - P)[X, Y]."""
+    small = Random.of(3, 2, False)
     nabla, q, m = small.nabla, small.q, small.m
     S = 0.3 * small.rng.normal(size=(small.n, m, m))
 
@@ -191,8 +206,9 @@ def test_input_coefficients(small, rng):
     np.testing.assert_allclose(nabla.input_coefficients_of_functions(phi, q), d_phi, atol=1e-12)
 
 
-def test_geodesics_do_not_depend_on_the_basis(small, rng):
+def test_geodesics_do_not_depend_on_the_basis(rng):
     """In a basis of D, in another, and of the full connection in the metric's frame."""
+    small = Random.of(4, 2, True)
     nabla, q0, times = small.nabla, 0.3 * small.q[0], [0.0, 0.7]
     B = np.eye(small.m) + 0.3 * rng.normal(size=(small.m,) * 2)
     other = cn.ConstrainedConnection(
