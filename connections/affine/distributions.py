@@ -275,7 +275,7 @@ def null_basis(W: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     In a fixed generic frame orthonormal rows are [S, T], S (p, p). N = [0; 1] - [1 + S^T; T^T] (1 + S)^-1 T
     is orthonormal and they annihilate it; it is singular where S has the eigenvalue -1. The clearance is
-    det(1 + S) >= 0. A single field is a quarter turn of the last row in the null space of the others: never singular.
+    det(1 + S) >= 0. A single field is a quarter turn of the last row in the null space of the others.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def null_basis(W: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
-    """A B (n, m), B upper triangular, with columns orthonormal in the metric H (n, n): Gram-Schmidt, [Z] (9)."""
+    """A B (n, m), B upper triangular, columns orthonormal in the metric H: Gram-Schmidt, [Z] (9)."""
     gram = A.T @ A if H is None else A.T @ H @ A
     return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), A.T, lower=True).T
 

@@ -97,7 +97,7 @@ def test_basis_from_forms_is_feasible_and_orthonormal(random):
 
 
 def test_orthogonal_bases_divide_by_the_norms():
-    """Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2, Theorem 3.2 as printed, with the fields of norms 2 and 3."""
+    """Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2, Theorem 3.2 as printed; norms 2 and 3."""
     small = Random.of(3, 2, False)
     unit, q = small.nabla.orthonormalized(), small.q
     np.testing.assert_allclose(unit.metric.matrix(q), np.broadcast_to(np.eye(2), (3, 2, 2)), atol=1e-12)
