@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from connections import checks
 
 if TYPE_CHECKING:
-    from connections.verify import Row, Subject
+    from connections.verify import AnySubject, Row, Subject
 
 DEMO_ROBOT = "ur_description/urdf/ur5_robot.urdf"
 
@@ -29,13 +29,15 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
   connections demo                          the propositions on built-in systems and on UR5, and the figures
   connections verify                        every proposition of the theory on six built-in systems
   connections verify ROBOT.urdf --floating-base      ... and on your robot
+  connections verify --system snakeboard    the propositions on constraints, on a nonholonomic system
   connections explore --beta 0 -5 -10       what torsion does to a controlled point mass
   connections figures DIR                   figures 3 to 7 of the theory's paper
 """
 
 _VERIFY = """\
 Check every proposition on built-in systems (a point mass, the sphere, rigid bodies on SO(3) and SE(3), a
-random metric in a random non-coordinate frame, a planar arm), or on a robot read from its URDF.
+random metric in a random non-coordinate frame, a planar arm), or on a robot read from its URDF; with
+--system NAME those about nonholonomic constraints on a system of this library, such as snakeboard or trailer.
 
 Each row compares two routes to the same quantity that share no function, at random points. The residual is
 the largest absolute deviation, the scale the largest term before cancellation; a row holds when their ratio
@@ -87,14 +89,7 @@ def _print_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from connections.verify import built_in_subjects
-
-    if options.robot is None:
-        if options.floating_base:
-            raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
-        subjects = built_in_subjects(options.samples, options.seed)
-    else:
-        subjects = [_robot(options.robot, options.floating_base, options.samples, options.seed)]
+    subjects = _subjects(options)
     if options.json is not None:
         _require_writable(options.json)
     rows = _run(subjects, options.tol)
@@ -132,7 +127,7 @@ def _demo(options: argparse.Namespace) -> int:
     from connections.verify import built_in_subjects
 
     robot = options.robot if options.robot is not None else _example_robot()
-    subjects = [*built_in_subjects(options.samples, options.seed)]
+    subjects: list[AnySubject] = [*built_in_subjects(options.samples, options.seed)]
     subjects.append(_robot(robot, False, options.samples, options.seed))
     rows = _run(subjects, options.tol)
     _print_report(rows, subjects, options)
@@ -143,6 +138,21 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 # --- reading and printing ----------------------------------------------------------------------
+
+
+def _subjects(options: argparse.Namespace) -> list[AnySubject]:
+    """What `verify` is to run on."""
+    from connections.verify import built_in_subjects, system_subject
+
+    if options.robot is None and options.floating_base:
+        raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
+    if options.robot is not None and options.system:
+        raise ValueError("give a robot or --system, not both")
+    if options.system:
+        return [system_subject(name, options.samples, options.seed) for name in options.system]
+    if options.robot is None:
+        return [*built_in_subjects(options.samples, options.seed)]
+    return [_robot(options.robot, options.floating_base, options.samples, options.seed)]
 
 
 def _robot(path: Path, floating_base: bool, samples: int, seed: int) -> Subject:
@@ -167,7 +177,7 @@ def _example_robot() -> Path:
     raise FileNotFoundError(f"example-robot-data {package.version} has no {DEMO_ROBOT}")
 
 
-def _run(subjects: Sequence[Subject], tol: float) -> list[Row]:
+def _run(subjects: Sequence[AnySubject], tol: float) -> list[Row]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -186,7 +196,7 @@ def _run(subjects: Sequence[Subject], tol: float) -> list[Row]:
     return rows
 
 
-def _print_report(rows: list[Row], subjects: Sequence[Subject], options: argparse.Namespace) -> None:
+def _print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
     from connections.verify import summary
 
     if options.by_system or len(subjects) == 1:
@@ -215,12 +225,13 @@ def _print_report(rows: list[Row], subjects: Sequence[Subject], options: argpars
     )
 
 
-def _print_left_out(rows: list[Row], subjects: Sequence[Subject]) -> None:
+def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
     """Name the propositions that say nothing about any of the systems."""
     from connections.verify.propositions import catalogue
 
     seen = {row.key for row in rows}
-    missing = [item.key for item in catalogue() if item.key not in seen]
+    kinds = dict.fromkeys(type(subject) for subject in subjects)
+    missing = [item.key for kind in kinds for item in catalogue(kind) if item.key not in seen]
     if missing:
         what = subjects[0].name if len(subjects) == 1 else "any of these systems"
         print(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
@@ -289,6 +300,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument(
         "--floating-base", action="store_true", help="give the robot's root link a free joint"
+    )
+    verify.add_argument(
+        "--system",
+        action="append",
+        metavar="NAME",
+        help="a system with constraints, such as snakeboard, roller-racer, trailer; may be repeated",
     )
     verify.add_argument(
         "--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE"

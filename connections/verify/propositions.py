@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from connections.verify.numerics import Array
 from connections.verify.subjects import Subject
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     a: Array
 
 
-Measurement = Callable[[Subject, Sample, bool], tuple[float, float]]
+Measurement = Callable[[Any, Sample, bool], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -38,33 +38,43 @@ class Proposition:
     statement : what is compared with what.
     measure : (subject, sample, wrong) -> (residual, scale).
     applies : whether the statement says anything about a subject.
+    kind : class of the subjects that it is about.
     """
 
     key: str
     statement: str
     measure: Measurement
-    applies: Callable[[Subject], bool]
+    applies: Callable[[Any], bool]
+    kind: type = Subject
 
 
 CATALOGUE: list[Proposition] = []
 
 
-def proposition(key: str, statement: str, applies: Callable[[Subject], bool] = lambda subject: True):
+def proposition(
+    key: str, statement: str, applies: Callable[[Any], bool] = lambda subject: True, kind: type = Subject
+):
     """Register the decorated measurement under its number in the paper."""
 
     def register(measure: Measurement) -> Measurement:
-        CATALOGUE.append(Proposition(key, statement, measure, applies))
+        CATALOGUE.append(Proposition(key, statement, measure, applies, kind))
         return measure
 
     return register
 
 
-def catalogue() -> list[Proposition]:
-    """All propositions, in the paper's order."""
-    from connections.verify import bodies, coriolis, families, induced, riemannian  # noqa: F401  (they register)
+def catalogue(kind: type = Subject) -> list[Proposition]:
+    """All propositions about one kind of subjects, in the paper's order.
 
-    order = {key: index for index, key in enumerate(ORDER)}
-    return sorted(CATALOGUE, key=lambda item: order[item.key])
+    Parameters
+    ----------
+    kind : `Subject`, or `NonholonomicSubject`.
+    """
+    from connections.verify import bodies, coriolis, families, induced, nonholonomic, riemannian
+
+    assert all((bodies, coriolis, families, induced, nonholonomic, riemannian))  # importing them registers
+    order = {key: index for index, key in enumerate((*ORDER, *NONHOLONOMIC_ORDER))}
+    return sorted((item for item in CATALOGUE if item.kind is kind), key=lambda item: order[item.key])
 
 
 ORDER = (
@@ -74,4 +84,12 @@ ORDER = (
     "(6)", "Prop IV.1 if", "Prop IV.1 only if", "Prop IV.2 if", "Prop IV.2 only if", "Cor IV.1", "(12)",
     "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
+)  # fmt: skip
+
+#: Those of [Z], about systems with nonholonomic constraints.
+NONHOLONOMIC_ORDER = (
+    "Z (4)", "Z power", "Z (5)", "Z energy", "Z (6)", "Z (7)", "Z Lemma 3.1",
+    "Z Thm 3.2", "Z Thm 3.2 forms", "Z Thm 3.2 functions", "Z Lemma 3.3",
+    "Z metric", "Z transport", "Z torsion", "Z Koszul", "Z full torsion", "Z full metric",
+    "Z curvature", "Z Schouten",
 )  # fmt: skip

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from connections.checks import Check
+from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample, catalogue
 from connections.verify.subjects import Subject
 
+AnySubject = Subject | NonholonomicSubject
 TOLERANCE = 1e-9
 
 
@@ -47,7 +49,7 @@ class Row:
 
 
 def verify_subject(
-    subject: Subject, tol: float = TOLERANCE, progress: Callable[[Row], None] | None = None
+    subject: AnySubject, tol: float = TOLERANCE, progress: Callable[[Row], None] | None = None
 ) -> list[Row]:
     """Every proposition that applies to the subject, at all its samples.
 
@@ -65,9 +67,9 @@ def verify_subject(
     return rows
 
 
-def applicable(subject: Subject) -> list[Proposition]:
+def applicable(subject: AnySubject) -> list[Proposition]:
     """The propositions that say something about the subject."""
-    return [item for item in catalogue() if item.applies(subject)]
+    return [item for item in catalogue(type(subject)) if item.applies(subject)]
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:
@@ -80,14 +82,14 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     return list(worst.values())
 
 
-def _redrawn(subject: Subject, samples: list[Sample]) -> Iterator[Sample]:
+def _redrawn(subject: AnySubject, samples: list[Sample]) -> Iterator[Sample]:
     """More velocities at the same points, for a control that happens to be weak at the first ones."""
     rng = subject.rng("control")
     for sample in samples * 4:
-        yield Sample(sample.q, *rng.normal(size=(2, subject.n)))
+        yield Sample(sample.q, *rng.normal(size=(2, sample.v.size)))
 
 
-def _row(subject: Subject, item: Proposition, tol: float) -> Row:
+def _row(subject: AnySubject, item: Proposition, tol: float) -> Row:
     start = time.perf_counter()
     samples = [Sample(*triple) for triple in zip(subject.q, subject.v, subject.a, strict=True)]
     checks = [Check(item.key, *item.measure(subject, sample, False), tol) for sample in samples]

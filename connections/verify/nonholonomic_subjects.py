@@ -1,0 +1,341 @@
+"""Nonholonomic systems as subjects: the system under test, and all that differences know of it.
+
+A `Jet` holds metric, frame, basis, forms and potential at a point and on the stencil around it. Everything
+that the propositions compare with the library follows from it in NumPy, by differences and by the block
+system with multipliers: no connection, projection or bracket of the library enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import null_space
+
+from connections.affine import ConstrainedConnection, SpannedDistribution
+from connections.coriolis import MechanicalSystem, NonholonomicSystem
+from connections.verify.numerics import (
+    Array,
+    Batch,
+    Numerics,
+    differences,
+    koszul_by_differences,
+    stencil,
+)
+from connections.verify.subjects import Subject, subject
+
+if TYPE_CHECKING:
+    from connections.affine.symmetry import GroupAction
+
+ATTEMPTS = 100  # to draw a point at which a named system is regular
+
+
+class Jet:
+    """Values at a point and on the stencil around it, in the frame of the ambient metric.
+
+    Parameters
+    ----------
+    n : dimension of the configuration manifold.
+    values : name -> (1 + 8 n, ...), the point first: H (n, n), the frame's X (nq, n), the basis A (n, m), the
+        forms W (p, n), the inputs (a, n), the potential V.
+    """
+
+    def __init__(self, n: int, values: dict[str, Array]) -> None:
+        self.n, self._values = n, values
+
+    def __getitem__(self, name: str) -> Array:
+        """The value at the point."""
+        return self._values[name][0]
+
+    def values(self, name: str) -> Array:
+        """All values, (1 + 8 n, ...)."""
+        return self._values[name]
+
+    @property
+    def shifts(self) -> Array:
+        """The shifts from the point, in the frame, at which the values are, (1 + 8 n, n)."""
+        return np.vstack([np.zeros((1, self.n)), stencil(self.n)])
+
+    def slope(self, name: str) -> Array:
+        """L_{X_i} of the named quantity, (n, ...), along the ambient frame."""
+        return differences(self._values[name][1:], self.n)
+
+    def along(self, vectors: Array, name: str) -> Array:
+        """The derivative of the named quantity along the columns of `vectors` (n, k), (k, ...)."""
+        return np.tensordot(vectors.T, self.slope(name), axes=1)
+
+    @cached_property
+    def orthonormal(self) -> Array:
+        """E (n, n) with E^T H E = 1: a frame in which all components have one unit."""
+        return np.linalg.inv(np.linalg.cholesky(self["H"])).T
+
+    def in_units(self, vectors: Array) -> Array:
+        """Components E^-1 z of vectors (n, ...) in the orthonormal frame."""
+        return np.linalg.solve(self.orthonormal, vectors)
+
+    @cached_property
+    def s(self) -> Array:
+        """Structure functions of the ambient frame, s[k, i, j]."""
+        dX = self.slope("X")  # [i, a, j]
+        brackets = np.transpose(dX, (1, 0, 2)) - np.transpose(dX, (1, 2, 0))
+        return np.tensordot(np.linalg.pinv(self["X"]), brackets, axes=1)
+
+    @cached_property
+    def symbols(self) -> Array:
+        """Gamma^i_jk of the ambient Levi-Civita connection, (n, n, n)."""
+        low = koszul_by_differences(self.slope("H"), np.tensordot(self["H"], self.s, axes=1))
+        return np.linalg.solve(self["H"], low.reshape(self.n, -1)).reshape(low.shape)
+
+    def derivative(self, x: Array, name: str) -> Array:
+        """nabla_{x_i} Y_j, (n, k, l): x (n, k), and Y the named fields (n, l) with the ambient connection."""
+        return np.transpose(self.along(x, name), (1, 0, 2)) + np.einsum(
+            "abc,bi,cj->aij", self.symbols, x, self[name]
+        )
+
+    @cached_property
+    def brackets(self) -> Array:
+        """[X_i, X_j] of the basis fields, (n, m, m)."""
+        dA = np.transpose(self.along(self["A"], "A"), (1, 0, 2))
+        turned = np.einsum("abc,bi,cj->aij", self.s, self["A"], self["A"])
+        return dA - np.swapaxes(dA, 1, 2) + turned
+
+    def block_solve(self, top: Array, bottom: Array) -> tuple[Array, Array]:
+        """z (n, ...) and lambda (p, ...) of H z - W^T lambda = top, W z = bottom."""
+        W = self["W"]
+        matrix = np.block([[self["H"], -W.T], [W, np.zeros((len(W), len(W)))]])
+        right = np.concatenate([top, bottom])
+        solved = np.linalg.solve(matrix, right.reshape(len(matrix), -1)).reshape(right.shape)
+        return solved[: self.n], solved[self.n :]
+
+    def feasible(self, vectors: Array) -> Array:
+        """P of vectors (n, ...): the nearest ones on which the forms vanish."""
+        zero = np.zeros((len(self["W"]),) + vectors.shape[1:])
+        return self.block_solve(np.tensordot(self["H"], vectors, axes=1), zero)[0]
+
+    def components(self, vectors: Array) -> Array:
+        """Components (m, ...) of the feasible vectors (n, ...) in the basis."""
+        flat = np.linalg.lstsq(self["A"], vectors.reshape(self.n, -1), rcond=None)[0]
+        return flat.reshape((-1,) + vectors.shape[1:])
+
+    def acceleration(self, V: Array, F: Array) -> tuple[Array, Array]:
+        """dV/dt (n,) and lambda (p,) from H (Vdot + Gamma(V, V)) + dV = F + W^T lambda, W Vdot + Wdot V = 0.
+
+        Source: [Z] eq. (4).
+        """
+        rate = -np.tensordot(V, self.slope("W"), axes=1) @ V
+        return self.block_solve(F - self.bias(V) - self.slope("V"), rate)
+
+    def bias(self, V: Array) -> Array:
+        """H Gamma(V, V), (n,)."""
+        return self["H"] @ np.einsum("ijk,j,k->i", self.symbols, V, V)
+
+    @cached_property
+    def lemma_3_1(self) -> Array:
+        """Gamma~^i_jk of [Z] (6): nabla_j X_k + nabla_j (P_perp X_k) - P_perp nabla_j X_k, (n, n, n)."""
+        moved = self.derivative(np.eye(self.n), "P_perp")
+        return self.symbols + moved - np.tensordot(self["P_perp"], self.symbols, axes=1)
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """Gamma~^k_ij of P nabla_{X_i} X_j, (m, m, m)."""
+        return self.components(self.feasible(self.derivative(self["A"], "A")))
+
+    @cached_property
+    def leak(self) -> Array:
+        """(1 - P) [X_i, X_j], (n, m, m)."""
+        return self.brackets - self.feasible(self.brackets)
+
+
+@dataclass(frozen=True, eq=False)
+class NonholonomicSubject:
+    """A nonholonomic system under test, with its sample points.
+
+    Parameters
+    ----------
+    name : for the report.
+    system : its constrained connection, potential, forces and inputs; n velocities of which m are free.
+    q, v, a : (samples, nq), (samples, m), (samples, m).
+    seed : of the random fields and tensors of the checks.
+    action : a group under which the system is invariant, where one is known.
+    """
+
+    name: str
+    system: NonholonomicSystem
+    q: Array
+    v: Array
+    a: Array
+    seed: int
+    action: GroupAction | None = None
+    _memory: dict = field(default_factory=dict)
+
+    @property
+    def nabla(self) -> ConstrainedConnection:
+        """The connection under test."""
+        return self.system.connection
+
+    @property
+    def n(self) -> int:
+        """Dimension of the configuration manifold."""
+        return self.nabla.ambient.frame.dim
+
+    @property
+    def m(self) -> int:
+        """Rank of the distribution."""
+        return self.nabla.frame.dim
+
+    @cached_property
+    def pushed(self) -> NonholonomicSystem:
+        """The same system without its own forces and inputs: covectors (n,) act on it."""
+        return NonholonomicSystem(self.nabla, self.system.potential)
+
+    @cached_property
+    def numerics(self) -> Numerics:
+        """Differences and flows along the ambient frame."""
+        return Numerics(self.nabla.ambient.frame)
+
+    @cached_property
+    def on_distribution(self) -> Numerics:
+        """Flows along the basis of the distribution."""
+        return Numerics(self.nabla.frame)
+
+    def rng(self, salt: str) -> np.random.Generator:
+        """The generator of one check, the same in every run."""
+        return np.random.default_rng([self.seed, *salt.encode()])
+
+    def keep(self, what: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once: functions that the library compiles have to stay the same."""
+        if what not in self._memory:
+            self._memory[what] = make()
+        return self._memory[what]
+
+    def jet(self, q: Array) -> Jet:
+        """The jet at a sample, kept."""
+        return self.keep(np.asarray(q).tobytes(), lambda: self.fresh_jet(q))
+
+    def fresh_jet(self, q: Array) -> Jet:
+        """The jet at a point (nq,)."""
+        points = np.concatenate([np.asarray(q)[None], self.numerics.retract(q, stencil(self.n))])
+        flat, values, start = self._values(points), {}, 0
+        for name, shape in self._shapes.items():
+            size = int(np.prod(shape, dtype=int))
+            values[name] = flat[:, start : start + size].reshape((len(points), *shape))
+            start += size
+        H, A = values["H"], values["A"]
+        if "W" not in values:  # forms that vanish on the basis, smooth near the point
+            values["W"] = null_space(A[0].T).T @ (np.eye(self.n) - A @ np.linalg.pinv(A))
+        W, Wt = values["W"], np.swapaxes(values["W"], 1, 2)
+        raised = np.linalg.solve(H, Wt)
+        values["P_perp"] = raised @ np.linalg.solve(W @ raised, W)
+        values["Hbar"] = np.swapaxes(A, 1, 2) @ H @ A
+        return Jet(self.n, values)
+
+    def derivative_near(self, function: Any, q: Array) -> Array:
+        """L_{X_i} of a function of the jet at a point, (n, ...): differences of what may hold differences."""
+        points = self.numerics.retract(q, stencil(self.n))
+        return differences(np.stack([function(self.fresh_jet(point)) for point in points]), self.n)
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        nq, n, m = self.nabla.ambient.frame.ambient_dim, self.n, self.m
+        shapes: dict[str, tuple[int, ...]] = {"H": (n, n), "X": (nq, n), "A": (n, m)}
+        shapes |= {"inputs": (self.system.controls, n), "V": ()}
+        return shapes | ({"W": (n - m, n)} if self._forms_given else {})
+
+    @property
+    def _forms_given(self) -> bool:
+        feasible = self.nabla.distribution
+        return not isinstance(feasible, SpannedDistribution) or feasible.forms is not None
+
+    @cached_property
+    def _values(self) -> Batch:
+        nabla, system = self.nabla, self.system
+
+        def values(q: jax.Array) -> jax.Array:
+            parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
+            parts += [system.inputs_at(q), system.reduced.potential_at(q)]
+            parts += [nabla.forms_at(q)] if self._forms_given else []
+            return jnp.concatenate([jnp.ravel(part) for part in parts])
+
+        return Batch(values, 1 + len(stencil(self.n)))
+
+
+def nonholonomic_subject(
+    name: str,
+    system: NonholonomicSystem | ConstrainedConnection,
+    q: Array,
+    rng: np.random.Generator,
+    *,
+    seed: int = 0,
+    action: GroupAction | None = None,
+) -> NonholonomicSubject:
+    """A subject with random velocities at the points q (samples, nq).
+
+    Parameters
+    ----------
+    name : for the report.
+    system : the system, or its connection alone.
+    q : (samples, nq), regular points; a neighbourhood of about 0.5 of each has to be regular, too.
+    rng : NumPy's random generator, of the velocities.
+    seed : of the random fields and tensors of the checks.
+    action : a group under which metric, basis and inputs are invariant, for the row of Lemma 3.3.
+
+    Raises
+    ------
+    ValueError : the system has no constraints; `subject` is for those.
+    """
+    if isinstance(system, ConstrainedConnection):
+        system = NonholonomicSystem(system)
+    n, m = system.connection.ambient.frame.dim, system.frame.dim
+    if m == n:
+        raise ValueError(
+            f"{name}: there are no constraints (n = m = {n}); connections.verify.subject is for it"
+        )
+    v, a = rng.normal(size=(2, len(q), m))
+    return NonholonomicSubject(name, system, np.asarray(q, dtype=float), v, a, seed, action)
+
+
+def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
+    """The subject of a system that `connections.systems` names.
+
+    Parameters
+    ----------
+    name : as in ``connections.systems.NAMES``; words may be joined by - or _.
+    samples : number of points.
+    seed : of all random numbers.
+
+    Raises
+    ------
+    ValueError : there is no such system; the message lists those there are.
+    """
+    from connections import systems  # imports SymPy
+    from connections.systems.actions import ACTIONS
+
+    key = name.strip().lower().replace("_", "-")
+    named = {known.replace("_", "-"): make for known, make in systems.NAMES.items()}
+    if key not in named:
+        raise ValueError(f"there is no system '{name}'; the systems are {', '.join(sorted(named))}")
+    system, rng = named[key]().numeric(), np.random.default_rng([seed, *key.encode()])
+    points = _points(system, rng, samples)
+    if isinstance(system, NonholonomicSystem):
+        action = ACTIONS[key]() if key in ACTIONS else None
+        return nonholonomic_subject(key, system, points, rng, seed=seed, action=action)
+    options = {"potential": system.potential, "connection": system.connection}
+    return subject(key, system.metric, points, rng, seed=seed, **options)
+
+
+def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
+    """Points (samples, nq) with coordinates in [-1, 1) at which the system is regular."""
+    frame, valid = system.metric.frame, jax.jit(system.valid_at)
+    points: list[Array] = []
+    for _ in range(ATTEMPTS * samples):
+        q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))
+        if valid(q):
+            points.append(q)
+        if len(points) == samples:
+            return np.stack(points)
+    raise ValueError(f"no regular points among {ATTEMPTS * samples} random ones")
