@@ -1,0 +1,342 @@
+"""Rolling contacts and conserved momenta of a robot as one-forms, for `ConstrainedConnection`.
+
+The point of body b at r in its axes moves with R_b (u_b + omega_b x r) in the world, [omega_b; u_b] = A_b v.
+A contact asks that the component along a direction e vanishes, and a momentum is the inner product with the
+generator xi of a motion of the whole robot, [omega; u] in the world:
+
+    w(v) = (R_b^T e) . (u_b + omega_b x r),      <<xi_Q, v>> = sum_b (X_b xi)^T I_b A_b v.
+
+Source: [Z] section 3; [W] VI-B for A = X Phi.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ConstraintError, ModelError, as_array, raise_at, require_finite
+from connections.geometry.frames import PointFunction
+from connections.multibody.model import Model
+
+_RANK = 1e-7  # smallest singular value of normalized rows that are independent
+_SYMMETRY = 1e-9  # how far the bodies' twists may be from a common motion
+
+
+class Contact(abc.ABC):
+    """What touches the ground, or another thing that stands still, without slipping in some directions."""
+
+    body: str
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> int:
+        """Number of its one-forms."""
+
+    @abc.abstractmethod
+    def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
+        """The one-forms (rows, nv).
+
+        Parameters
+        ----------
+        rotation : (3, 3) orientation of the body in the world.
+        jacobian : (6, nv), the body's twist [omega; u] = jacobian v in its own axes.
+        """
+
+
+@dataclass(frozen=True)
+class Wheel(Contact):
+    """A wheel that is thin at its rim, on a plane.
+
+    "rolling" is the direction in which it rolls, axis x normal: no slip; it couples turning and advance.
+    "lateral" lies across it in the plane: no skid. "normal" keeps the distance from the plane, where nothing
+    else does. A wheel that lies flat has no directions: an error of the connection names the point.
+
+    Parameters
+    ----------
+    body : the body that turns.
+    radius : m.
+    axis : (3,) in body axes, of any length; a positive turn rolls along axis x normal.
+    center : (3,) m, in body axes.
+    normal : (3,) of the plane, upwards, in world axes.
+    directions : any of "rolling", "lateral", "normal".
+    """
+
+    body: str
+    radius: float
+    axis: Sequence[float] = (0.0, 1.0, 0.0)
+    center: Sequence[float] = (0.0, 0.0, 0.0)
+    normal: Sequence[float] = (0.0, 0.0, 1.0)
+    directions: Sequence[str] = ("rolling", "lateral")
+
+    def __post_init__(self) -> None:
+        _require_radius(self)
+        _require_directions(self, ("rolling", "lateral", "normal"))
+        for name in ("axis", "normal"):
+            object.__setattr__(self, name, _vector(self, name, unit=True))
+        object.__setattr__(self, "center", _vector(self, "center"))
+
+    @property
+    def rows(self) -> int:
+        """One for each direction."""
+        return len(self.directions)
+
+    def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
+        """The velocity of the material point at the contact, along the directions, (rows, nv)."""
+        axis, normal = rotation @ jnp.asarray(self.axis), jnp.asarray(self.normal)
+        ahead = jnp.cross(axis, normal)
+        ahead = ahead / jnp.linalg.norm(ahead)
+        along = {"rolling": ahead, "lateral": jnp.cross(normal, ahead), "normal": normal}
+        spoke = self.radius * jnp.cross(axis, ahead)  # down, in the plane of the wheel
+        point = jnp.asarray(self.center) + rotation.T @ spoke
+        return _velocity(jnp.stack([along[name] for name in self.directions]) @ rotation, point, jacobian)
+
+
+@dataclass(frozen=True)
+class Ball(Contact):
+    """A ball on a plane: "rolling" gives two forms, in the plane; "normal" keeps its height.
+
+    Parameters
+    ----------
+    body : the body that rolls.
+    radius : m.
+    center : (3,) m, in body axes.
+    normal : (3,) of the plane, upwards, in world axes.
+    directions : "rolling", "normal" or both.
+    """
+
+    body: str
+    radius: float
+    center: Sequence[float] = (0.0, 0.0, 0.0)
+    normal: Sequence[float] = (0.0, 0.0, 1.0)
+    directions: Sequence[str] = ("rolling",)
+
+    def __post_init__(self) -> None:
+        _require_radius(self)
+        _require_directions(self, ("rolling", "normal"))
+        object.__setattr__(self, "normal", _vector(self, "normal", unit=True))
+        object.__setattr__(self, "center", _vector(self, "center"))
+
+    @property
+    def rows(self) -> int:
+        """Two in the plane, one along its normal."""
+        return sum(2 if name == "rolling" else 1 for name in self.directions)
+
+    def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
+        """The velocity of the material point at the contact, along the directions, (rows, nv)."""
+        normal = np.asarray(self.normal)
+        first = np.cross(normal, np.eye(3)[np.argmin(np.abs(normal))])
+        first = first / np.linalg.norm(first)
+        along = {"rolling": [first, np.cross(normal, first)], "normal": [normal]}
+        directions = np.stack([e for name in self.directions for e in along[name]])
+        point = jnp.asarray(self.center) - rotation.T @ (self.radius * normal)
+        return _velocity(jnp.asarray(directions) @ rotation, point, jacobian)
+
+
+@dataclass(frozen=True)
+class Blade(Contact):
+    """A knife edge, a skate or a light wheel that is no body: a point that does not move in one direction.
+
+    Parameters
+    ----------
+    body : the body that carries it.
+    direction : (3,) in body axes: across the edge.
+    point : (3,) m, in body axes.
+    """
+
+    body: str
+    direction: Sequence[float] = (0.0, 1.0, 0.0)
+    point: Sequence[float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direction", _vector(self, "direction", unit=True))
+        object.__setattr__(self, "point", _vector(self, "point"))
+
+    @property
+    def rows(self) -> int:
+        """One."""
+        return 1
+
+    def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
+        """The velocity of the point along the direction, (1, nv)."""
+        return _velocity(jnp.asarray(self.direction)[None], jnp.asarray(self.point), jacobian)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedForms:
+    """Some rows of a function that gives one-forms; a function of q itself.
+
+    Parameters
+    ----------
+    forms : q (nq,) -> (p, n); JAX-traceable.
+    rows : the rows that are kept.
+    """
+
+    forms: PointFunction
+    rows: tuple[int, ...]
+
+    def __call__(self, q: jax.Array) -> jax.Array:
+        """The kept rows, (len(rows), n)."""
+        return jnp.asarray(self.forms(q))[np.array(self.rows, dtype=int)]
+
+
+def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
+    """The constraints of contacts as one-forms, q (nq,) -> W (p, nv), for ``forms=``; JAX-traceable.
+
+    Parameters
+    ----------
+    model : the robot.
+    contacts : `Wheel`, `Ball`, `Blade`; their rows in this order. Two wheels on one axle cannot both be kept
+        from skidding: leave "lateral" out of one, or take `independent_forms`.
+
+    Raises
+    ------
+    ModelError : there is no such body, or no contact.
+
+    Source: [Z] section 3, the forms w_a.
+    """
+    contacts = tuple(contacts)
+    if not contacts:
+        raise ModelError("rolling_forms: no contacts are given")
+    for contact in contacts:
+        if not isinstance(contact, Contact):
+            raise ModelError(f"rolling_forms: expected Wheel, Ball or Blade, got {contact!r}")
+        if contact.body not in model.body_names:
+            known = ", ".join(model.body_names)
+            raise ModelError(f"{_title(contact)}: there is no such body; the bodies are {known}")
+    bodies = [model.body_names.index(contact.body) for contact in contacts]
+
+    def forms(q: jax.Array) -> jax.Array:
+        rotations = model.kinematics.world_transforms_at(q)[:, :3, :3]
+        jacobians = model.kinematics.body_jacobians_at(q)
+        rows = [c.forms_at(rotations[b], jacobians[b]) for b, c in zip(bodies, contacts, strict=True)]
+        return jnp.concatenate(rows)
+
+    return forms
+
+
+def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
+    """Momenta of the whole robot as one-forms, q (nq,) -> (k, nv): <<xi_Q, v>>; JAX-traceable.
+
+    Where they vanish at first and nothing acts from outside they stay zero, without constraint forces: the
+    connection that they define has the free motions as geodesics, in fewer velocities.
+
+    Parameters
+    ----------
+    model : a robot that is free to move along all directions.
+    directions : (k, 6) world twists xi = [omega; u], in world axes at the world's origin: unit twists
+        give the components of [angular momentum about the world's origin; linear momentum]. All six if None.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError : of `directions`.
+    ModelError : the robot cannot move along a direction as one rigid body.
+
+    Source: [Z] section 3.3, the action of a group; the momentum is that of Noether's theorem.
+    """
+    twists = np.eye(6) if directions is None else np.asarray(as_array("directions", directions, (None, 6)))
+    require_finite("directions", twists)
+    kinematics, inertias = model.kinematics, jnp.asarray(model.kinematics.tree.inertias)
+
+    def generators(q: jax.Array) -> jax.Array:
+        """The twists of all bodies, in their axes, if all move along the directions, (N, 6, k)."""
+        transforms = kinematics.world_transforms_at(q)
+        back = jnp.swapaxes(transforms[:, :3, :3], 1, 2)
+        omega, u = jnp.asarray(twists[:, :3]), jnp.asarray(twists[:, 3:])
+        moved = u + jnp.cross(omega, transforms[:, None, :3, 3])  # (N, k, 3)
+        linear = jnp.einsum("nab,nkb->nak", back, moved)
+        return jnp.concatenate([jnp.einsum("nab,kb->nak", back, omega), linear], axis=1)
+
+    def forms(q: jax.Array) -> jax.Array:
+        momenta = jnp.einsum("nab,nbj->naj", inertias, kinematics.body_jacobians_at(q))
+        return jnp.einsum("nak,naj->kj", generators(q), momenta)
+
+    _require_symmetry(model, generators)
+    return forms
+
+
+def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
+    """The first rows of the forms that are independent, the same at all points given.
+
+    Parameters
+    ----------
+    forms : q (nq,) -> W (p, n); JAX-traceable.
+    q : (..., nq) points that are typical of where the forms are to be used.
+
+    Raises
+    ------
+    ConstraintError : rows that depend on others at one point do not at another; names the point.
+    """
+    points = np.asarray(as_array("q", q, (None,)))
+    points = points.reshape(-1, points.shape[-1])
+    W = np.asarray(jax.jit(jax.vmap(forms))(points))
+    W = W / np.maximum(np.linalg.norm(W, axis=2, keepdims=True), 1e-300)
+    kept: list[int] = []
+    for row in range(W.shape[1]):
+        smallest = np.linalg.svd(W[:, [*kept, row]], compute_uv=False)[:, -1]
+        independent = (smallest > _RANK) & (len(kept) < W.shape[2])
+        if independent.all():
+            kept.append(row)
+        elif independent.any():
+            where = points[int(np.argmin(independent))]
+            raise_at(ConstraintError, f"row {row} of the forms depends on others, but not everywhere:", where)
+    return SelectedForms(forms, tuple(kept))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> jax.Array:
+    """Velocity of a point of a body along directions (k, 3), all in body axes, (k, nv)."""
+    return directions @ jacobian[3:] + jnp.cross(point, directions) @ jacobian[:3]
+
+
+def _require_symmetry(model: Model, generators: PointFunction) -> None:
+    """Refuse directions along which no velocity of the robot moves all its bodies."""
+    for q in (model.neutral(), model.random(np.random.default_rng(0))):
+        moved = np.asarray(generators(jnp.asarray(q)))
+        wanted = moved.reshape(-1, moved.shape[2])
+        A = np.asarray(model.body_jacobians_at(jnp.asarray(q)))
+        gaps = np.abs(wanted - A @ np.linalg.lstsq(A, wanted, rcond=None)[0]).max(axis=0)
+        if not (gaps <= _SYMMETRY * np.abs(wanted).max()).all():
+            k = int(np.argmax(gaps))
+            raise ModelError(
+                f"direction {k} of the momentum: no velocity of the robot moves all its bodies along it, "
+                "so that this momentum is not conserved"
+            )
+
+
+def _title(contact: Any) -> str:
+    return f"{type(contact).__name__} on body '{contact.body}'"
+
+
+def _vector(contact: Contact, name: str, unit: bool = False) -> tuple[float, ...]:
+    try:
+        vector = np.array([float(x) for x in getattr(contact, name)])
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{_title(contact)}: {name} must be three numbers") from error
+    length = float(np.linalg.norm(vector))
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise ModelError(f"{_title(contact)}: {name} must be three finite numbers, got {vector}")
+    if unit and not length > 0.0:
+        raise ModelError(f"{_title(contact)}: {name} is a direction and must not be zero")
+    return tuple(float(x) for x in (vector / length if unit else vector))
+
+
+def _require_radius(contact: Wheel | Ball) -> None:
+    radius = contact.radius
+    if not isinstance(radius, (int, float)) or not 0.0 < radius < float("inf"):
+        raise ModelError(f"{_title(contact)}: the radius must be a positive number, got {radius!r}")
+
+
+def _require_directions(contact: Wheel | Ball, known: tuple[str, ...]) -> None:
+    given = contact.directions
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or len(set(names)) < len(names) or not set(names) <= set(known):
+        raise ModelError(f"{_title(contact)}: directions must be some of {', '.join(known)}, got {given!r}")
+    object.__setattr__(contact, "directions", names)
