@@ -10,6 +10,7 @@ from connections.coriolis.matrix import (
     task_space_inclusion,
 )
 from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.reduction import ReducedSystem
 from connections.coriolis.system import MechanicalSystem
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "CoriolisConnection",
     "MechanicalSystem",
     "NonholonomicSystem",
+    "ReducedSystem",
     "audit_coriolis",
     "connection_from_coriolis",
     "coriolis_matrix",

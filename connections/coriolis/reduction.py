@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.affine.integrate import Trajectories, integrate
 from connections.affine.symmetry import TOL, GroupAction
@@ -235,7 +236,7 @@ class ReducedSystem:
 
         point = Argument("q", q, (self.frame.ambient_dim,))
         residual, scale = evaluate(self, "section", at, point, checked=False)
-        return Check("section has its shape", float(jnp.max(residual)), float(jnp.max(scale)), tol)
+        return Check("section has its shape", float(np.max(residual)), float(np.max(scale)), tol)
 
     def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
         return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))

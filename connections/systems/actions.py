@@ -1,0 +1,72 @@
+"""The symmetry groups of the named systems, as group actions.
+
+Elements of SE(2) are g = (a, b, alpha): the turn by alpha, then the shift by (a, b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.symmetry import GroupAction
+
+
+def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
+    """SE(2) on points (x, y, theta, ...), with turns of further angles.
+
+    Parameters
+    ----------
+    turns : indices of angles in q, each with one more entry of g that is added to it; other coordinates stay.
+    """
+
+    def action(q: jax.Array, g: jax.Array) -> jax.Array:
+        moved = q.at[:2].set(_turned(q[:2], g[2]) + g[:2]).at[2].add(g[2])
+        return moved.at[jnp.array(turns, dtype=int)].add(g[3:])
+
+    def product(g: jax.Array, h: jax.Array) -> jax.Array:
+        return (g + h).at[:2].set(g[:2] + _turned(h[:2], g[2]))
+
+    return GroupAction(action, product, np.zeros(3 + len(turns)))
+
+
+def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
+    """Shifts of some coordinates: q[axes] + g.
+
+    Parameters
+    ----------
+    nq : number of coordinates.
+    axes : indices of those that g is added to.
+    """
+    places = np.eye(nq)[:, list(axes)]
+    return GroupAction(lambda q, g: q + places @ g, lambda g, h: g + h, np.zeros(len(axes)))
+
+
+def heisenberg_group() -> GroupAction:
+    """The Heisenberg group on itself from the left: (a, b, c) (x, y, z) = (a + x, b + y, c + z + b x).
+
+    The form dz - y dx is invariant, the Euclidean metric is not.
+    """
+
+    def product(g: jax.Array, h: jax.Array) -> jax.Array:
+        return g + h + jnp.stack([0.0 * g[0], 0.0 * g[0], g[1] * h[0]])
+
+    return GroupAction(lambda q, g: product(g, q), product, np.zeros(3))
+
+
+ACTIONS: dict[str, Callable[[], GroupAction]] = {
+    "snakeboard": lambda: planar_motions(turns=(3,)),
+    "roller_racer": planar_motions,
+    "rolling_disc": lambda: planar_motions(turns=(3,)),
+    "heisenberg_particle": lambda: translations(3, (0, 2)),
+    "chaplygin_sleigh": planar_motions,
+    "trailer": planar_motions,
+    "planar_body": planar_motions,
+}
+
+
+def _turned(p: jax.Array, angle: jax.Array) -> jax.Array:
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    return jnp.stack([c * p[0] - s * p[1], s * p[0] + c * p[1]])

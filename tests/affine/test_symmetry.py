@@ -1,0 +1,117 @@
+"""Group actions, invariance and Lemma 3.3 on a snakeboard; what is not invariant, or no action, is named."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from vehicles import GROUP, METRIC, NABLA, basis, forms, inputs
+
+import connections as cn
+
+
+def turning_basis(q):
+    """The same span, its second field changed by what is not invariant."""
+    return basis(q) @ jnp.eye(3).at[0, 1].set(jnp.sin(q[0]))
+
+
+Q, G, H = 2.0 * np.random.default_rng(4).normal(size=(3, 4, 5))
+G, H = G[:, :4], H[:, :4]
+
+
+def test_a_snakeboard_has_the_symmetry_of_the_plane_and_lemma_3_3_holds():
+    GROUP.check_action(Q, G, H).require()
+    for check in (
+        GROUP.check_invariant_forms(forms, METRIC.frame, Q, G),
+        GROUP.check_invariant_distribution(NABLA, Q, G),
+        GROUP.check_invariant_coefficients(NABLA, Q, G),
+        GROUP.check_invariant_input_coefficients(NABLA, inputs, Q, G),
+    ):
+        check.require()
+        assert check.residual > 0.0  # of moved points
+        assert check.scale > 0.1
+
+
+def test_a_basis_that_turns_in_the_distribution_loses_invariance_and_keeps_the_span():
+    other = cn.ConstrainedConnection(METRIC, turning_basis)
+    GROUP.check_invariant_distribution(other, Q, G).require()
+    assert GROUP.check_invariant_frame(other.frame, Q, G).relative > 0.1
+    assert GROUP.check_invariant_coefficients(other, Q, G).relative > 1e-3
+
+
+def test_generators_are_planar_motions_and_span_the_symmetric_field():
+    """At the origin of SE(2): d/dx, d/dy, the turn about the origin, and the rotor's."""
+    X = np.asarray(GROUP.generators(Q[0]))
+    x, y = Q[0, :2]
+    expected = np.array([[1, 0, -y, 0], [0, 1, x, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0.0]])
+    np.testing.assert_allclose(X, expected, atol=1e-15)
+    first = np.asarray(basis(jnp.asarray(Q[0])))[:, 0]
+    assert np.linalg.lstsq(X, first, rcond=None)[1] < 1e-25
+
+
+def shear(q, g):
+    """Keeps the contact form dz - y dx, not the Euclidean metric."""
+    return q + jnp.stack([g[0], g[1], g[2] + g[1] * q[0]])
+
+
+def test_the_heisenberg_group_keeps_its_form_and_not_the_euclidean_metric():
+    group = cn.GroupAction(shear, lambda g, h: shear(h, g), np.zeros(3))
+    space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    group.check_invariant_forms(
+        lambda q: jnp.stack([-q[1], 0.0, 1.0])[None], space.frame, Q[:, :3], G[:, :3]
+    ).require()
+    assert group.check_invariant_metric(space, Q[:, :3], G[:, :3]).relative > 0.1
+
+
+# --- what is no action --------------------------------------------------------------------------------------
+
+
+def screw(q, g):
+    """Turns by the element's own angle, and shifts: no action under addition."""
+    c, s = jnp.cos(g[0]), jnp.sin(g[0])
+    return jnp.stack([c * q[0] - s * q[1] + g[1], s * q[0] + c * q[1]])
+
+
+def add(g, h):
+    return g + h
+
+
+@pytest.mark.parametrize(
+    ("action", "product", "message"),
+    [
+        (
+            screw,
+            add,
+            r"Phi_g Phi_h is not Phi_gh \(off by .*, g = \[0.3 0.5\], h = \[0.3 0.5\]\) at q = \[1. 2.\]",
+        ),
+        (lambda q, g: q + g + 1.0, add, r"the unit element moves points: Phi_e\(q\) is not q"),
+        (lambda q, g: q, lambda g, h: 2.0 * g, "the product has no unit element"),
+        (lambda q, g: q, lambda g, h: g + h + g * h**2 * (g - h), "the product is not associative"),
+    ],
+    ids=["composition", "unit", "unit of the product", "associative"],
+)
+def test_what_is_no_action_is_refused(action, product, message):
+    group = cn.GroupAction(action, product, np.zeros(2))
+    with pytest.raises(cn.SymmetryError, match=f"not a left action of a group: .*{message}"):
+        group.check_invariant_function(lambda q: q[0] ** 2, [1.0, 2.0], [0.3, 0.5])
+
+
+def test_a_right_action_is_recognized():
+    """Affine maps of the line with the product of their reversed order."""
+    group = cn.GroupAction(
+        lambda q, g: jnp.stack([q[0] * g[0], q[1] * g[0] + g[1]]),
+        lambda g, h: jnp.stack([g[0] * h[0], h[0] * g[1] + h[1]]),
+        np.array([1.0, 0.0]),
+    )
+    with pytest.raises(cn.SymmetryError, match="but Phi_hg: a right action, of which the product"):
+        group.require_action([0.4, 1.0], [[2.0, 1.0], [0.5, 3.0]])
+    assert not group.check_action([0.4, 1.0], [2.0, 1.0], [0.5, 3.0]).ok
+
+
+def test_bad_shapes():
+    with pytest.raises(cn.ShapeError, match=r"product of the group: expected shape \(2,\)"):
+        cn.GroupAction(screw, lambda g, h: g[:1], np.zeros(2))
+    with pytest.raises(cn.ShapeError, match="identity"):
+        cn.GroupAction(screw, add, np.zeros((2, 2)))
+    with pytest.raises(cn.ShapeError, match=r"action of the group: expected shape \(3,\), got \(2,\)"):
+        cn.GroupAction(screw, add, np.zeros(2)).act(np.zeros(3), np.zeros(2))
+    with pytest.raises(cn.ShapeError, match="q: expected"):
+        GROUP.check_invariant_metric(METRIC, np.zeros(4), np.zeros(4))
