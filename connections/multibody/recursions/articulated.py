@@ -103,7 +103,7 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
             j = i
             while j >= 0:
                 start = run[j]
-                _subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
+                subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
                 j = up[start]
             store(work, L + k * nv + i, ratio)
             i = up[i]
@@ -113,7 +113,7 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
             store(inverse, k * nv + i, 0.0)
         a = up[k]
         while a >= 0:
-            _subtract_row(inverse, load(work, L + k * nv + a), k * nv, a * nv, k)
+            subtract_row(inverse, load(work, L + k * nv + a), k * nv, a * nv, k)
             a = up[a]
         for i in range(k):
             store(inverse, i * nv + k, load(inverse, k * nv + i))
@@ -126,7 +126,7 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
 
 
 @inlined
-def _subtract_row(matrix, factor, row, other, count):
+def subtract_row(matrix, factor, row, other, count):
     """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
     for i in range(count):
         store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))

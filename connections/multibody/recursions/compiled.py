@@ -26,6 +26,8 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "forward_dynamics": (("v", "tau"), False, 1),
     "inverse_mass_matrix": ((), False, 2),
     "regressor": (("v", "v_r", "a_r"), False, 2),
+    "inverse_dynamics_derivatives": (("v", "a"), False, 3),
+    "forward_dynamics_derivatives": (("v", "tau"), False, 3),
 }
 # Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
 # i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources,

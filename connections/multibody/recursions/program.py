@@ -54,12 +54,15 @@ class Program:
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)
         self.vector, self.matrix, self.cube, self.wide = (n,), (n, n), (n, n, n), (n, 10 * bodies)
+        self.three = (3, n, n)
         self._sizes = ((model.nq,), *[(n,)] * 3)
         self._names = {name: ("q", *vectors) for name, (vectors, _, _) in SIGNATURES.items()}
         self.cores = {
             name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
         }
         self.cores["regressor"] = self.wide
+        self.cores["inverse_dynamics_derivatives"] = self.three
+        self.cores["forward_dynamics_derivatives"] = self.three
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
         self._blocks: dict[str, np.ndarray] = {}
 
@@ -127,6 +130,8 @@ class Program:
             pattern = np.repeat(moves.T, 10, axis=1)
         elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
             pattern = related
+        elif name == "inverse_dynamics_derivatives":
+            pattern = np.stack([related] * 3)
         else:
             pattern = np.ones(self.cores[name], dtype=bool)
         flat = np.flatnonzero(pattern)
@@ -167,7 +172,7 @@ class Program:
         configurations = vectors[0].reshape(-1, self._model.nq)
         for q in configurations:
             self._model.explain(q)
-        if name in ("forward_dynamics", "inverse_mass_matrix"):
+        if name in ("forward_dynamics", "inverse_mass_matrix", "forward_dynamics_derivatives"):
             for q in configurations:
                 self._require_regular(q)
             raise MetricError("the mass matrix is singular, or nearly so")
