@@ -18,6 +18,11 @@ from connections.multibody.joints import (
     Spherical,
     Universal,
 )
+from connections.multibody.linearization import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+    linearize,
+)
 from connections.multibody.loops import Coincident, Distance
 from connections.multibody.mechanism import Mechanism
 from connections.multibody.mjcf import from_mjcf
@@ -75,13 +80,16 @@ __all__ = [
     "coriolis_product",
     "coriolis_transpose_product",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "from_mjcf",
     "from_urdf",
     "get_num_threads",
     "gravity",
     "inertial_parameters",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_mass_matrix",
+    "linearize",
     "mass_matrix",
     "mass_matrix_rate",
     "regressor",

@@ -35,7 +35,13 @@ from connections.multibody.recursions.cluster_layout import (
     result_blocks,
     solution_layout,
 )
-from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
+from connections.multibody.recursions.compiled import (
+    ENTRIES,
+    SIGNATURES,
+    compiled,
+    shapes_of_results,
+    torsion,
+)
 from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Refused, Rows, Single, ready
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned
@@ -97,12 +103,9 @@ class ClosedProgram:
         self.spans, self.size = _spans(closed)
         self.up, self.at_rest = _columns_before(closed), np.zeros(spanning.nv)
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
-        self.wide = (n, 10 * len(model.body_names))
+        self._cores = shapes_of_results(n, len(model.body_names))
+        self.wide, self.three = self._cores["regressor"], (3, n, n)
         self._sizes = ((model.nq,), *[(n,)] * 3)
-        self._cores = {
-            name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
-        }
-        self._cores["regressor"] = self.wide
         self._one, self._rows = Single(self), Rows(self)
         self.single = _Singles(self)
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in ("closure", *SIGNATURES)}
@@ -212,6 +215,19 @@ class ClosedProgram:
             raise Refused
         return solution
 
+    @cached_property
+    def turning(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+        """(q_s, v) -> L_j (L_v G) v for every j, (nv_s, n)."""
+        closed = self._closed
+
+        def at(q_s: jax.Array, v: jax.Array) -> jax.Array:
+            rate = closed.joint_frame.lie_derivative_at(
+                lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
+            )
+            return rate.T
+
+        return jax.jit(at)
+
     def packed_solution_at(self, q: jax.Array) -> jax.Array:
         """The solution (size,) at q (nq,); JAX-traceable, by the definition."""
         q_s, G, LG = self._closed.closure_at(q)
@@ -281,7 +297,7 @@ class ClosedProgram:
             self._closed.explain(q)
         for q in configurations:
             self._require_closed(q)
-        if name in ("forward_dynamics", "inverse_mass_matrix"):
+        if name in ("forward_dynamics", "inverse_mass_matrix", "forward_dynamics_derivatives"):
             for q in configurations:
                 self._require_regular(q)
             raise MetricError("the mass matrix is singular, or nearly so")
@@ -319,9 +335,9 @@ class _Singles:
 
     def __init__(self, program: ClosedProgram) -> None:
         self._do = Single(program)
-        for name, (vectors, factor, axes) in SIGNATURES.items():
+        for name, (vectors, factor, _) in SIGNATURES.items():
             call: Callable[..., bool] = partial(self._call, RECURSIONS[name])
-            if program.linear and axes > 1 and name != "regressor":
+            if program.linear and f"closed_{name}_at" in ENTRIES:
                 call = _direct(f"closed_{name}_at", program, len(vectors), call if factor else None)
             setattr(self, f"{name}_at", call)
 

@@ -29,6 +29,10 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "inverse_dynamics_derivatives": (("v", "a"), False, 3),
     "forward_dynamics_derivatives": (("v", "tau"), False, 3),
 }
+HOMES = {  # recursion -> module of its entries, where that is not `entries`
+    "inverse_dynamics_derivatives": "derivative_entries",
+    "forward_dynamics_derivatives": "derivative_entries",
+}
 # Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
 # i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources,
 # c that of the clusters, w a workspace of several configurations.
@@ -83,7 +87,7 @@ class Compiled:
             return getattr(self, name)
         with _lock:
             if name not in self._ready:
-                module, arguments = ENTRIES.get(name) or ("entries", _arguments(name))
+                module, arguments = ENTRIES.get(name) or _of_recursion(name)
                 home = importlib.import_module(f"connections.multibody.recursions.{module}")  # imports Numba
                 function = getattr(home, name)
                 function.compile(_signature(arguments))
@@ -96,14 +100,14 @@ class Compiled:
         return getattr(self, name)
 
 
-def _arguments(name: str) -> str:
-    """The arguments of a recursion of `SIGNATURES`, as in `ENTRIES`."""
+def _of_recursion(name: str) -> tuple[str, str]:
+    """The module and the arguments of an entry of `SIGNATURES`, as in `ENTRIES`."""
     recursion, kind = name.rsplit("_", 1)
     vectors, factor, axes = SIGNATURES[recursion]
-    choice = ["b"] if factor else []
+    home, choice = HOMES.get(recursion, "entries"), ["b"] if factor else []
     if kind == "at":
-        return " ".join(["m", *["1"] * (1 + len(vectors)), *choice, str(axes)])
-    return " ".join(["m 2 i1", *["2"] * (1 + len(vectors)), *choice, "2"])
+        return home, " ".join(["m", *["1"] * (1 + len(vectors)), *choice, str(axes)])
+    return home, " ".join(["m 2 i1", *["2"] * (1 + len(vectors)), *choice, "2"])
 
 
 def _signature(arguments: str) -> Any:
@@ -113,6 +117,12 @@ def _signature(arguments: str) -> Any:
     arrays |= {"c": arrays["1"], "w": arrays["2"]}
     kinds = arrays | {"i1": int64[::1], "i2": int64[:, ::1], "n": int64, "b": boolean}
     return tuple(kinds[argument] for argument in arguments.split())
+
+
+def shapes_of_results(n: int, bodies: int) -> dict[str, tuple[int, ...]]:
+    """Recursion -> the shape of its result for one configuration, n velocities."""
+    shapes = {name: (n,) * axes for name, (_, _, axes) in SIGNATURES.items()}
+    return shapes | {"regressor": (n, 10 * bodies)} | dict.fromkeys(HOMES, (3, n, n))
 
 
 def _is_good(result: bool | int) -> bool:

@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from connections.multibody.recursions.closed_derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from connections.multibody.recursions.compiled import compiled
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ class Single:
     """
 
     def __init__(self, program: ClosedProgram) -> None:
-        self._m = program
+        self._m, self.single = program, self
         self._zero = np.zeros(program.n)
 
     def argument(self, q: np.ndarray) -> np.ndarray:
@@ -80,6 +84,17 @@ class Single:
         a = self._zero if a is None else a
         _accept(ready["lift_rate_at"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
+
+    def dense(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """G (nv_s, nv) and LG[s, j, k] = L_j G_sk, (nv_s, nv, nv)."""
+        return self._m.dense(solution)
+
+    def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """L_j (L_v G) v for every j, (nv_s, nv): by JAX, as the recursions stop at L G."""
+        m = self._m
+        if m.linear:
+            return np.zeros((m.spanning_n, m.n))
+        return np.asarray(m.turning(solution[: m.spanning_nq], v))
 
     def tree(self, name: str, solution: np.ndarray, *vectors: Any) -> np.ndarray:
         """A recursion of the spanning tree."""
@@ -139,7 +154,7 @@ class Rows:
     """The steps at rows of configurations, on arrays (m, ...); solutions are (m, size)."""
 
     def __init__(self, program: ClosedProgram) -> None:
-        self._m = program
+        self._m, self.single = program, Single(program)
 
     def argument(self, q: np.ndarray) -> np.ndarray:
         """What the recursions over clusters take for q: q itself if there are linear couplings only."""
@@ -214,7 +229,7 @@ class Rows:
 
     def add_contorsion(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """Add what the body-level factor with torsion changes in C or in Gamma, row by row."""
-        single, core = Single(self._m), (self._m.n,) * (2 + (name == "christoffel_symbols"))
+        single, core = self.single, (self._m.n,) * (2 + (name == "christoffel_symbols"))
         for row, result in enumerate(out):
             single.add_contorsion(name, q[row], *(v[row] for v in vectors), out=result.reshape(core))
 
@@ -293,6 +308,8 @@ RECURSIONS: dict[str, Recursion] = {
     "forward_dynamics": _forward_dynamics,
     "inverse_mass_matrix": _matrix("inverse_mass_matrix"),
     "regressor": _regressor,
+    "inverse_dynamics_derivatives": inverse_dynamics_derivatives,
+    "forward_dynamics_derivatives": forward_dynamics_derivatives,
 }
 
 

@@ -1,17 +1,17 @@
 """Derivatives of the inverse dynamics tau = H a + C v + g in O(N d): along the frame fields, v, and a.
 
-Column j turns the links that it moves rigidly, at the rate Phi_j: of what such a link does, the rigid motion alone
-would turn the force, Phi_j x* f; but what its ancestors do is not turned along. With v and a of the link before
-that of j (the ground accelerates by -g), Phidot_j = v_j x Phi_j, and I, B, F summed over the links that j moves,
+Column j turns the links that it moves at the rate Phi_j, and with them the columns behind it and its link's
+own. Turned with them, a force f would change by Phi_j x* f; what the links before it do is not turned. With v
+and a of the link before that of j (the ground accelerates by -g), Phidot_j = v_j x Phi_j, and I, B, F summed
+over the links that column j moves,
 
     psi_j = v x Phi_j,    psi'_j = a x Phi_j + v x psi_j,
-    link i strictly before that of j:    dtau_i/dq_j = Phi_i . (2 B psi_j + I psi'_j + Phi_j x* F),
-    dtau_i/dv_j = Phi_i . (2 B Phi_j + I (Phidot_j + psi_j)),    dtau_i/da_j = Phi_i . (I Phi_j),
+    dtau_i/dq_j = Phi_i . (2 B psi_j + I psi'_j + Phi_j x* F),
+    dtau_i/dv_j = Phi_i . (2 B Phi_j + I (Phidot_j + psi_j)),    dtau_i/da_j = Phi_i . (I Phi_j)
 
-and where j is before i, or of the same link, with I and B of i and without the last term of dtau_i/dq_j. The
-derivative of a is what `fictitious` terms leave: delta a_l = Phi_j x a_l + psi'_j - v_l x psi_j, and
--I (v x psi) + psi x* (I v) + v x* (I psi) = 2 B psi, the body-level factor of [W] (21). The columns of a spherical
-or free joint are turned with their link, so that dq is a left-trivialized derivative.
+for i before the link of j; for i behind j, or of the same link, with I and B of i and without the term of F.
+B is the body-level factor of [W] (21), as -I (v x psi) + psi x* (I v) + v x* (I psi) = 2 B psi. The columns
+of a spherical or free joint turn with their own link: dq is a left-trivialized derivative.
 
 With a the forward dynamics, H delta a = -delta tau: the derivatives of the forward dynamics are -H^-1 dtau.
 
@@ -100,7 +100,7 @@ def forward_dynamics_derivatives(tree, work, out):
 
 @inlined
 def _solve(tree, work, rows):
-    """-H^-1 times the matrix in slots rows[i nv + j], in its place; `invert_by_elimination` left H = L^T d L."""
+    """-H^-1 times the matrix in slots rows[i nv + j], in its place; H = L^T d L is in the scratch matrix."""
     nv, L = tree.nv, tree.scratch
     for k in range(nv - 1, -1, -1):
         i = tree.up[k]

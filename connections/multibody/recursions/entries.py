@@ -12,7 +12,6 @@ from connections.multibody.recursions import (
     articulated,
     christoffel,
     coriolis,
-    derivatives,
     newton_euler,
     regression,
 )
@@ -349,67 +348,5 @@ def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
         good &= read_vectors(tree, work, 1, v_r, row)
         good &= read_vectors(tree, work, 2, a_r, row)
         regression.regressor(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def inverse_dynamics_derivatives_at(memory, q, v, a, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == (3, tree.nv, tree.nv)
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, a)
-    ):
-        return False
-    out[:] = 0.0
-    derivatives.inverse_dynamics_derivatives(tree, tree.work, slots)
-    return True
-
-
-@rows
-def inverse_dynamics_derivatives_rows(memory, work, blocks, q, v, a, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, a, row)
-        derivatives.inverse_dynamics_derivatives(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def forward_dynamics_derivatives_at(memory, q, v, tau, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == (3, tree.nv, tree.nv)
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, tau)
-    ):
-        return False
-    derivatives.forward_dynamics_derivatives(tree, tree.work, slots)
-    return regular(tree, tree.work)
-
-
-@rows
-def forward_dynamics_derivatives_rows(memory, work, blocks, q, v, tau, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, tau, row)
-        derivatives.forward_dynamics_derivatives(tree, slots, result)
-        good &= all_regular(tree, work)
         write_results(work, tree.result, blocks, out, row)
     return good

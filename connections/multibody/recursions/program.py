@@ -23,7 +23,7 @@ from connections.multibody.recursions.arguments import (
     plain,
     require_output,
 )
-from connections.multibody.recursions.compiled import SIGNATURES, compiled, torsion
+from connections.multibody.recursions.compiled import SIGNATURES, compiled, shapes_of_results, torsion
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, pack, workspace_slots
 from connections.multibody.regularity import SMALLEST_PIVOT
@@ -53,16 +53,11 @@ class Program:
         self.memory = aligned(len(packed) + self._slots)
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)
-        self.vector, self.matrix, self.cube, self.wide = (n,), (n, n), (n, n, n), (n, 10 * bodies)
-        self.three = (3, n, n)
+        self.cores = shapes_of_results(n, bodies)
+        self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
+        self.wide, self.three = self.cores["regressor"], (3, n, n)
         self._sizes = ((model.nq,), *[(n,)] * 3)
         self._names = {name: ("q", *vectors) for name, (vectors, _, _) in SIGNATURES.items()}
-        self.cores = {
-            name: (self.vector, self.matrix, self.cube)[axes - 1] for name, (_, _, axes) in SIGNATURES.items()
-        }
-        self.cores["regressor"] = self.wide
-        self.cores["inverse_dynamics_derivatives"] = self.three
-        self.cores["forward_dynamics_derivatives"] = self.three
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
         self._blocks: dict[str, np.ndarray] = {}
 

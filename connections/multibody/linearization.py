@@ -1,0 +1,136 @@
+"""Derivatives of a robot's dynamics along its frame fields, and its linearization about any state.
+
+``dq`` is a left-trivialized derivative: along the frame field X_j, so that a quaternion has three directions
+and no singularity. With eta the perturbation of q in frame components and dv that of v,
+
+    etadot^i = dv^i + s^i_jk eta^j v^k,    dvdot = (da/dq) eta + (da/dv) dv + H^-1 dtau.
+
+Arguments and errors are those of the recursions (`connections.multibody.recursions.calls`).
+Source: [B] Tables 4 to 9; [W] for the brackets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from connections.geometry.evaluation import Argument, evaluate
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+
+empty = np.empty
+
+
+def inverse_dynamics_derivatives(
+    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
+    out : (..., 3, nv, nv), the array to fill; the results are views of it.
+
+    Returns
+    -------
+    dtau_dq : entry [i, j] is the derivative of tau_i along the frame field X_j, v and a held fixed.
+    dtau_dv : v enters as 2 Gamma_i(jk) v^j.
+    H : the mass matrix.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ClosureError, ValueError, TypeError.
+
+    Source: [B] Tables 5 to 8.
+    """
+    program = model.program
+    try:
+        if q.ndim == 1:
+            result = empty(program.three) if out is None else out
+            if program.single.inverse_dynamics_derivatives_at(program.memory, q, v, a, result):
+                return result[0], result[1], result[2]
+    except (TypeError, AttributeError):
+        pass
+    return _parts(program.general("inverse_dynamics_derivatives", (q, v, a), out))
+
+
+def forward_dynamics_derivatives(
+    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
+
+    da = -H^-1 dtau with the derivatives of the inverse dynamics at that a.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    tau : (..., nv) generalized forces, N m and N.
+    out : (..., 3, nv, nv), the array to fill; the results are views of it.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, MetricError, ClosureError, ValueError, TypeError.
+
+    Source: [B] section on forward dynamics, Tables 5 to 9.
+    """
+    program = model.program
+    try:
+        if q.ndim == 1:
+            result = empty(program.three) if out is None else out
+            if program.single.forward_dynamics_derivatives_at(program.memory, q, v, tau, result):
+                return result[0], result[1], result[2]
+    except (TypeError, AttributeError):
+        pass
+    return _parts(program.general("forward_dynamics_derivatives", (q, v, tau), out))
+
+
+def linearize(model: Model, q: Any, v: Any, tau: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
+
+    A = [[s(., v), 1], [da/dq, da/dv]], s(., v)^i_j = s^i_jk v^k; B = [[0], [H^-1]]. One equation for all:
+    dv - ad_v eta for a free joint, dv where v = qdot.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    tau : (..., nv) generalized forces, N m and N.
+
+    Raises
+    ------
+    As `forward_dynamics_derivatives`.
+
+    Source: [B]; the deviation equation of docs/conventions.
+    """
+    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
+    n, batch = model.nv, da_dq.shape[:-2]
+    A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
+    A[..., :n, :n] = _turning(model, q, v)
+    A[..., :n, n:] = np.eye(n)
+    A[..., n:, :n] = da_dq
+    A[..., n:, n:] = da_dv
+    B[..., n:, :] = inverse
+    return A, B
+
+
+def _turning(model: Model, q: Any, v: Any) -> Any:
+    """s^i_jk v^k, (..., n, n), [i, j]."""
+    frame = model.frame
+
+    def at(p: jax.Array, w: jax.Array) -> jax.Array:
+        return frame.structure_functions_at(p) @ w
+
+    return evaluate(frame, "turning", at, Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
+
+
+def _parts(stacked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]
