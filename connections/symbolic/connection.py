@@ -205,17 +205,15 @@ class SymbolicConnection(abc.ABC):
     def covariant_derivative(self, X: Any, Y: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
         """Components of nabla~_X Y, (m,), of fields given by components (m,) in the basis."""
         x, y = (as_expressions(name, value, (self.dim,)) for name, value in (("X", X), ("Y", Y)))
-        dY = tensors.lie_derivative(y, self.fields, self.coordinates)
-        return simplified(
-            tensors.covariant_derivative(self.constrained_coefficients(simplify), dY, x, y), simplify
-        )
+        return simplified(self._covariant_derivative(x, y, simplify), simplify)
 
     def symmetric_product(self, X: Any, Y: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
         """Components of <X : Y> = nabla~_X Y + nabla~_Y X, (m,), of fields given by components (m,).
 
         Source: [Z] section 6.
         """
-        both = self.covariant_derivative(X, Y, simplify) + self.covariant_derivative(Y, X, simplify)
+        x, y = (as_expressions(name, value, (self.dim,)) for name, value in (("X", X), ("Y", Y)))
+        both = self._covariant_derivative(x, y, simplify) + self._covariant_derivative(y, x, simplify)
         return simplified(both, simplify)
 
     def bracket(self, X: Any, Y: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
@@ -238,6 +236,10 @@ class SymbolicConnection(abc.ABC):
         return simplified(np.einsum("ijk,j->ik", low, velocity), simplify)
 
     # --- private
+
+    def _covariant_derivative(self, x: np.ndarray, y: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
+        dY = tensors.lie_derivative(y, self.fields, self.coordinates)
+        return tensors.covariant_derivative(self.constrained_coefficients(simplify), dY, x, y)
 
     def _brackets(self) -> np.ndarray:
         """[X_i, X_j] of the basis in the frame, (n, m, m)."""

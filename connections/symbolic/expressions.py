@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -99,10 +99,7 @@ def tidy(expression: Any) -> sympy.Expr:
     ----------
     expression : an expression; one with floating-point numbers is returned unchanged.
     """
-    expression = sympy.sympify(expression)
-    if expression.is_Atom or expression.has(sympy.Float):
-        return expression
-    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
+    return _tidy(sympy.sympify(expression))
 
 
 def vanishes(expression: Any) -> bool:
@@ -139,6 +136,13 @@ def _as_expression(name: str, entry: Any) -> sympy.Expr:
     if not isinstance(expression, sympy.Expr):
         raise TypeError(f"{name}: {entry!r} is not an expression")
     return expression
+
+
+@lru_cache(maxsize=4096)
+def _tidy(expression: sympy.Expr) -> sympy.Expr:
+    if expression.is_Atom or expression.has(sympy.Float):
+        return expression
+    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
 
 
 def _term_by_term(expression: sympy.Expr) -> sympy.Expr:
