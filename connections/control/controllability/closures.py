@@ -166,6 +166,8 @@ def control_system(
     nabla: AffineConnection, inputs: PointFunction, q: Any, order: int | None = None
 ) -> tuple[ControlSystem, Array]:
     """The system, validated, and the point as an array."""
+    if not isinstance(nabla, AffineConnection):
+        raise TypeError(f"nabla: expected an AffineConnection, got {type(nabla).__name__}")
     if order is not None:
         require_positive_int("order", order)
     frame = nabla.frame
@@ -223,7 +225,8 @@ def symmetric_closure_of(
     """Products degree by degree, until the rank is full, the span closed, or `order` reached."""
     m, deepest = system.frame.dim, _deepest(system)
     words: list[Word] = []
-    rank, settled, degree = None, False, 0
+    rank: Rank | None = None
+    settled, degree = False, 0
     for degree, new in enumerate(symmetric_words(system.count), start=1):
         words += new
         values, sizes = jets[0].values(words, ambient=False)

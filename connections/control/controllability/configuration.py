@@ -67,6 +67,7 @@ class ControllabilityReport:
     obstruction : the bad product that is no combination of good ones of lower degree, in the basis given.
     symmetric, involutive : the closures Sym(Y) and Lie(Sym(Y)) with ranks and gaps.
     good_rank : rank of the good products up to the degree at which they span Sym(Y), or the order reached.
+    clear : whether the numerical ranks behind the verdict are.
     input_basis : (a, a) columns: the combinations of the inputs for which the sufficient test holds.
     """
 
@@ -78,12 +79,8 @@ class ControllabilityReport:
     symmetric: Closure
     involutive: Closure
     good_rank: int
+    clear: bool
     input_basis: Array | None = field(default=None)
-
-    @property
-    def clear(self) -> bool:
-        """Whether the numerical ranks behind the verdict are clear."""
-        return self.symmetric.rank.clear and self.involutive.rank.clear
 
     def __str__(self) -> str:
         said = {True: "yes", False: "no", None: "undecided"}
@@ -108,6 +105,7 @@ class _Sufficient:
     obstruction: str | None
     good_rank: int
     degree: int
+    clear: bool
 
 
 def configuration_controllability(
@@ -149,8 +147,9 @@ def configuration_controllability(
 
     def report(controllable: bool | None, reason: str, basis: Array | None = None) -> ControllabilityReport:
         rank, bad = test.good_rank, test.obstruction
+        clear = products.rank.clear and brackets.rank.clear and test.clear
         return ControllabilityReport(
-            q, accessible, controllable, reason, bad, products, brackets, rank, basis
+            q, accessible, controllable, reason, bad, products, brackets, rank, clear, basis
         )
 
     if accessible is False:
@@ -186,18 +185,19 @@ def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficie
     words, values, sizes = closure.words, closure.values, closure.sizes
     degrees = np.array([word.degree for word in words])
     good = np.array([not word.bad for word in words])
-    rank = 0
+    rank, clear = 0, True
     for degree in range(1, int(degrees.max()) + 1):
         lower = good & (degrees < degree)
         for k in np.flatnonzero(~good & (degrees == degree)):
-            _, sticks_out = outside(values[:, k], sizes[:, k], values[:, lower], sizes[:, lower], tol)
-            if sticks_out:
-                return _Sufficient(False, words[k].name(names), rank, degree)
+            beside, sure = outside(values[:, k], sizes[:, k], values[:, lower], sizes[:, lower], tol)
+            clear = clear and sure
+            if beside:
+                return _Sufficient(False, words[k].name(names), rank, degree, clear)
         upto = good & (degrees <= degree)
         rank = numerical_rank(values[:, upto], sizes[:, upto], closure.rank.dimension, tol).value
         if closure.settled and rank == closure.rank.value:
-            return _Sufficient(True, None, rank, degree)
-    return _Sufficient(False, None, rank, closure.order)
+            return _Sufficient(True, None, rank, degree, clear)
+    return _Sufficient(False, None, rank, closure.order, clear)
 
 
 def _definite(jets: list[Jet], tol: float) -> str | None:

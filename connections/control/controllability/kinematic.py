@@ -243,7 +243,7 @@ def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[
         else:
             found.append(kept)
     every = all(each.every for each in directions)
-    complete = every or (here.complete and not here.every and not (count > 1 and isolated))
+    complete = every or count == 1 or (here.complete and not here.every and not isolated)
     return DecouplingFields(tuple(found), every, complete, tuple(isolated), searched)
 
 

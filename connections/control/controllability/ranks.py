@@ -94,18 +94,24 @@ def independent(values: Array, sizes: Array, tol: float) -> list[int]:
     return sorted(chosen)
 
 
-def outside(vector: Array, size: Array, values: Array, sizes: Array, tol: float) -> tuple[float, bool]:
-    """The part of a vector outside the span of columns, relative to it; whether it is more than noise."""
-    length = float(np.linalg.norm(vector))
-    terms = float(np.linalg.norm(size))
-    if length <= _CANCELLED * tol * terms:
-        return 0.0, False
+def outside(vector: Array, size: Array, values: Array, sizes: Array, tol: float) -> tuple[bool, bool]:
+    """Whether a vector has a part outside the span of columns, and whether that is clear.
+
+    Parameters
+    ----------
+    vector, size : (rows,) the vector and the sum of the absolute values of its terms.
+    values, sizes : (rows, columns) the same of the columns.
+    tol : on that part, relative to the vector.
+    """
+    length, terms = float(np.linalg.norm(vector)), float(np.linalg.norm(size))
+    if length <= _CANCELLED * tol / _BAND * terms:
+        return False, True
     chosen = independent(values, sizes, tol)
-    basis = (
-        np.linalg.qr(normalized(values, sizes, tol)[:, chosen])[0] if chosen else np.zeros((len(vector), 0))
-    )
+    unit = normalized(values, sizes, tol)[:, chosen]
+    basis = np.linalg.qr(unit)[0] if chosen else np.zeros((len(vector), 0))
     rest = float(np.linalg.norm(vector - basis @ (basis.T @ vector)))
-    return rest / length, rest > tol * length + _CANCELLED * tol * terms
+    bound = tol * length + _CANCELLED * tol * terms
+    return rest > bound, not bound / _BAND < rest < bound * _BAND
 
 
 def _singular_values(unit: Array) -> Array:
