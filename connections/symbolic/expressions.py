@@ -33,7 +33,8 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
     Parameters
     ----------
     name : how the caller calls the argument.
-    value : SymPy matrix or array, NumPy array, nested lists; numbers are turned into expressions.
+    value : SymPy matrix or array, NumPy array, nested lists; numbers are turned into expressions. Where a
+        vector is asked for, a row or column matrix is one.
     shape : required shape; None admits any length on that axis, or any shape.
 
     Raises
@@ -41,6 +42,8 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
     ShapeError : the shape differs, or the lists are ragged.
     TypeError : an entry is not an expression, e.g. a string.
     """
+    if isinstance(value, sympy.MatrixBase) and shape is not None and len(shape) == 1 and 1 in value.shape:
+        value = value.flat()
     if isinstance(value, (sympy.MatrixBase, sympy.NDimArray)):
         value = value.tolist()
     try:
