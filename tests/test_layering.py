@@ -22,6 +22,7 @@ ROOMS = (
     "multibody",
     "control",
     "symbolic",
+    "systems",
     "interop",
     "__init__",  # the public names; rooms before this one never import `connections` itself
     "verify",
@@ -37,7 +38,7 @@ CONFINED = {
     "matplotlib": ("plots/",),
     "yourdfpy": ("multibody/",),
     "mujoco": ("multibody/",),
-    "sympy": ("symbolic.py",),
+    "sympy": ("symbolic/", "systems/"),
     "geomstats": ("interop/",),
     "diffrax": ("affine/",),
     "pinocchio": (),

@@ -1,8 +1,23 @@
-"""What a Coriolis matrix is for: passivity-based control, adaptation, and the momentum observer."""
+"""Passivity-based control, adaptation, the momentum observer, and controllability."""
 
 from connections.control.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.closed_loop import ClosedLoop, Motion
+from connections.control.controllability import (
+    Closure,
+    ControllabilityReport,
+    DecouplingField,
+    DecouplingFields,
+    KinematicReport,
+    Rank,
+    configuration_controllability,
+    decoupling_fields,
+    input_fields,
+    involutive_closure,
+    is_decoupling,
+    kinematic_controllability,
+    symmetric_closure,
+)
 from connections.control.gains import GainError, gain_matrix
 from connections.control.observer import MomentumObserver, ObservedMotion
 from connections.control.passivity import PassivityController, reference_force_at
@@ -29,20 +44,33 @@ __all__ = [
     "AdaptiveRobotController",
     "CentroidalCoordinates",
     "ClosedLoop",
+    "Closure",
+    "ControllabilityReport",
+    "DecouplingField",
+    "DecouplingFields",
     "FieldReference",
     "GainError",
+    "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
     "Motion",
     "ObservedMotion",
     "PassivityController",
+    "Rank",
     "Reference",
     "RobotController",
     "RobotMomentumObserver",
+    "configuration_controllability",
     "configuration_error_at",
+    "decoupling_fields",
     "gain_matrix",
+    "input_fields",
+    "involutive_closure",
+    "is_decoupling",
+    "kinematic_controllability",
     "reference_force_at",
     "submanifold_reference",
+    "symmetric_closure",
     "task_reference",
     "trajectory_reference",
     "with_payload",

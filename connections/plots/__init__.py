@@ -1,4 +1,4 @@
-"""Figures: those of the papers, and the graphs of mechanisms."""
+"""Figures: those of the papers, the graphs of mechanisms, and vehicles in motion."""
 
 from connections.plots.mechanisms import figure_mechanism
 from connections.plots.paper import (
@@ -13,8 +13,13 @@ from connections.plots.paper import (
     write_exploration,
     write_figures,
 )
+from connections.plots.vehicles import Motion, draw_motion, draw_shape, draw_vehicle
 
 __all__ = [
+    "Motion",
+    "draw_motion",
+    "draw_shape",
+    "draw_vehicle",
     "figure_3",
     "figure_6",
     "figure_7",

@@ -313,19 +313,19 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     ValueError : there is no such system; the message lists those there are.
     """
     from connections import systems  # imports SymPy
-    from connections.systems.actions import ACTIONS
 
-    key = name.strip().lower().replace("_", "-")
-    named = {known.replace("_", "-"): make for known, make in systems.NAMES.items()}
-    if key not in named:
-        raise ValueError(f"there is no system '{name}'; the systems are {', '.join(sorted(named))}")
-    system, rng = named[key]().numeric(), np.random.default_rng([seed, *key.encode()])
+    key = name.strip().lower().replace("-", "_")
+    if key not in systems.NAMES:
+        known = ", ".join(known.replace("_", "-") for known in sorted(systems.NAMES))
+        raise ValueError(f"there is no system '{name}'; the systems are {known}")
+    title = key.replace("_", "-")
+    system, rng = systems.NAMES[key]().numeric(), np.random.default_rng([seed, *key.encode()])
     points = _points(system, rng, samples)
     if isinstance(system, NonholonomicSystem):
-        action = ACTIONS[key]() if key in ACTIONS else None
-        return nonholonomic_subject(key, system, points, rng, seed=seed, action=action)
-    options = {"potential": system.potential, "connection": system.connection}
-    return subject(key, system.metric, points, rng, seed=seed, **options)
+        action = systems.ACTIONS[key]() if key in systems.ACTIONS else None
+        return nonholonomic_subject(title, system, points, rng, seed=seed, action=action)
+    potential, nabla = system.potential, system.connection
+    return subject(title, system.metric, points, rng, seed=seed, potential=potential, connection=nabla)
 
 
 def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:

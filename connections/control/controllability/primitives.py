@@ -101,7 +101,7 @@ def _multiply(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array
 def _divide(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array) -> Array:
     a, b = aligned(a, b)
     if len(b) == 1:
-        return a / b
+        return np.asarray(a / b)
     return algebra.multiply(a, _elementary("reciprocal")(algebra, params, b))
 
 
@@ -156,7 +156,8 @@ def _extreme(larger: bool) -> Rule:
     def rule(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array) -> Array:
         a, b = aligned(a, b)
         first = a[:1] >= b[:1] if larger else a[:1] <= b[:1]
-        return np.where(first, *_padded(algebra, (a, b)))
+        one, other = _padded(algebra, (a, b))
+        return np.where(first, one, other)
 
     return rule
 
@@ -168,7 +169,7 @@ def _reduced_extreme(choose: Callable[..., Array]) -> Rule:
         axes = _axes(params["axes"])
         kept = [axis for axis in range(a.ndim) if axis not in axes]
         rows = np.transpose(a, (*kept, *axes)).reshape(*(a.shape[axis] for axis in kept), -1)
-        places = choose(rows[:1], axis=-1, keepdims=True)
+        places = np.asarray(choose(rows[:1], axis=-1, keepdims=True))
         return np.take_along_axis(rows, places, axis=-1)[..., 0]
 
     return rule

@@ -15,15 +15,18 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 
 Array = np.ndarray[Any, Any]
+Sized = list[tuple[Array, Array]]
+_KEPT = 12  # expansions of a connection kept, each for a point and an order
 _FLOOR = 1e-2  # what is taken as the size of an entry, relative to the largest of its array
 
 
@@ -99,8 +102,67 @@ def symmetric_words(inputs: int) -> Iterator[list[Word]]:
         degrees.append(words)
 
 
+class Surroundings:
+    """A connection near its points, for whatever inputs: traced once, kept on the connection.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
+
+    def __init__(self, nabla: AffineConnection) -> None:
+        self.nabla, self.frame = nabla, nabla.frame
+        self.coefficients_at = jax.jit(nabla.coefficients_at)  # one trace for all who use it
+        nq = self.frame.ambient_dim
+        self._geometry = Expansion(self._at, nq)
+        self._scale = Expansion(nabla.scale_at, nq)
+        self._valid = Expansion(nabla.valid_at, nq)
+        base = self.base
+        self._moved = Expansion(lambda p: base.retract_at(p[:nq], p[nq:]), nq + base.dim)
+        self._known: dict[tuple[bytes, int], Sized] = {}
+
+    @classmethod
+    def of(cls, nabla: AffineConnection) -> Surroundings:
+        """Those of a connection, made once."""
+        if "_surroundings" not in nabla.__dict__:
+            nabla.__dict__["_surroundings"] = cls(nabla)
+        return nabla.__dict__["_surroundings"]
+
+    @property
+    def base(self) -> FrameField:
+        """The frame of the whole tangent space: that of the ambient metric for a constrained system."""
+        frame = self.frame
+        while isinstance(frame, ChangedFrame):
+            frame = frame.base
+        return frame.distribution.metric.frame if isinstance(frame, DistributionFrame) else frame
+
+    def valid(self, q: Array) -> bool:
+        """Whether the connection is defined at q."""
+        return bool(self._valid.value(q))
+
+    def moved(self, q: Array, xi: Array) -> Array:
+        """A point of the manifold near q, along the vector xi (n,) of the base frame."""
+        return self._moved.value(np.concatenate([q, xi]))
+
+    def expand(self, q: Array, order: int) -> Sized:
+        """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m), each beside its sizes."""
+        key = (q.tobytes(), order)
+        if key not in self._known:
+            degrees = taylor_algebra(len(q), order).degrees
+            X, S = self._geometry.at(q, order)
+            scale = float(self._scale.value(q))
+            while len(self._known) >= _KEPT:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = [(X, sizes_of(X, degrees)), (S, sizes_of(S, degrees, scale))]
+        return self._known[key]
+
+    def _at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        Gamma = self.coefficients_at(q)
+        return self.frame.matrix_at(q), Gamma + jnp.swapaxes(Gamma, 1, 2)
+
+
 class ControlSystem:
-    """A connection with input fields, as everything in this package takes it: traced once.
+    """A connection with input fields, as everything in this package takes it.
 
     Parameters
     ----------
@@ -111,35 +173,25 @@ class ControlSystem:
 
     def __init__(self, nabla: AffineConnection, inputs: PointFunction, count: int) -> None:
         self.nabla, self.inputs, self.count = nabla, inputs, count
-        self.frame = nabla.frame
-        self._expansion = Expansion(self._at, self.frame.ambient_dim)
-        self._scale = Expansion(nabla.scale_at, self.frame.ambient_dim)
-
-    @property
-    def base(self) -> FrameField:
-        """The frame of the whole tangent space: that of the ambient metric for a constrained system."""
-        frame = self.frame
-        return frame.distribution.metric.frame if isinstance(frame, DistributionFrame) else frame
+        self.frame, self.surroundings = nabla.frame, Surroundings.of(nabla)
+        self._inputs = Expansion(lambda q: jnp.asarray(inputs(q), dtype=float), self.frame.ambient_dim)
 
     @property
     def dim(self) -> int:
         """n, the dimension of the configuration manifold."""
-        return self.base.dim
-
-    def _at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        Gamma = self.nabla.coefficients_at(q)
-        return self.frame.matrix_at(q), Gamma + jax.numpy.swapaxes(Gamma, 1, 2), self.inputs(q)
+        return self.surroundings.base.dim
 
     def jet(self, q: Array) -> Jet:
         """The system's fields near q."""
         return Jet(self, q)
 
-    def expand(self, q: Array, order: int) -> list[tuple[Array, Array]]:
-        """Frame, symmetrized coefficients and inputs as Taylor polynomials, each beside its size."""
-        X, S, Y = self._expansion.at(q, order)
-        degrees = taylor_algebra(self.frame.ambient_dim, order).degrees
-        scale = float(self._scale.value(q))
-        return [(a, _sizes(a, degrees, least)) for a, least in ((X, 0.0), (S, scale), (Y, 0.0))]
+    def expand(self, q: Array, order: int) -> Sized:
+        """Frame, symmetrized coefficients and inputs (K, m, a), each beside its sizes."""
+        Y = self._inputs.at(q, order)
+        return [
+            *self.surroundings.expand(q, order),
+            (Y, sizes_of(Y, taylor_algebra(len(q), order).degrees)),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +229,7 @@ class Jet:
     def __init__(self, system: ControlSystem, q: Array) -> None:
         self.system, self.q, self.order = system, np.asarray(q, dtype=float), -1
         self._fields: dict[Word, LocalField] = {}
-        self._data: list[tuple[Array, Array]] = []
+        self._data: Sized = []
 
     def values(self, words: Sequence[Word], ambient: bool) -> tuple[Array, Array]:
         """The words at the point and their sizes, (nq or m, number of words): columns."""
@@ -267,7 +319,7 @@ def _along(algebra: TaylorAlgebra, direction: Array, slopes: Array | None) -> Ar
     return product[:, 0]
 
 
-def _sizes(a: Array, degrees: Array, least: float) -> Array:
+def sizes_of(a: Array, degrees: Array, least: float = 0.0) -> Array:
     """|a| and, in every entry, a hundredth of the largest of the same degree: what its error scales with."""
     out = np.abs(a)
     for degree in range(int(degrees[-1]) + 1):

@@ -1,0 +1,237 @@
+"""Local configuration accessibility and controllability of a mechanical system without potential.
+
+A system is locally configuration accessible at q if the configurations reachable from rest at q, in a small
+neighbourhood, contain an open set, and locally configuration controllable if q is an inner point of them.
+
+* Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
+* Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of
+  lower degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis
+  given, one of decoupling directions is tried.
+* Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
+  lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
+  parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
+  d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
+  dw/dt = -<y : y>/2 + O(|y||w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w)
+  keeps one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one
+  side only.
+
+Source: Lewis and Murray, SIAM J. Control Optim. 35 (1997) 766-790, for the first two; for one input Lewis,
+European Control Conference (1997); Hirschorn and Lewis, IEEE Conference on Decision and Control (2001), use
+such forms for several. The third statement is claimed as far as its proof goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+
+from connections.affine.connection import AffineConnection
+from connections.control.controllability.closures import (
+    Closure,
+    control_system,
+    generators,
+    input_names,
+    involutive_closure_of,
+    jets_near,
+    symmetric_closure_of,
+)
+from connections.control.controllability.directions import decoupling_directions, forms_of
+from connections.control.controllability.products import (
+    ControlSystem,
+    Jet,
+    Word,
+    bracket,
+    input_words,
+)
+from connections.control.controllability.ranks import TOLERANCE, numerical_rank, outside
+from connections.geometry.frames import PointFunction
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ControllabilityReport:
+    """What the tests say of a system at a point; printed, it is a readable text.
+
+    Parameters
+    ----------
+    q : (nq,) the point.
+    accessible : rank Lie(Sym(Y)) = n; None where the order reached settles nothing.
+    controllable : True, False, or None where neither test applies.
+    reason : why, in words.
+    obstruction : the bad product that is no combination of good ones of lower degree, in the basis given.
+    symmetric, involutive : the closures Sym(Y) and Lie(Sym(Y)) with ranks and gaps.
+    good_rank : rank of the good products up to the degree at which they span Sym(Y), or the order reached.
+    clear : whether the numerical ranks behind the verdict are.
+    input_basis : (a, a) columns: the combinations of the inputs for which the sufficient test holds.
+    """
+
+    q: Array
+    accessible: bool | None
+    controllable: bool | None
+    reason: str
+    obstruction: str | None
+    symmetric: Closure
+    involutive: Closure
+    good_rank: int
+    clear: bool
+    input_basis: Array | None = field(default=None)
+
+    def __str__(self) -> str:
+        said = {True: "yes", False: "no", None: "undecided"}
+        point = np.array2string(self.q, precision=6, threshold=12)
+        lines = [
+            f"configuration controllability at q = {point}, no potential",
+            f"  symmetric closure:  {self.symmetric}",
+            f"  involutive closure: {self.involutive}",
+            f"  locally configuration accessible:   {said[self.accessible]}",
+            f"  locally configuration controllable: {said[self.controllable]}: {self.reason}",
+        ]
+        if not self.clear:
+            lines.append("  the numerical ranks are not clear: read the singular values")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Sufficient:
+    """The outcome of the sufficient test in one basis of the inputs."""
+
+    holds: bool
+    obstruction: str | None
+    good_rank: int
+    degree: int
+    clear: bool
+
+
+def configuration_controllability(
+    nabla: AffineConnection,
+    inputs: PointFunction,
+    q: Any,
+    order: int | None = None,
+    *,
+    tol: float = TOLERANCE,
+    names: Sequence[str] | None = None,
+) -> ControllabilityReport:
+    """Whether the system is locally configuration accessible and controllable at q, and why.
+
+    The system is nabla_qdot qdot = sum of u^a Y_a, without potential and other forces, and starts at rest.
+
+    Parameters
+    ----------
+    nabla : the connection; of a nonholonomic system, the constrained one: symmetric products are then taken
+        in the distribution, brackets in the tangent space of the whole manifold.
+    inputs : q -> (m, a), the input fields as columns in the connection's frame; JAX-traceable.
+        `input_fields` makes them from covectors.
+    q : (nq,) one point.
+    order : largest degree of symmetric products and largest length of brackets; None: as are needed.
+    tol : of ranks.
+    names : of the inputs; Y1, Y2 and so on if None.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
+
+    Source: Lewis and Murray (1997); [Z] section 6.
+    """
+    system, q = control_system(nabla, inputs, q, order)
+    jets, named = jets_near(system, q), input_names(system, names)
+    products = symmetric_closure_of(system, jets, order, tol, named)
+    brackets = involutive_closure_of(system, jets, generators(products, tol), order, tol, named)
+    accessible = True if brackets.rank.full else False if brackets.settled and products.settled else None
+    test = _sufficient(products, tol, named)
+
+    def report(controllable: bool | None, reason: str, basis: Array | None = None) -> ControllabilityReport:
+        rank, bad = test.good_rank, test.obstruction
+        clear = products.rank.clear and brackets.rank.clear and test.clear
+        return ControllabilityReport(
+            q, accessible, controllable, reason, bad, products, brackets, rank, clear, basis
+        )
+
+    if accessible is False:
+        return report(False, f"Lie(Sym(Y)) has rank {brackets.rank.value} < {system.dim}: not accessible")
+    if accessible is None:
+        return report(None, "not known to be accessible: a higher order may add to the rank")
+    if test.holds:
+        return report(True, _words(test, "in the inputs given"), np.eye(system.count))
+    definite = _definite(jets, tol)
+    if definite is not None:
+        return report(False, definite)
+    basis = decoupling_directions(jets[0], tol).spanning
+    if basis is not None:
+        changed = _changed(system, basis)
+        again = symmetric_closure_of(changed, jets_near(changed, q), order, tol, named)
+        other = _sufficient(again, tol, named)
+        if other.holds:
+            return report(True, _words(other, "in a basis of decoupling directions"), basis)
+    if test.obstruction is None:
+        return report(None, f"good products up to degree {test.degree} span rank {test.good_rank} only")
+    why = f"the bad product {test.obstruction} is no combination of good ones of lower degree"
+    return report(None, f"{why}, which decides nothing")
+
+
+def _words(test: _Sufficient, where: str) -> str:
+    if test.degree == 1:
+        return f"{where}, the inputs span Sym(Y)"
+    return f"{where}, bad products are combinations of good ones of lower degree (to {test.degree})"
+
+
+def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficient:
+    """Bad products against good ones of lower degree, until the good ones span the closure."""
+    words, values, sizes = closure.words, closure.values, closure.sizes
+    degrees = np.array([word.degree for word in words])
+    good = np.array([not word.bad for word in words])
+    rank, clear = 0, True
+    for degree in range(1, int(degrees.max()) + 1):
+        lower = good & (degrees < degree)
+        for k in np.flatnonzero(~good & (degrees == degree)):
+            beside, sure = outside(values[:, k], sizes[:, k], values[:, lower], sizes[:, lower], tol)
+            clear = clear and sure
+            if beside:
+                return _Sufficient(False, words[k].name(names), rank, degree, clear)
+        upto = good & (degrees <= degree)
+        rank = numerical_rank(values[:, upto], sizes[:, upto], closure.rank.dimension, tol).value
+        if closure.settled and rank == closure.rank.value:
+            return _Sufficient(True, None, rank, degree, clear)
+    return _Sufficient(False, None, rank, closure.order, clear)
+
+
+def _definite(jets: list[Jet], tol: float) -> str | None:
+    """The reason why phi moves to one side only, or None."""
+    system = jets[0].system
+    forms = forms_of(jets[0], tol)
+    if not len(forms) or not _involutive(jets, tol):
+        return None
+    if system.count == 1:
+        name = "the single input Y is not parallel to <Y:Y>"
+        return f"{name}: one side is out of reach" if np.max(np.abs(forms)) > 0.0 else None
+
+    def least(weights: Array) -> float:
+        total = np.tensordot(weights / max(np.linalg.norm(weights), 1e-12), forms, axes=1)
+        return -float(np.linalg.eigvalsh(total)[0])
+
+    starts = [sign * row for row in np.eye(len(forms)) for sign in (1.0, -1.0)]
+    starts += list(np.random.default_rng(0).standard_normal((4, len(forms))))
+    best = min((minimize(least, start, method="Nelder-Mead") for start in starts), key=lambda r: r.fun)
+    if -best.fun <= 1e-4 * float(np.max(np.abs(forms))):
+        return None
+    return "the inputs are involutive and <Y_u:Y_u> is definite beside them: one side is out of reach"
+
+
+def _involutive(jets: list[Jet], tol: float) -> bool:
+    """Whether the inputs span an involutive distribution, as far as q and its neighbours tell."""
+    system = jets[0].system
+    start = input_words(system.count)
+    words: list[Word] = [*start, *(bracket(a, b) for i, a in enumerate(start) for b in start[i + 1 :])]
+    ranks = [numerical_rank(*jet.values(words, ambient=True), system.dim, tol) for jet in jets]
+    return all(rank.value == system.count for rank in ranks)
+
+
+def _changed(system: ControlSystem, basis: Array) -> ControlSystem:
+    """The system whose inputs are combinations of the inputs, columns of `basis` (a, a)."""
+    fixed, inputs = jnp.asarray(basis), system.inputs
+    return ControlSystem(system.nabla, lambda q: inputs(q) @ fixed, system.count)

@@ -1,0 +1,336 @@
+"""Decoupling vector fields and kinematic controllability.
+
+A field X is decoupling if every curve along it, at every speed, is a motion that the inputs can produce: X
+and <X : X> lie in the span of the inputs, in a neighbourhood. A system is kinematically controllable if the
+involutive closure of its decoupling fields has rank n; it then moves from rest to rest between any two
+nearby configurations, along one field after the other. With X = u^a(q) Y_a the condition is
+B^l_ab u^a u^b = 0, with B^l_ab(q) the components of <Y_a : Y_b> beside the inputs: it has no derivatives of
+u, so a field is decoupling if it is so at every point.
+Source: Bullo and Lynch, IEEE Trans. Robotics and Automation 17 (2001) 402-412; Bullo, Lewis and Lynch, MTNS
+(2002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import qr
+
+from connections.affine.connection import AffineConnection
+from connections.checks import Check, ShapeError, as_array, require_finite
+from connections.control.controllability.closures import (
+    Closure,
+    control_system,
+    input_names,
+    involutive_closure_of,
+    jets_near,
+)
+from connections.control.controllability.directions import decoupling_directions
+from connections.control.controllability.expansion import Expansion
+from connections.control.controllability.products import ControlSystem, Jet, input_words, symmetric
+from connections.control.controllability.ranks import TOLERANCE, normalized
+from connections.geometry.frames import PointFunction
+
+Array = np.ndarray[Any, Any]
+_STEPS = 6  # of Newton's method: exact derivatives to the order 2^6 - 1 at the point where it starts
+_CHECK = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class DecouplingField:
+    """A decoupling field.
+
+    Parameters
+    ----------
+    name : the combination of inputs that it is at the point.
+    coefficients : (a,) u at the point, of unit length.
+    field : q -> X (m,), components in the connection's frame; JAX-traceable.
+    constant : whether u is constant.
+    check : `is_decoupling` at the point and at neighbouring ones.
+    """
+
+    name: str
+    coefficients: Array
+    field: PointFunction = field(repr=False)
+    constant: bool
+    check: Check
+
+
+@dataclass(frozen=True, eq=False)
+class DecouplingFields:
+    """The decoupling fields found near a point.
+
+    Parameters
+    ----------
+    fields : those found; where every combination of inputs is decoupling, the inputs.
+    every : whether every combination of the inputs is decoupling: the system is then kinematic.
+    complete : whether there are no others, up to functions as factors.
+    isolated : directions at the point that belong to no field found: combinations of inputs.
+    searched : what was searched, in words.
+    """
+
+    fields: tuple[DecouplingField, ...]
+    every: bool
+    complete: bool
+    isolated: tuple[str, ...]
+    searched: str
+
+    def __str__(self) -> str:
+        named = ", ".join(each.name for each in self.fields) or "none"
+        if self.every:
+            named = "every combination of the inputs"
+        return f"{named} ({self.searched}{'' if self.complete else '; there may be others'})"
+
+
+@dataclass(frozen=True, eq=False)
+class KinematicReport:
+    """Whether a system is kinematically controllable at a point; printed, it is a readable text.
+
+    Parameters
+    ----------
+    q : (nq,) the point.
+    controllable : True, False, or None where the search may have missed a field.
+    reason : why, in words.
+    decoupling : the decoupling fields; None where they were given.
+    involutive : the involutive closure of the fields; None where there are none.
+    """
+
+    q: Array
+    controllable: bool | None
+    reason: str
+    decoupling: DecouplingFields | None
+    involutive: Closure | None
+
+    def __str__(self) -> str:
+        said = {True: "yes", False: "no", None: "undecided"}[self.controllable]
+        lines = [f"kinematic controllability at q = {np.array2string(self.q, precision=6, threshold=12)}"]
+        if self.decoupling is not None:
+            lines.append(f"  decoupling fields: {self.decoupling}")
+        if self.involutive is not None:
+            lines.append(f"  involutive closure: {self.involutive}")
+        return "\n".join([*lines, f"  kinematically controllable: {said}: {self.reason}"])
+
+
+def decoupling_fields(
+    nabla: AffineConnection,
+    inputs: PointFunction,
+    q: Any,
+    *,
+    tol: float = TOLERANCE,
+    names: Sequence[str] | None = None,
+) -> DecouplingFields:
+    """The decoupling fields near q.
+
+    Their directions at q are the zeros of a quadratic map. For two inputs all are found. For more: the
+    inputs, the roots of each pair of inputs, and zeros by Newton's method from random starts, of which there
+    may be infinitely many. Each is continued to a field by the implicit function theorem, a double root of
+    two inputs by the kernel of its form, and is kept if it is decoupling at neighbouring points too.
+
+    Parameters
+    ----------
+    nabla, inputs, q, tol, names : as in `configuration_controllability`.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
+
+    Source: Bullo and Lynch (2001).
+    """
+    system, q = control_system(nabla, inputs, q)
+    return _search(system, jets_near(system, q), tol, input_names(system, names))
+
+
+def is_decoupling(
+    nabla: AffineConnection, X: PointFunction, inputs: PointFunction, q: Any, tol: float = _CHECK
+) -> Check:
+    """Whether X and <X : X> lie in the span of the inputs at all points.
+
+    Parameters
+    ----------
+    nabla, inputs : as in `configuration_controllability`.
+    X : q -> (m,), components in the connection's frame; JAX-traceable.
+    q : (..., nq) points.
+    tol : relative to the largest term of X and of <X : X>, each divided by its own size.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla`.
+
+    Source: Bullo and Lynch (2001).
+    """
+    points = np.asarray(as_array("q", q, (nabla.frame.ambient_dim,)))
+    require_finite("q", points)
+    rows = points.reshape(-1, points.shape[-1])
+    systems = [control_system(nabla, inputs, row)[0] for row in rows]
+    shape = jax.eval_shape(X, jax.ShapeDtypeStruct(rows[0].shape, jnp.float64)).shape
+    if shape != (nabla.frame.dim,):
+        raise ShapeError("decoupling field X", (nabla.frame.dim,), shape)
+    return _decoupling_check([systems[0].jet(row) for row in rows], X, tol)
+
+
+def kinematic_controllability(
+    nabla: AffineConnection,
+    inputs: PointFunction,
+    q: Any,
+    fields: Sequence[PointFunction] | None = None,
+    *,
+    order: int | None = None,
+    tol: float = TOLERANCE,
+    names: Sequence[str] | None = None,
+) -> KinematicReport:
+    """Whether the involutive closure of the decoupling fields has rank n at q.
+
+    Parameters
+    ----------
+    nabla, inputs, q, tol, names : as in `configuration_controllability`.
+    fields : decoupling fields q -> (m,), instead of those found by `decoupling_fields`; checked near q.
+    order : largest number of fields in a bracket; None: as are needed.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; FrameError where the inputs are dependent; CheckError where a field given is
+    not decoupling; the errors of `nabla` at q.
+
+    Source: Bullo and Lynch (2001); Bullo, Lewis and Lynch (2002).
+    """
+    system, q = control_system(nabla, inputs, q, order)
+    jets, named = jets_near(system, q), input_names(system, names)
+    found = None
+    if fields is None:
+        found = _search(system, jets, tol, named)
+        fields, labels = [each.field for each in found.fields], tuple(each.name for each in found.fields)
+    else:
+        for X in fields:
+            is_decoupling(nabla, X, inputs, np.stack([jet.q for jet in jets])).require()
+        labels = tuple(f"X{k + 1}" for k in range(len(fields)))
+    complete = found is not None and found.complete
+    if not fields:
+        verdict, reason = (False, "there is none") if complete else (None, "no decoupling field was found")
+        return KinematicReport(q, verdict, reason, found, None)
+    chosen = tuple(fields)
+    moving = ControlSystem(nabla, lambda p: jnp.stack([X(p) for X in chosen], axis=1), len(chosen))
+    near = [moving.jet(jet.q) for jet in jets]
+    closure = involutive_closure_of(moving, near, input_words(len(chosen)), order, tol, labels)
+    if closure.rank.full:
+        return KinematicReport(q, True, f"the closure has rank {system.dim}", found, closure)
+    reason = f"the closure has rank {closure.rank.value} < {system.dim}"
+    return KinematicReport(q, False if complete and closure.settled else None, reason, found, closure)
+
+
+# --- from directions to fields -----------------------------------------------------------------------------
+
+
+def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[str]) -> DecouplingFields:
+    directions = [decoupling_directions(jet, tol) for jet in jets]
+    here, count = directions[0], system.count
+    searched = "all directions" if here.complete else "inputs, pairs, random starts"
+    found, isolated = [], []
+    for u in here.columns.T:
+        name = _name(u, names)
+        kept = None
+        for field_of, constant in _continuations(system, jets[0], u):
+            check = _decoupling_check(jets, field_of, _CHECK)
+            if check.ok:
+                kept = DecouplingField(name, u, field_of, constant, check)
+                break
+        if kept is None:
+            isolated.append(name)
+        else:
+            found.append(kept)
+    every = all(each.every for each in directions)
+    complete = every or count == 1 or (here.complete and not here.every and not isolated)
+    return DecouplingFields(tuple(found), every, complete, tuple(isolated), searched)
+
+
+def _name(u: Array, names: Sequence[str]) -> str:
+    """u as a combination of inputs."""
+    terms = [(x, name) for x, name in zip(u, names, strict=True) if abs(x) > 1e-12]
+    if len(terms) == 1:
+        return terms[0][1]
+    return " ".join(f"{'-' if x < 0 else '+'} {abs(x):.4g} {name}" for x, name in terms).removeprefix("+ ")
+
+
+def _continuations(system: ControlSystem, jet: Jet, u: Array) -> Iterator[tuple[PointFunction, bool]]:
+    """Fields that have the direction u at the point: constant, by Newton's method, by a kernel."""
+    fixed, inputs = jnp.asarray(u), system.inputs
+    yield lambda q: inputs(q) @ fixed, True
+    forms_at = _forms_at(system, jet)
+    forms = Expansion(forms_at, len(jet.q)).value(jet.q)
+    scale = np.max(np.abs(forms), initial=0.0)
+    rows, columns = _minor(2.0 * np.einsum("lab,b->la", forms, u), 1e-6 * scale)
+    if len(rows):
+        yield _implicit(inputs, forms_at, fixed, rows, columns), False
+    if system.count == 2 and scale > 0.0:
+        row = int(np.argmax(np.max(np.abs(forms), axis=(1, 2))))
+        first = bool(abs(forms[row, 0, 0]) >= abs(forms[row, 1, 1]))
+
+        def kernel(q: jax.Array) -> jax.Array:
+            form = forms_at(q)[row]
+            v = jnp.stack([-form[0, 1], form[0, 0]] if first else [form[1, 1], -form[0, 1]])
+            return inputs(q) @ v
+
+        yield kernel, False
+
+
+def _forms_at(system: ControlSystem, jet: Jet) -> PointFunction:
+    """q -> B[l, a, b], components of <Y_a : Y_b> along a constant complement of the inputs; JAX."""
+    count, frame = system.count, system.frame
+    Y, sizes = jet.values(input_words(count), ambient=False)
+    N = np.linalg.svd(normalized(Y, sizes, TOLERANCE), full_matrices=True)[0][:, count:]
+    complement = jnp.asarray(N)
+
+    def forms(q: jax.Array) -> jax.Array:
+        y, dy = frame.value_and_lie_derivative_at(system.inputs, q)  # dy[j, i, a] = L_{X_j} Y_a^i
+        moved = jnp.einsum("ja,jib->iab", y, dy)
+        Gamma = system.surroundings.coefficients_at(q)
+        turned = jnp.einsum("ijk,ja,kb->iab", Gamma + jnp.swapaxes(Gamma, 1, 2), y, y)
+        products = moved + jnp.swapaxes(moved, 1, 2) + turned
+        square = jnp.concatenate([y, complement], axis=1)
+        return jnp.linalg.solve(square, products.reshape(len(y), -1)).reshape(products.shape)[count:]
+
+    return jax.jit(forms)
+
+
+def _minor(slopes: Array, least: float) -> tuple[Array, Array]:
+    """Rows and columns of an invertible minor of largest rank."""
+    _, r, columns = qr(slopes, mode="economic", pivoting=True)
+    rank = int(np.sum(np.abs(np.diagonal(r)) > least))
+    columns = columns[:rank]
+    if not rank:
+        return columns, columns
+    rows = qr(slopes[:, columns].T, mode="economic", pivoting=True)[2][:rank]
+    return rows, columns
+
+
+def _implicit(
+    inputs: PointFunction, forms_at: PointFunction, start: jax.Array, rows: Array, columns: Array
+) -> PointFunction:
+    """Newton's method from `start`, the entries in `columns` moving, others constant."""
+
+    def field_of(q: jax.Array) -> jax.Array:
+        forms, u = forms_at(q)[rows], start
+        for _ in range(_STEPS):
+            half = jnp.einsum("lab,b->la", forms, u)
+            step = jnp.linalg.solve(2.0 * half[:, columns], half @ u)
+            u = u.at[columns].add(-step)
+        return inputs(q) @ u
+
+    return field_of
+
+
+def _decoupling_check(jets: list[Jet], X: PointFunction, tol: float) -> Check:
+    """Largest part of X and of <X : X> outside the inputs, relative to the terms of each; scale one."""
+    system, worst = jets[0].system, 0.0
+    moving = ControlSystem(system.nabla, lambda q: X(q)[:, None], 1)
+    (word,) = input_words(1)
+    for jet in jets:
+        Y = np.linalg.qr(normalized(*jet.values(input_words(system.count), ambient=False), TOLERANCE))[0]
+        values, sizes = moving.jet(jet.q).values([word, symmetric(word, word)], ambient=False)
+        rest = np.linalg.norm(values - Y @ (Y.T @ values), axis=0)
+        worst = max(worst, float(np.max(rest / np.maximum(np.linalg.norm(sizes, axis=0), 1e-300))))
+    return Check("decoupling", worst, 1.0, tol)

@@ -1,0 +1,264 @@
+"""Arrays of expressions: validation, a quick normal form, and an exact test for zero.
+
+Results of this room are NumPy arrays of SymPy expressions (dtype object, read only), with the index order of
+the numeric classes: ``Gamma[i, j, k]`` is the same coefficient in both. ``sympy.Matrix(array)`` makes a
+matrix of a two-dimensional one. Most mechanical systems are rational functions of parameters, coordinates and
+of sin and cos of angles; `tidy` and `vanishes` are made for them: they compute modulo sin^2 + cos^2 = 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import sympy
+from sympy.polys.rings import PolyElement, PolyRing
+
+from connections.checks import ShapeError
+
+Simplifier = Callable[[sympy.Expr], sympy.Expr]
+"""One expression to an equal one."""
+
+_FACTORED = 40  # polynomials of so many terms are factored; longer ones take long and seldom have factors
+_FEW = 12  # terms of expressions for which all normal forms are tried
+
+
+def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) -> np.ndarray:
+    """`value` as a read-only object array of expressions.
+
+    Parameters
+    ----------
+    name : how the caller calls the argument.
+    value : SymPy matrix or array, NumPy array, nested lists; numbers are turned into expressions. Where a
+        vector is asked for, a row or column matrix is one.
+    shape : required shape; None admits any length on that axis, or any shape.
+
+    Raises
+    ------
+    ShapeError : the shape differs, or the lists are ragged.
+    TypeError : an entry is not an expression, e.g. a string.
+    """
+    if isinstance(value, sympy.MatrixBase) and shape is not None and len(shape) == 1 and 1 in value.shape:
+        value = value.flat()
+    if isinstance(value, (sympy.MatrixBase, sympy.NDimArray)):
+        value = value.tolist()
+    try:
+        array = np.array(value, dtype=object)
+    except ValueError as error:
+        raise ShapeError(name, _text(shape), "ragged lists") from error
+    if shape is not None and (
+        array.ndim != len(shape)
+        or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True))
+    ):
+        raise ShapeError(name, _text(shape), array.shape)
+    return frozen([_as_expression(name, entry) for entry in array.flat], array.shape)
+
+
+def frozen(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A read-only object array of the given shape, its entries expressions.
+
+    Parameters
+    ----------
+    entries : expressions or numbers, in C order; an array is flattened.
+    shape : of the result.
+    """
+    flat = entries.ravel() if isinstance(entries, np.ndarray) else entries
+    array = np.empty(len(flat), dtype=object)
+    array[:] = [sympy.sympify(entry) for entry in flat]
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
+    """`simplify` of every entry, each different expression once; the entries as they are where it is None.
+
+    Parameters
+    ----------
+    array : expressions.
+    simplify : `tidy`, `sympy.simplify`, any function of one expression, or None.
+    """
+    if simplify is None:
+        return frozen(array, array.shape)
+    done: dict[Any, Any] = {}
+    for entry in array.flat:
+        if entry not in done:
+            done[entry] = simplify(sympy.sympify(entry))
+    return frozen([done[entry] for entry in array.flat], array.shape)
+
+
+def tidy(expression: Any) -> sympy.Expr:
+    """The shortest of a few normal forms of a rational function of symbols, sines and cosines.
+
+    Multiple angles are expanded, common factors cancelled, sin^2 or cos^2 eliminated, numerator and
+    denominator factored where they are short. A short expression stays as it is; one equal to zero becomes
+    zero. Other functions and roots count as symbols. Much faster than `sympy.simplify`.
+
+    Parameters
+    ----------
+    expression : an expression; one with floating-point numbers is returned unchanged.
+    """
+    return _tidy(sympy.sympify(expression))
+
+
+def vanishes(expression: Any) -> bool:
+    """Whether an expression is zero: exactly decided for rational functions of symbols, sines and cosines.
+
+    Parameters
+    ----------
+    expression : an expression; for other kinds `sympy.simplify` has the last word, which may miss a zero.
+    """
+    expression = sympy.sympify(expression)
+    if expression.is_Atom:
+        return bool(expression == 0)
+    numerator, _, ring = _fraction(expression)
+    if not _reduced(numerator, ring.pairs, (True,) * len(ring.pairs)):
+        return True
+    return not ring.decides and bool(sympy.simplify(expression) == 0)
+
+
+def nonzero(array: np.ndarray) -> dict[tuple[int, ...], sympy.Expr]:
+    """The entries that are not the number zero, by index.
+
+    Parameters
+    ----------
+    array : expressions, simplified ones to find all zeros.
+    """
+    return {index: entry for index, entry in np.ndenumerate(array) if entry != 0}
+
+
+def _as_expression(name: str, entry: Any) -> sympy.Expr:
+    try:
+        expression = sympy.sympify(entry, strict=True)
+    except sympy.SympifyError as error:
+        raise TypeError(f"{name}: {entry!r} is not an expression") from error
+    if not isinstance(expression, sympy.Expr):
+        raise TypeError(f"{name}: {entry!r} is not an expression")
+    return expression
+
+
+@lru_cache(maxsize=4096)
+def _tidy(expression: sympy.Expr) -> sympy.Expr:
+    if expression.is_Atom or expression.has(sympy.Float):
+        return expression
+    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
+
+
+def _term_by_term(expression: sympy.Expr) -> sympy.Expr:
+    """A sum with the terms of each denominator put together, not brought over a common one."""
+    groups: dict[sympy.Expr, list[sympy.Expr]] = {}
+    for term in sympy.Add.make_args(expression):
+        groups.setdefault(sympy.fraction(term)[1], []).append(term)
+    if len(groups) < 2:
+        return expression
+    return sympy.Add(*[tidy(sympy.Add(*terms)) for terms in groups.values()])
+
+
+def _size(expression: sympy.Expr) -> int:
+    """Number of nodes of the expression's tree."""
+    return sum(1 for _ in sympy.preorder_traversal(expression))
+
+
+def _normal_forms(expression: sympy.Expr) -> list[sympy.Expr]:
+    numerator, denominator, ring = _fraction(expression)
+    if not _reduced(numerator, ring.pairs, (True,) * len(ring.pairs)):
+        return [sympy.S.Zero]
+    found = []
+    for choice in _choices(len(ring.pairs), len(numerator)):
+        above, below = (_reduced(part, ring.pairs, choice) for part in (numerator, denominator))
+        found.append(above.cancel(below))
+    above, below = (_as_product(part) for part in min(found, key=partial(_complexity, ring.pairs)))
+    forms = above / below, _negated(above) / _negated(below)
+    return [form.xreplace(ring.back) for form in forms]
+
+
+def _complexity(pairs: list[tuple[int, int]], fraction: tuple[PolyElement, PolyElement]) -> int:
+    """Terms times the number of sines and cosines that occur: what has few of them can be factored."""
+    degrees = [np.max([part.degrees() for part in fraction], axis=0)[list(pair)] for pair in pairs]
+    return sum(len(part) for part in fraction) * (1 + int(np.sum(np.array(degrees) > 0)))
+
+
+def _as_product(polynomial: PolyElement) -> sympy.Expr:
+    """The polynomial as an expression, in factors where it is short."""
+    if len(polynomial) > _FACTORED:
+        return polynomial.as_expr()
+    coefficient, factors = polynomial.factor_list()
+    number = polynomial.ring.domain.to_sympy(coefficient)
+    return sympy.Mul(number, *[part.as_expr() ** power for part, power in factors])
+
+
+def _negated(product: sympy.Expr) -> sympy.Expr:
+    """Minus the product, the sign taken by a sum among its factors if there is one."""
+    factors = list(sympy.Mul.make_args(product))
+    for k, part in enumerate(factors):
+        if part.is_Add:
+            return sympy.Mul(*factors[:k], -part, *factors[k + 1 :])
+    return -product
+
+
+def _choices(angles: int, terms: int) -> list[tuple[bool, ...]]:
+    """For every angle whether sin^2 is the one to eliminate; all combinations where they are few."""
+    if angles <= 1 or (angles == 2 and terms <= _FEW):
+        return list(itertools.product((True, False), repeat=angles))
+    return [(True,) * angles, (False,) * angles]
+
+
+@dataclass(frozen=True)
+class _Generators:
+    """What the symbols of a polynomial ring stand for.
+
+    Parameters
+    ----------
+    pairs : places of the symbols of sine and cosine of every angle.
+    back : {symbol: expression}.
+    decides : whether there are no relations but sin^2 + cos^2 = 1, so that a nonzero result is not zero.
+    """
+
+    pairs: list[tuple[int, int]]
+    back: dict[sympy.Symbol, sympy.Expr]
+    decides: bool
+
+
+def _fraction(expression: sympy.Expr) -> tuple[PolyElement, PolyElement, _Generators]:
+    """Numerator and denominator as polynomials in symbols, sines, cosines and whatever else there is."""
+    expression = expression.replace(sympy.tan, lambda angle: sympy.sin(angle) / sympy.cos(angle))
+    if any(not node.args[0].is_Symbol for node in expression.atoms(sympy.sin, sympy.cos)):
+        expression = sympy.expand_trig(expression)
+    angles = {node.args[0] for node in expression.atoms(sympy.sin, sympy.cos)}
+    nodes = [
+        function(a) for a in sorted(angles, key=sympy.default_sort_key) for function in (sympy.sin, sympy.cos)
+    ]
+    others = expression.atoms(sympy.Function, sympy.NumberSymbol) - set(nodes)
+    others |= {power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer}
+    nodes += sorted(others, key=lambda node: (-_size(node), sympy.default_sort_key(node)))
+    there = {node: sympy.Dummy(f"f{k}") for k, node in enumerate(nodes)}
+    form = expression.xreplace(there)
+    found = form.free_symbols | set(there.values())
+    ring = PolyRing(sorted(found, key=sympy.default_sort_key), sympy.QQ, "lex")
+    above, below = (ring.from_expr(part) for part in sympy.fraction(sympy.together(form)))
+    pairs = [
+        tuple(ring.symbols.index(there[function(a)]) for function in (sympy.sin, sympy.cos)) for a in angles
+    ]
+    decides = not others and all(a.is_Symbol for a in angles)
+    return above, below, _Generators(pairs, {symbol: node for node, symbol in there.items()}, decides)
+
+
+def _reduced(p: PolyElement, pairs: list[tuple[int, int]], eliminate_sine: tuple[bool, ...]) -> PolyElement:
+    """The polynomial modulo s^2 + c^2 = 1 for every pair: s^2, or c^2, no longer occurs."""
+    for (s, c), sine in zip(pairs, eliminate_sine, strict=True):
+        out, kept = (s, c) if sine else (c, s)
+        groups: dict[int, dict] = {}
+        for powers, value in p.terms():
+            rest = (*powers[:out], powers[out] % 2, *powers[out + 1 :])
+            groups.setdefault(powers[out] // 2, {})[rest] = value
+        square = 1 - p.ring.gens[kept] ** 2
+        p = sum((p.ring.from_dict(terms) * square**k for k, terms in groups.items()), p.ring.zero)
+    return p
+
+
+def _text(shape: Sequence[int | None] | None) -> object:
+    return "any" if shape is None else tuple("k" if size is None else size for size in shape)

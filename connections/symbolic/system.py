@@ -1,0 +1,215 @@
+"""A mechanical system as expressions: one definition for closed forms and for numbers.
+
+The metric H and, where there are constraints, a basis A of the feasible velocities or the one-forms W that
+annihilate them, all in one frame X. Without constraints the basis is the frame itself, and everything that
+is called constrained is Riemannian. Source: [W] III; [Z] section 3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy
+
+from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.system import MechanicalSystem
+from connections.geometry.frames import PointFunction
+from connections.symbolic import definition, distributions, lambdified, tensors
+from connections.symbolic.connection import SymbolicConnection
+from connections.symbolic.expressions import Simplifier, as_expressions, simplified, tidy
+from connections.symbolic.latex import system_latex
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicSystem(SymbolicConnection):
+    """A mechanical system, with or without nonholonomic constraints, given by matrices of expressions.
+
+    Every result is a read-only object array with the index order of the numeric classes; every method takes
+    ``simplify``: `tidy` (the default), any function of one expression, or None for what the formulas give.
+
+    Parameters
+    ----------
+    coordinates : nq symbols.
+    metric : H (n, n), the mass matrix in the frame; kinetic energy is (1/2) v^T H v.
+    frame : X (nq, n), qdot = X v; the identity if None.
+    basis : A (n, m), feasible velocities in the frame, orthogonal or not.
+    forms : W (p, n), constraints as one-forms w_a(X_i); with a basis they are checked against each other.
+    inputs : (a, n), covectors in the frame that the controls multiply.
+    potential : potential energy [J].
+    parameters : {symbol: default value or None}, in SI units; other symbols become parameters without one.
+    name : for messages and titles.
+
+    Attributes
+    ----------
+    metric, frame, basis, forms, inputs : object arrays, or None where none was given; frame never None.
+
+    Raises
+    ------
+    ShapeError, TypeError, ValueError : the arguments are no matrices of expressions of these shapes.
+    MetricError : H is not symmetric.
+    FrameError, ConstraintError : frame, basis or forms lost rank at a generic point, or the basis does not
+        satisfy the forms.
+    """
+
+    coordinates: tuple[sympy.Symbol, ...]
+    metric: Any
+    frame: Any = None
+    basis: Any = None
+    forms: Any = None
+    inputs: Any = None
+    potential: Any = None
+    parameters: Any = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        coordinates = definition.as_coordinates(self.coordinates)
+        nq = len(coordinates)
+        X = np.eye(nq, dtype=int) if self.frame is None else self.frame
+        X = as_expressions("frame", X, (nq, None))
+        n = X.shape[1]
+        H = as_expressions("metric", self.metric, (n, n))
+        arrays: dict[str, np.ndarray | None] = {"metric": H, "frame": X}
+        for name, shape in (("basis", (n, None)), ("forms", (None, n)), ("inputs", (None, n))):
+            value = getattr(self, name)
+            arrays[name] = None if value is None else as_expressions(name, value, shape)
+        V = None if self.potential is None else as_expressions("potential", self.potential, ())
+        parameters = definition.as_parameters(self.parameters, [*arrays.values(), V], coordinates)
+        definition.require_symmetric(H)
+        definition.require_frame(X)
+        definition.require_distribution(arrays["basis"], arrays["forms"])
+        scalars = {"coordinates": coordinates, "potential": None if V is None else V.item()}
+        for name, value in (arrays | scalars | {"parameters": parameters}).items():
+            object.__setattr__(self, name, value)
+
+    # --- what it is made of ------------------------------------------------------------------------------
+
+    @property
+    def constrained(self) -> bool:
+        """Whether a basis or forms were given."""
+        return self.basis is not None or self.forms is not None
+
+    @cached_property
+    def distribution(self) -> np.ndarray:
+        """A, (n, m): the basis given, one computed from the forms, or the identity without constraints."""
+        if self.basis is not None:
+            return self.basis
+        A = distributions.sympy_identity(len(self.metric))
+        A = A if self.forms is None else distributions.null_basis(self.forms)
+        return simplified(A, tidy)
+
+    def with_basis(self, basis: Any) -> SymbolicSystem:
+        """The same system with another basis (n, m), or with one computed from the forms if None."""
+        if basis is None and self.forms is None:
+            raise ValueError("the system has no forms: without a basis it would lose its constraints")
+        return dataclasses.replace(self, basis=basis)
+
+    # --- sections, inputs, motion ------------------------------------------------------------------------
+
+    def input_coefficients(self, forms: Any = None, simplify: Simplifier | None = tidy) -> np.ndarray:
+        """Y[k, a], (m, a), of covectors (a, n) in the frame: (A^T H A)^-1 <F_a, X_k>; the inputs if None.
+
+        Source: [Z] Theorem 3.2.
+        """
+        if forms is None and self.inputs is None:
+            raise ValueError(f"the system {self.name} has no inputs: give the covectors")
+        covectors = self.inputs if forms is None else forms
+        F = as_expressions("forms", covectors, (None, len(self.metric)))
+        return simplified(
+            distributions.raised(self.reduced_metric(simplify), (F @ self.distribution).T), simplify
+        )
+
+    def input_coefficients_of_functions(
+        self, functions: Any, simplify: Simplifier | None = tidy
+    ) -> np.ndarray:
+        """Y[k, a], (m, a), of the differentials of functions (a,): (A^T H A)^-1 L_{X_k} phi_a.
+
+        Source: [Z] Theorem 3.2.
+        """
+        phi = as_expressions("functions", functions, (None,))
+        slopes = tensors.lie_derivative(phi, self.fields, self.coordinates)
+        return simplified(distributions.raised(self.reduced_metric(simplify), slopes), simplify)
+
+    def equations_of_motion(
+        self, v: Any = None, u: Any = None, simplify: Simplifier | None = tidy
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(qdot, vdot): v^k X_k, (nq,), and Y^k_a u^a - Gamma~^k_ij v^i v^j - (grad V)^k, (m,).
+
+        Parameters
+        ----------
+        v : (m,) velocity in the basis; symbols v1 .. vm if None.
+        u : (a,) controls; symbols u1 .. ua if None.
+        simplify : see the class.
+
+        Source: [Z] Theorem 3.2.
+        """
+        velocity = self.velocities() if v is None else as_expressions("v", v, (self.dim,))
+        v_dot = -np.einsum("kij,i,j->k", self.constrained_coefficients(simplify), velocity, velocity)
+        if self.potential is not None:
+            v_dot = v_dot - self.input_coefficients_of_functions([self.potential], simplify)[:, 0]
+        if self.inputs is not None:
+            count = len(self.inputs)
+            controls = sympy.symbols(f"u1:{count + 1}", real=True) if u is None else u
+            v_dot = v_dot + self.input_coefficients(None, simplify) @ as_expressions("u", controls, (count,))
+        return simplified(self.fields @ velocity, simplify), simplified(v_dot, simplify)
+
+    def latex(self, simplify: Simplifier | None = tidy) -> str:
+        """Metric, basis, coefficients that do not vanish, inputs and equations of motion, as LaTeX."""
+        return system_latex(self, simplify)
+
+    # --- numbers -----------------------------------------------------------------------------------------
+
+    def parameter_values(self, parameters: Mapping[Any, float] | None = None) -> dict[sympy.Symbol, float]:
+        """The default values with some replaced: {symbol or name: value}.
+
+        Raises
+        ------
+        ValueError : an unknown name, or a parameter without a value.
+        """
+        return lambdified.parameter_values(self.parameters, parameters)
+
+    def function(self, expressions: Any, parameters: Mapping[Any, float] | None = None) -> PointFunction:
+        """A JAX-traceable function q (nq,) -> floats of the shape of `expressions`.
+
+        Parameters
+        ----------
+        expressions : array, matrix or one expression of coordinates and parameters.
+        parameters : values that replace defaults, by symbol or name.
+
+        Raises
+        ------
+        ValueError : an unknown parameter, one without a value, or a symbol that is neither.
+        """
+        array = as_expressions("expressions", expressions, None)
+        return self._code.function(array, self.parameter_values(parameters))
+
+    def numeric(self, parameters: Mapping[Any, float] | None = None) -> NonholonomicSystem | MechanicalSystem:
+        """The same system in numbers: a `NonholonomicSystem`, or a `MechanicalSystem` without constraints.
+
+        Forms and basis are both handed on where both were given. The same values give the same object, which
+        keeps what it compiled. A system without constraints leaves its inputs to `function`.
+
+        Parameters
+        ----------
+        parameters : values that replace defaults, by symbol or name.
+
+        Raises
+        ------
+        ValueError : an unknown parameter, or one without a value.
+        """
+        values = self.parameter_values(parameters)
+        made = self.__dict__.setdefault("_numeric", {})
+        key = tuple(values.values())
+        if key not in made:
+            made[key] = lambdified.numeric_system(self, self._code, values)
+        return made[key]
+
+    # --- private -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _code(self) -> lambdified.Code:
+        return lambdified.Code(self.coordinates, tuple(self.parameters))

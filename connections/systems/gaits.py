@@ -1,0 +1,279 @@
+"""Gaits: vehicles that move because their inputs drive the shape around a cycle.
+
+The shape coordinates follow r(t) = offset + amplitude sin(frequency t + phase), whatever torque that takes;
+the rest of the velocity follows from the connection. With J = dr . X A, rdot = J v and vdot = Y u - Gamma(v,
+v) + ... the controls are u = (J Y)^-1 (rddot - Jdot v - J (vdot at u = 0)). Where the inputs do no work on
+the other basis fields, as in [Z]'s bases, these obey vdot^i = -Gamma^i_jk v^j v^k with v given by rdot
+elsewhere.
+Source: [Z] sections 4, 5; [O] for the snakeboard's gaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.integrate import Trajectories, integrate
+from connections.checks import ShapeError, as_array, require_finite
+from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.geometry.evaluation import Argument, evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Gait:
+    """Sinusoidal motion of s shape coordinates: offset + amplitude sin(frequency t + phase).
+
+    Parameters
+    ----------
+    name : for titles.
+    amplitude, frequency, phase, offset : (s,) each, in the units of the coordinates, rad/s and rad.
+    period : duration of one cycle [s].
+    """
+
+    name: str
+    amplitude: Any
+    frequency: Any
+    phase: Any
+    offset: Any
+    period: float
+
+    def __post_init__(self) -> None:
+        s = np.shape(self.amplitude)
+        for name in ("amplitude", "frequency", "phase", "offset"):
+            value = as_array(name, getattr(self, name), (None,))
+            require_finite(name, value)
+            if value.shape != s:
+                raise ShapeError(f"{name} of the gait", s, value.shape)
+            object.__setattr__(self, name, value)
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Amplitude, frequency, phase and offset, (4, s)."""
+        return np.stack([self.amplitude, self.frequency, self.phase, self.offset])
+
+    def times(self, cycles: int, per_cycle: int = 1) -> np.ndarray:
+        """Times from 0 to the end of the last cycle, (cycles * per_cycle + 1,) [s]."""
+        return np.linspace(0.0, cycles * self.period, cycles * per_cycle + 1)
+
+    def shape(self, t: Any) -> np.ndarray:
+        """r(t), (..., s), at times (...,)."""
+        t = np.asarray(t, dtype=np.float64)[..., None]
+        return self.offset + self.amplitude * np.sin(self.frequency * t + self.phase)
+
+
+@dataclass(frozen=True, eq=False)
+class Locomotion:
+    """A nonholonomic vehicle whose inputs drive some of its coordinates along gaits.
+
+    Parameters
+    ----------
+    system : the vehicle; with as many inputs as driven coordinates.
+    driven : indices in q of the shape coordinates r (s,).
+
+    Raises
+    ------
+    ShapeError : the numbers of inputs and driven coordinates differ.
+    """
+
+    system: NonholonomicSystem
+    driven: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.system.controls != len(self.driven):
+            raise ShapeError("driven coordinates", (self.system.controls,), (len(self.driven),))
+
+    # --- the definition at one point ---------------------------------------------------------------------
+
+    def control_at(self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array) -> jax.Array:
+        """u (a,) for which rddot is the gait's, gait (4, s) as in `Gait.parameters`."""
+        return self._controlled_at(t, q, v, gait)[0]
+
+    def rates_at(self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(qdot, vdot) under that control, (nq,) and (m,)."""
+        return self.system.frame.matrix_at(q) @ v, self._controlled_at(t, q, v, gait)[1]
+
+    def start_at(self, pose: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """q with the gait's shape at t = 0, and the velocity that an impulse of the inputs leads to."""
+        places = jnp.array(self.driven)
+        r, r_dot, _ = _sinusoids(gait, jnp.asarray(0.0))
+        q = pose.at[places].set(r)
+        Y = self._inputs_at(q)
+        return q, Y @ jnp.linalg.solve(self.system.frame.matrix_at(q)[places] @ Y, r_dot)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The system is valid."""
+        return self.system.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The system's error."""
+        self.system.explain(q)
+
+    # --- public functions ----------------------------------------------------------------------------------
+
+    def start(self, gait: Gait, pose: Any = None) -> tuple[jax.Array, jax.Array]:
+        """(q, v) at t = 0: the shape and its rate are the gait's, the momenta along the other fields zero.
+
+        Parameters
+        ----------
+        gait : the gait.
+        pose : (..., nq) points, whose driven coordinates are replaced; the origin if None.
+        """
+        pose = np.zeros(self.system.frame.ambient_dim) if pose is None else pose
+        return evaluate(self, "start", self.start_at, *self._arguments(pose=pose), self._gait(gait))
+
+    def rates(self, t: Any, q: Any, v: Any, gait: Gait) -> tuple[jax.Array, jax.Array]:
+        """(qdot, vdot), (..., nq) and (..., m), at time t with the shape driven.
+
+        Parameters
+        ----------
+        t : (...,) times [s].
+        q, v : (..., nq) points and (..., m) velocities in the basis.
+        gait : the gait.
+        """
+
+        def at(p: jax.Array, speed: jax.Array, parameters: jax.Array, time: Any) -> tuple[Any, Any]:
+            return self.rates_at(time, p, speed, parameters)
+
+        arguments = (*self._arguments(q=q, v=v), self._gait(gait), Argument("t", t, ()))
+        return evaluate(self, "rates", at, *arguments)
+
+    def control(self, gait: Gait) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
+        """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
+        made = self.__dict__.setdefault("_control", {})
+        if gait not in made:
+            parameters = gait.parameters
+            made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
+        return made[gait]
+
+    def simulate(self, gait: Gait, times: Any, pose: Any = None) -> tuple[jax.Array, jax.Array]:
+        """The motion (q, v) from the gait's start, with the shape driven; compiled once for all gaits.
+
+        Parameters
+        ----------
+        gait : the gait.
+        times : (T,) strictly monotone, the first is zero [s].
+        pose : as for `start`.
+
+        Returns
+        -------
+        q (..., T, nq), v (..., T, m), integrated to rtol = atol = 1e-10.
+
+        Raises
+        ------
+        IntegrationError : the motion meets a singular basis; names the time and the point.
+        """
+
+        def solve(
+            q: jax.Array, v: jax.Array, parameters: jax.Array, clock: jax.Array
+        ) -> tuple[Any, Any, Any]:
+            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+                return self.rates_at(t, *state, parameters)
+
+            states = integrate(rhs, (q, v), clock)
+            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+
+        q0, v0 = self.start(gait, pose)
+        arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
+        return Trajectories.of(self).run("gait", solve, arguments, times)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _controlled_at(
+        self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(u, vdot)."""
+        frame, places = self.system.frame, jnp.array(self.driven)
+        free = self.system.forward_dynamics_at(q, v, jnp.zeros(self.system.controls), t)
+        q_dot = frame.matrix_at(q) @ v
+        turned = jax.jvp(lambda p: frame.matrix_at(p)[places] @ v, (q,), (q_dot,))[1]  # Jdot v
+        J, Y = frame.matrix_at(q)[places], self._inputs_at(q)
+        u = jnp.linalg.solve(J @ Y, _sinusoids(gait, t)[2] - turned - J @ free)
+        return u, free + Y @ u
+
+    def _inputs_at(self, q: jax.Array) -> jax.Array:
+        """Y, (m, a)."""
+        nabla = self.system.connection
+        return jnp.linalg.solve(nabla.metric.matrix_at(q), (self.system.inputs_at(q) @ nabla.basis_at(q)).T)
+
+    def _arguments(self, **given: Any) -> list[Argument]:
+        nq, m = self.system.frame.ambient_dim, self.system.frame.dim
+        return [Argument(name, value, (m if name[0] == "v" else nq,)) for name, value in given.items()]
+
+    def _gait(self, gait: Gait) -> Argument:
+        return Argument("gait", gait.parameters, (4, len(self.driven)))
+
+
+def displacement(start: Any, end: Any) -> np.ndarray:
+    """(dx, dy, dtheta) of a planar vehicle, (..., 3): seen in its body axes at the start.
+
+    Parameters
+    ----------
+    start, end : (..., nq) points (x, y, theta, ...).
+    """
+    start, end = np.asarray(start), np.asarray(end)
+    c, s = np.cos(start[..., 2]), np.sin(start[..., 2])
+    dx, dy = np.moveaxis(end[..., :2] - start[..., :2], -1, 0)
+    return np.stack([c * dx + s * dy, c * dy - s * dx, end[..., 2] - start[..., 2]], axis=-1)
+
+
+def sinusoidal(
+    name: str, amplitude: Any, ratio: Any, period: float, phase: Any = None, offset: Any = None
+) -> Gait:
+    """The gait with frequencies in the given ratio.
+
+    Parameters
+    ----------
+    name : for titles.
+    amplitude, phase, offset : (s,); phase and offset are zero where they are left out.
+    ratio : (s,) whole numbers; the frequencies are 2 pi ratio / period.
+    period : duration of one cycle [s].
+    """
+    zero = np.zeros(np.shape(amplitude))
+    frequency = 2.0 * np.pi / period * np.asarray(ratio, dtype=np.float64)
+    return Gait(
+        name,
+        amplitude,
+        frequency,
+        zero if phase is None else phase,
+        zero if offset is None else offset,
+        period,
+    )
+
+
+def snakeboard_gaits() -> dict[str, Gait]:
+    """Gaits of (psi, phi): drive 1:1, rotate 2:1, park 3:2.
+
+    The frequency ratios are those of [O]; amplitudes and phases are chosen here. Drive gains speed in every
+    cycle, rotate turns and park moves sideways, both with a momentum that is zero after every cycle.
+
+    Source: [O].
+    """
+    quarter = np.pi / 2.0
+    return {
+        "drive": sinusoidal("drive", (-0.7, 0.4), (1, 1), 2.0, phase=(quarter, quarter)),
+        "rotate": sinusoidal("rotate", (0.7, 0.7), (2, 1), 2.0),
+        "park": sinusoidal("park", (-1.2, 0.8), (3, 2), 4.0),
+    }
+
+
+def roller_racer_gait(amplitude: float = 0.6, period: float = 1.0) -> Gait:
+    """The handlebar swings about straight ahead; the racer gains speed in every swing.
+
+    Parameters
+    ----------
+    amplitude : of psi [rad].
+    period : of a swing [s].
+    """
+    return sinusoidal("swing", (amplitude,), (1,), period)
+
+
+def _sinusoids(gait: jax.Array, t: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """r, rdot and rddot at time t, (s,) each."""
+    amplitude, frequency, phase, offset = gait
+    s, c = jnp.sin(frequency * t + phase), jnp.cos(frequency * t + phase)
+    return offset + amplitude * s, amplitude * frequency * c, -amplitude * frequency**2 * s

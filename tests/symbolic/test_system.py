@@ -1,0 +1,253 @@
+"""Symbolic systems in general: tensors, frames, the constrained connection by all routes, bad input."""
+
+import jax
+import numpy as np
+import pytest
+import sympy
+from sympy import Matrix, Rational, cos, eye, sin, symbols
+
+import connections as cn
+from connections.symbolic import SymbolicSystem, nonzero, vanishes
+
+X, Y, Z = symbols("x y z", real=True)
+A, B, J = symbols("a b J", positive=True)
+
+
+def equal(found, expected):
+    return all(vanishes(a - b) for a, b in zip(np.ravel(found), np.ravel(expected), strict=True))
+
+
+# --- Riemannian geometry ----------------------------------------------------------------------------------
+
+
+def test_sphere():
+    theta, phi = symbols("theta phi", real=True)
+    sphere = SymbolicSystem((theta, phi), sympy.diag(1, sin(theta) ** 2))
+    Gamma = sphere.christoffel_symbols()
+    cot = cos(theta) / sin(theta)
+    assert nonzero(Gamma).keys() == {(0, 1, 1), (1, 0, 1), (1, 1, 0)}
+    assert equal(Gamma, [[[0, 0], [0, -sin(theta) * cos(theta)]], [[0, cot], [cot, 0]]])
+    R = sphere.curvature_of(Gamma)
+    assert equal(R, sphere.curvature())  # without constraints the distribution is everything
+    assert vanishes(R[0, 1, 0, 1] - sin(theta) ** 2) and vanishes(R[1, 0, 0, 1] + 1)
+    assert not nonzero(sphere.torsion(Gamma)) and not nonzero(sphere.contorsion(Gamma))
+    flat = np.zeros((2, 2, 2), dtype=int)
+    assert equal(sphere.contorsion(flat), sphere.first_kind())
+
+
+def body_frame(theta):
+    return Matrix([[cos(theta), -sin(theta), 0], [sin(theta), cos(theta), 0], [0, 0, 1]])
+
+
+def test_a_body_in_an_ideal_fluid_obeys_euler_and_poincare():
+    """a udot = b w omega, b wdot = -a u omega, J omegadot = (a - b) u w, in the frame of the body's axes."""
+    theta = symbols("theta", real=True)
+    body = SymbolicSystem(
+        (X, Y, theta), sympy.diag(A, B, J), frame=body_frame(theta), parameters={A: 1, B: 2, J: 3}
+    )
+    s = body.structure_functions()
+    assert nonzero(s) == {(0, 1, 2): 1, (0, 2, 1): -1, (1, 0, 2): -1, (1, 2, 0): 1}
+    u, w, omega = v = symbols("u w omega")
+    q_dot, v_dot = body.equations_of_motion(v)
+    assert equal(q_dot, body_frame(theta) * Matrix(v))
+    assert equal(v_dot, [B * w * omega / A, -A * u * omega / B, (A - B) * u * w / J])
+    assert not nonzero(body.torsion(body.christoffel_symbols()))
+    # The connection that makes the frame parallel has the torsion -s and no curvature.
+    parallel = np.zeros((3, 3, 3), dtype=int)
+    assert equal(body.torsion(parallel), -s) and not nonzero(body.curvature_of(parallel))
+    numeric, q = body.numeric(), np.array([0.1, 0.2, 0.3])
+    assert isinstance(numeric, cn.MechanicalSystem)
+    assert isinstance(numeric.metric, cn.ConstantMetric)
+    Gamma = body.function(body.christoffel_symbols())(q)
+    np.testing.assert_allclose(jax.jit(cn.LeviCivita(numeric.metric).coefficients_at)(q), Gamma, atol=1e-14)
+
+
+def test_more_coordinates_than_velocities():
+    x, y, z, w = q = symbols("x y z w", real=True)
+    frame = Matrix([[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]) / 2  # body angular velocity
+    body = SymbolicSystem(q, sympy.diag(A, B, J), frame=frame)
+    assert equal(
+        body.structure_functions(),
+        [[[sympy.LeviCivita(i, j, k) for j in range(3)] for i in range(3)] for k in range(3)],
+    )
+    omega = Matrix(body.velocities())
+    _, rate = body.equations_of_motion(omega)
+    inertia = sympy.diag(A, B, J)
+    assert equal(inertia * Matrix(rate), -omega.cross(inertia * omega))  # Euler's equations
+
+
+def test_potential_and_inputs_without_constraints():
+    angle = symbols("alpha", real=True)
+    m, l, g = symbols("m l g", positive=True)  # noqa: E741
+    pendulum = SymbolicSystem(
+        (angle,),
+        [[m * l**2]],
+        inputs=[[1]],
+        potential=-m * g * l * cos(angle),
+        parameters={m: 2, l: 0.5, g: 9.81},
+    )
+    _, rate = pendulum.equations_of_motion([0], [1])
+    assert equal(rate, [1 / (m * l**2) - g / l * sin(angle)])
+    numeric = pendulum.numeric()
+    np.testing.assert_allclose(
+        numeric.forward_dynamics_at(np.array([0.3]), np.zeros(1), np.ones(1)),
+        pendulum.function(rate)(np.array([0.3])),
+    )
+
+
+# --- the constrained connection ---------------------------------------------------------------------------
+
+
+CURVED = SymbolicSystem(
+    (X, Y, Z),
+    Matrix([[2, 0, X], [0, 1, 0], [X, 0, 3]]),
+    frame=Matrix([[1, 0, 0], [Z, 1, 0], [Y, 0, 1]]),
+    forms=Matrix([[-Y, A * X, 1]]),
+    parameters={A: Rational(1, 2)},
+)
+
+
+def test_all_of_a_constrained_system_is_what_the_numeric_classes_compute():
+    """A metric, a frame and a form without any symmetry; the basis is computed from the form."""
+    system, q = CURVED, np.array([[0.3, -0.4, 0.5], [-0.2, 0.6, 0.1]])
+    with_basis = system.with_basis(system.distribution)
+    nabla = with_basis.numeric().connection
+    names = ("coefficients", "curvature", "schouten_curvature", "nonintegrability", "projection")
+
+    def numeric(p):
+        found = [getattr(nabla, f"{name}_at")(p) for name in names]
+        return [*found, nabla.full.coefficients_at(p), nabla.frame.structure_functions_at(p)]
+
+    full = system.full_coefficients(None)
+    P = system.projection(None, of_forms=True)
+    symbolic = [
+        system.constrained_coefficients(None),
+        system.curvature(None),
+        system.schouten_curvature(None),
+        system.nonintegrability(None),
+        P,
+        full,
+        system.projected_structure_functions(None),
+    ]
+    sizes = [array.size for array in symbolic]
+    flat = system.function(np.concatenate([array.ravel() for array in symbolic]))
+    found = np.split(np.asarray(jax.vmap(flat)(q)), np.cumsum(sizes)[:-1], axis=1)
+    for name, values, array in zip((*names, "full", "s"), jax.jit(jax.vmap(numeric))(q), found, strict=True):
+        assert np.abs(array).max() > 1e-2, name
+        np.testing.assert_allclose(array.reshape(values.shape), values, atol=1e-11, err_msg=name)
+    assert np.abs(found[1] - found[2]).max() > 1e-2  # two curvatures, not one
+
+
+def test_routes_agree():
+    """Gram matrix, Lemma 3.1, and norms in an orthogonal basis; projections of forms and of the basis."""
+    system, q = CURVED, np.array([0.3, -0.4, 0.5])
+    orthogonal = system.with_basis(system.orthogonal_basis())
+    pairs = [
+        (system.constrained_coefficients(None), system.constrained_coefficients(None, route="projection")),
+        (
+            orthogonal.constrained_coefficients(None),
+            orthogonal.constrained_coefficients(None, route="orthogonal"),
+        ),
+        (system.projection(None, of_forms=True), system.projection(None, of_forms=False)),
+    ]
+    for first, second in pairs:
+        values = CURVED.function(np.stack([first, second]))(q)
+        np.testing.assert_allclose(values[0], values[1], atol=1e-12)
+        assert np.abs(values[0]).max() > 1e-2
+    with pytest.raises(ValueError, match="route: expected gram, orthogonal or projection, got 'best'"):
+        system.constrained_coefficients(route="best")
+
+
+def test_lie_brackets_and_sections(rng):
+    system = SymbolicSystem((X, Y, Z), eye(3), forms=[[-Y, 0, 1]], basis=[[1, 0], [0, 1], [Y, 0]])
+    E = system.fields
+    assert equal(system.bracket(E[:, 0], E[:, 1]), [0, 0, -1])
+    # <f X : g Y> follows from Leibniz' rule.
+    f, g = X**2 + Z, sin(Y)
+    plain = system.symmetric_product([1, 0], [0, 1])
+    along = [Matrix([h]).jacobian([X, Y, Z]) for h in (f, g)]
+    expected = f * g * plain + np.array(
+        [g * (along[0] * Matrix(E[:, 1]))[0], f * (along[1] * Matrix(E[:, 0]))[0]]
+    )
+    assert equal(system.symmetric_product([f, 0], [0, g]), expected)
+    assert equal(
+        system.covariant_derivative([f, 0], [0, g]) + system.covariant_derivative([0, g], [f, 0]), expected
+    )
+
+
+# --- bad input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"metric": eye(2)}, cn.ShapeError, r"metric: expected shape \(3, 3\), got \(2, 2\)"),
+        (
+            {"metric": [[1, 0, 0], [0, 1], [0, 0, 1]]},
+            cn.ShapeError,
+            r"metric: expected shape \(3, 3\), got \(3,\)",
+        ),
+        (
+            {"metric": Matrix([[1, X, 0], [0, 1, 0], [0, 0, 1]])},
+            cn.MetricError,
+            r"H\[0, 1\] = x, H\[1, 0\] = 0",
+        ),
+        ({"metric": [["x", 0, 0], [0, 1, 0], [0, 0, 1]]}, TypeError, "metric: 'x' is not an expression"),
+        ({"frame": eye(2)}, cn.ShapeError, r"frame: expected shape \(3, k\)"),
+        (
+            {"frame": Matrix([[1, X, 2 * X], [0, 1, 2], [0, Y, 2 * Y]])},
+            cn.FrameError,
+            "frame has rank 2 of 3",
+        ),
+        ({"basis": [[1], [0]]}, cn.ShapeError, r"basis: expected shape \(3, k\), got \(2, 1\)"),
+        ({"basis": [[1, X], [0, 0], [0, 0]]}, cn.FrameError, "basis has rank 1 of 2"),
+        ({"forms": [[1, 0]]}, cn.ShapeError, r"forms: expected shape \(k, 3\)"),
+        ({"forms": [[1, Y, 0], [X, X * Y, 0]]}, cn.ConstraintError, "constraints have rank 1 of 2"),
+        ({"forms": eye(3)}, cn.ConstraintError, "3 constraints leave no motion"),
+        (
+            {"forms": [[-Y, 0, 1]], "basis": [[1, 0], [0, 1], [X, 0]]},
+            cn.ConstraintError,
+            r"form 1 of field 1 is x - y",
+        ),
+        ({"forms": [[-Y, 0, 1]], "basis": [[1], [0], [Y]]}, cn.ConstraintError, "the basis has 1 fields"),
+        ({"inputs": [[1, 0]]}, cn.ShapeError, r"inputs: expected shape \(k, 3\)"),
+        ({"parameters": {"a": 1.0}}, TypeError, "parameters: expected SymPy symbols as keys, got 'a'"),
+        ({"parameters": {X: 1.0}}, ValueError, "parameters: x is a coordinate"),
+        ({"parameters": {sympy.Symbol("x"): 1.0}}, ValueError, "same name"),
+        ({"coordinates": ("x", "y", "z")}, TypeError, "coordinates: expected SymPy symbols"),
+        ({"coordinates": (X, Y, X)}, ValueError, "not all different"),
+    ],
+)
+def test_bad_definitions_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        SymbolicSystem(**({"coordinates": (X, Y, Z), "metric": eye(3)} | arguments))
+
+
+def test_bad_requests_are_refused():
+    system = SymbolicSystem((X, Y), sympy.diag(A, B), parameters={A: 1.0})
+    with pytest.raises(ValueError, match="no value for the parameter b"):
+        system.numeric()
+    assert isinstance(system.numeric({"b": 2.0}), cn.MechanicalSystem)
+    with pytest.raises(ValueError, match="J is neither a coordinate nor a parameter"):
+        system.function([J * X], {"b": 2.0})
+    with pytest.raises(ValueError, match="has no inputs"):
+        system.input_coefficients()
+    with pytest.raises(ValueError, match="the system has no forms"):
+        system.with_basis(None)
+    with pytest.raises(ValueError, match="the system has no forms"):
+        system.projection(of_forms=True)
+    with pytest.raises(cn.ShapeError, match=r"v: expected shape \(2,\), got \(3,\)"):
+        system.coriolis_matrix([1, 2, 3])
+    with pytest.raises(cn.ShapeError, match=r"coefficients: expected shape \(2, 2, 2\)"):
+        system.torsion(np.zeros((2, 2), dtype=int))
+    with pytest.raises(ValueError, match="read-only"):
+        system.metric[0, 0] = 1
+
+
+def test_latex_lists_what_does_not_vanish():
+    theta, phi = symbols("theta phi", real=True)
+    text = SymbolicSystem((theta, phi), sympy.diag(A, A * sin(theta) ** 2)).latex()
+    assert text.count(r"\Gamma^{") == 3 and r"\Gamma^{1}_{22} &= - \sin{\left(\theta \right)}" in text
+    assert text.count(r"\begin{aligned}") == text.count(r"\end{aligned}") == 4
+    assert r"\dot{v_{1}} &=" in text and "Y^" not in text
+    assert r"\Gamma &= 0" in SymbolicSystem((X, Y), eye(2)).latex()
