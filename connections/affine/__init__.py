@@ -10,6 +10,12 @@ from connections.affine.combinations import (
 )
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
+from connections.affine.deviation import (
+    covariant_linearization,
+    deviation_map,
+    geodesic_flow,
+    linearization,
+)
 from connections.affine.distributions import (
     AnnihilatedDistribution,
     Distribution,
@@ -40,9 +46,13 @@ __all__ = [
     "ProductConnection",
     "SpannedDistribution",
     "covariant_derivative_along",
+    "covariant_linearization",
+    "deviation_map",
     "exponential",
     "geodesic",
+    "geodesic_flow",
     "holonomy",
+    "linearization",
     "logarithm",
     "parallel_transport",
     "torsion_free_part",

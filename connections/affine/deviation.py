@@ -1,0 +1,172 @@
+"""How neighbouring motions of vdot = -Gamma(v, v) + F separate: linearization, covariant and left-trivialized.
+
+With eta the deviation of the point in frame components and dv that of v,
+
+    etadot = dv + s(eta, v)                                                   in every frame,
+
+whatever the connection. With w = D_nabla v = dv + Gamma(eta, v) the same motion is, torsion included,
+
+    D_t eta = w + T(v, eta),    D_t w = -R(eta, v) v + nabla_eta F + (dF/dv) w,
+
+where D_t x = xdot + Gamma(v, x) and nabla_eta F takes v along by parallel transport. `deviation_map` leads
+from (eta, dv) to (eta, w). F is an acceleration, the force raised by H^-1.
+Source: [B]; equality of mixed derivatives of a variation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection
+from connections.affine.geodesics import Force
+from connections.affine.integrate import Trajectories, integrate
+from connections.geometry.evaluation import Argument, evaluate
+
+
+def linearization(
+    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+) -> jax.Array:
+    """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q : (..., nq) points.
+    v : (..., n) velocities, frame components.
+    force : optional (t, q, v) -> (n,), acceleration components F; JAX-traceable.
+    t : (...,) time.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    return _evaluate("linearization", linearization_at, nabla, q, v, force, t)
+
+
+def covariant_linearization(
+    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+) -> jax.Array:
+    """A (..., 2n, 2n) of d/dt (eta, w) = A (eta, w), w = dv + Gamma(eta, v): curvature, torsion, and F.
+
+    Parameters
+    ----------
+    nabla, q, v, force, t : as for `linearization`.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    return _evaluate("covariant_linearization", covariant_linearization_at, nabla, q, v, force, t)
+
+
+def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
+    """M (..., 2n, 2n) with (eta, dv + Gamma(eta, v)) = M (eta, dv).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q : (..., nq) points.
+    v : (..., n) velocities, frame components.
+    """
+    arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
+    return evaluate(nabla, "deviation_map", lambda p, w: deviation_map_at(nabla, p, w), *arguments)
+
+
+def geodesic_flow(
+    nabla: AffineConnection, q0: Any, v0: Any, times: Any, force: Force | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
+
+    Parameters
+    ----------
+    nabla, q0, v0, times, force : as for `geodesic`.
+
+    Returns
+    -------
+    q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together to rtol = atol = 1e-10.
+
+    Raises
+    ------
+    As `geodesic`.
+    """
+    frame = nabla.frame
+
+    def rhs(t: jax.Array, state: Any, args: Any) -> Any:
+        q, v, Phi = state
+        acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
+        return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), state[1], state[2]
+
+    def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+        states = integrate(rhs, (q, v, jnp.eye(2 * frame.dim)), clock, project)
+        return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+
+    arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
+    return Trajectories.of(nabla).run(("geodesic_flow", force), solve, arguments, times)
+
+
+# --- at one point ----------------------------------------------------------------------------------------
+
+
+def linearization_at(
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+) -> jax.Array:
+    """[[s(., v), 1], [L_. a, da/dv]] with a = F - Gamma(v, v), (2n, 2n)."""
+    frame = nabla.frame
+
+    def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
+        return -nabla.apply_at(p, w, w) + (0.0 if force is None else force(t, p, w))
+
+    turning = frame.structure_functions_at(q) @ v
+    along = frame.lie_derivative_at(lambda p: acceleration(p, v), q).T
+    return _blocks(turning, jnp.eye(frame.dim), along, jax.jacfwd(acceleration, argnums=1)(q, v))
+
+
+def covariant_linearization_at(
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+) -> jax.Array:
+    """[[T(v, .) - Gamma(v, .), 1], [-R(., v) v + nabla F, dF/dv - Gamma(v, .)]], (2n, 2n)."""
+    n, Gamma = nabla.frame.dim, nabla.coefficients_at(q)
+    carried = jnp.einsum("ijk,j->ik", Gamma, v)  # Gamma(v, .)
+    torsion = jnp.einsum("ijk,j->ik", nabla.torsion_at(q), v)
+    bending = -jnp.einsum("lkij,k,j->li", nabla.curvature_at(q), v, v)
+    in_v = jnp.zeros((n, n))
+    if force is not None:
+        F, in_v = force(t, q, v), jax.jacfwd(force, argnums=2)(t, q, v)
+        along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T
+        differentiated = jnp.einsum("ijk,k->ij", Gamma, F)  # Gamma(., F)
+        bending = bending + along + differentiated - in_v @ jnp.einsum("ijk,k->ij", Gamma, v)
+    return _blocks(torsion - carried, jnp.eye(n), bending, in_v - carried)
+
+
+def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax.Array:
+    """[[1, 0], [Gamma(., v), 1]], (2n, 2n)."""
+    n = nabla.frame.dim
+    return _blocks(
+        jnp.eye(n), jnp.zeros((n, n)), jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), v), jnp.eye(n)
+    )
+
+
+# --- private ---------------------------------------------------------------------------------------------
+
+
+def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
+    return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
+
+
+def _evaluate(
+    name: str, at: Any, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
+) -> jax.Array:
+    return evaluate(
+        nabla,
+        (name, force),
+        lambda p, w, time: at(nabla, p, w, force, time),
+        Argument("q", q, (nabla.frame.ambient_dim,)),
+        Argument("v", v, (nabla.frame.dim,)),
+        Argument("t", t, ()),
+    )

@@ -1,0 +1,70 @@
+"""Deviation of motions: left-trivialized against covariant, in a frame with qdot != v and with torsion."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import systems
+
+import connections as cn
+from connections.affine.deviation import deviation_map_at
+
+
+def push(t, q, v):
+    """An acceleration that depends on time, point and velocity."""
+    return jnp.stack([jnp.sin(q[0]) * v[1], t * q[1] - 0.3 * v[0], jnp.cos(q[2]) - v[2] * v[0]])
+
+
+def with_torsion_and_nonmetricity(q):
+    """D (3, 3, 3) without any symmetry."""
+    return 0.3 * jnp.sin(q[0] + jnp.arange(27.0)).reshape(3, 3, 3)
+
+
+GENERAL = cn.ContorsionConnection(systems.METRIC, with_torsion_and_nonmetricity)
+
+
+@pytest.mark.parametrize("force", [None, push], ids=["free", "forced"])
+@pytest.mark.parametrize("nabla", [systems.LEVI_CIVITA, GENERAL], ids=["riemannian", "general"])
+def test_covariant_and_left_trivialized(nabla, force, rng):
+    """A_cov = (Mdot + M A) M^-1 along the motion."""
+    q, v, t = 0.3 * rng.normal(size=3), rng.normal(size=3), 0.7
+    A = cn.linearization(nabla, q, v, force, t)
+    M = cn.deviation_map(nabla, q, v)
+
+    def M_of(state):
+        return deviation_map_at(nabla, *state)
+
+    v_dot = -nabla.apply(q, v, v) + (0.0 if force is None else push(t, q, v))
+    M_dot = jax.jvp(M_of, ((q, v),), ((nabla.frame.matrix(q) @ v, v_dot),))[1]
+    expected = (M_dot + M @ A) @ jnp.linalg.inv(M)
+    covariant = cn.covariant_linearization(nabla, q, v, force, t)
+    np.testing.assert_allclose(covariant, expected, atol=1e-11)
+    if nabla is GENERAL:  # control: the torsion forgotten
+        wrong = covariant.at[:3, :3].add(-jnp.einsum("ijk,j->ik", nabla.torsion(q), v))
+        assert np.max(np.abs(wrong - expected)) > 1e-2
+
+
+def test_jacobi_on_the_sphere():
+    """Neighbouring great circles: eta = sin t across, for unit speed; and the flow at every time."""
+    times = np.linspace(0.0, 1.2, 5)
+    q, v, Phi = cn.geodesic_flow(
+        systems.SPHERE_ORTHONORMAL_NABLA, np.array([np.pi / 2, 0.2]), np.array([0.0, 1.0]), times
+    )
+    np.testing.assert_allclose(Phi[:, 0, 2], np.sin(times), atol=1e-9)
+    np.testing.assert_allclose(q[:, 1], 0.2 + times, atol=1e-9)
+
+
+@pytest.mark.parametrize("force", [None, push], ids=["free", "forced"])
+def test_flow_is_the_derivative_of_the_motion(force, rng):
+    """Phi against central differences of geodesics in q0 along the frame and in v0."""
+    nabla, times = GENERAL, np.array([0.0, 0.6])
+    q0, v0 = 0.2 * rng.normal(size=3), rng.normal(size=3)
+    frame, direction, h = nabla.frame, rng.normal(size=6), 1e-4
+    q, _, Phi = cn.geodesic_flow(nabla, q0, v0, times, force)
+    starts = [
+        (np.asarray(frame.retract_at(q0, s * h * direction[:3])), v0 + s * h * direction[3:]) for s in (1, -1)
+    ]
+    ends = [cn.geodesic(nabla, *start, times, force) for start in starts]
+    d_q, d_v = ((np.asarray(a[-1]) - np.asarray(b[-1])) / (2 * h) for a, b in zip(*ends, strict=True))
+    change = np.concatenate([np.linalg.solve(frame.matrix(q[-1]), d_q), d_v])
+    np.testing.assert_allclose(Phi[-1] @ direction, change, atol=2e-6)
