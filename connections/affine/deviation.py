@@ -1,4 +1,4 @@
-"""How neighbouring motions of vdot = -Gamma(v, v) + F separate: linearization, covariant and left-trivialized.
+"""How neighbouring motions of vdot = -Gamma(v, v) + F separate: covariant and left-trivialized equations.
 
 With eta the deviation of the point in frame components and dv that of v,
 
