@@ -5,6 +5,7 @@
 """
 
 from connections.multibody.audit import audit_coriolis
+from connections.multibody.differences import difference, displace
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -22,6 +23,7 @@ from connections.multibody.linearization import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
     linearize,
+    zero_order_hold,
 )
 from connections.multibody.loops import Coincident, Distance
 from connections.multibody.mechanism import Mechanism
@@ -79,6 +81,8 @@ __all__ = [
     "coriolis_matrix_by_projection",
     "coriolis_product",
     "coriolis_transpose_product",
+    "difference",
+    "displace",
     "forward_dynamics",
     "forward_dynamics_derivatives",
     "from_mjcf",
@@ -94,4 +98,5 @@ __all__ = [
     "mass_matrix_rate",
     "regressor",
     "set_num_threads",
+    "zero_order_hold",
 ]

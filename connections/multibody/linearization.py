@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from scipy.linalg import expm
 
+from connections.checks import as_array, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 
 if TYPE_CHECKING:
@@ -92,11 +94,13 @@ def forward_dynamics_derivatives(
     return _parts(program.general("forward_dynamics_derivatives", (q, v, tau), out))
 
 
-def linearize(model: Model, q: Any, v: Any, tau: Any) -> tuple[np.ndarray, np.ndarray]:
+def linearize(
+    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 
     A = [[s(., v), 1], [da/dq, da/dv]], s(., v)^i_j = s^i_jk v^k; B = [[0], [H^-1]]. One equation for all:
-    dv - ad_v eta for a free joint, dv where v = qdot.
+    dv - ad_v eta for a free joint, dv where v = qdot. With a step, of x_{k+1} = A x_k + B dtau_k.
 
     Parameters
     ----------
@@ -104,13 +108,16 @@ def linearize(model: Model, q: Any, v: Any, tau: Any) -> tuple[np.ndarray, np.nd
     q : (..., nq) configurations.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
+    step : s; if given, the pair of `zero_order_hold` over it.
 
     Raises
     ------
-    As `forward_dynamics_derivatives`.
+    As `forward_dynamics_derivatives`; ValueError (step).
 
     Source: [B]; the deviation equation of docs/conventions.
     """
+    if step is not None:
+        step = _positive_step(step)
     da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
     n, batch = model.nv, da_dq.shape[:-2]
     A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
@@ -119,7 +126,47 @@ def linearize(model: Model, q: Any, v: Any, tau: Any) -> tuple[np.ndarray, np.nd
     A[..., n:, :n] = da_dq
     A[..., n:, n:] = da_dv
     B[..., n:, :] = inverse
-    return A, B
+    return (A, B) if step is None else zero_order_hold(A, B, step)
+
+
+def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """The pair (..., n, n), (..., n, m) over one step: exp(A h) and its integral over the step times B.
+
+    A, B and dtau are held over the step: exact for a constant pair; along a motion, whose pair changes, the
+    error of one step is of the second order in h.
+
+    Parameters
+    ----------
+    A : (..., n, n) of xdot = A x + B u, 1/s.
+    B : (..., n, m).
+    step : h, s.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError; ValueError : the step is not a positive number.
+    """
+    h = _positive_step(step)
+    A = np.asarray(as_array("A", A, (None, None)))
+    n = A.shape[-1]
+    A = np.asarray(as_array("A", A, (n, n)))
+    B = np.asarray(as_array("B", B, (n, None)))
+    require_finite("A", A)
+    require_finite("B", B)
+    batch, m = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), B.shape[-1]
+    block = np.zeros((*batch, n + m, n + m))
+    block[..., :n, :n], block[..., :n, n:] = h * A, h * B
+    held = expm(block)
+    return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
+
+
+def _positive_step(step: Any) -> float:
+    try:
+        h = float(step)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"step: expected a number of seconds, got {step!r}") from error
+    if not 0.0 < h < np.inf:
+        raise ValueError(f"step: expected a positive number of seconds, got {h:g}")
+    return h
 
 
 def _turning(model: Model, q: Any, v: Any) -> Any:

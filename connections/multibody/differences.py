@@ -1,0 +1,193 @@
+"""Differences of configurations in frame components, and the configurations at given differences.
+
+    q1 = q0 exp(xi),    joint by joint:
+
+| joint | xi | exp |
+|---|---|---|
+| v = qdot | q1 - q0; angles are not wrapped | q0 + xi |
+| spherical | rotation vector of R0^T R1 by the shortest way, rad | q0 * exp(xi) |
+| free | logarithm in SE(3) of T0^-1 T1, [omega; v] | T0 exp(xi): the constant twist xi for a unit of time |
+
+To first order xi is the eta of `linearize`: the derivative along the frame fields. Rotations repeat after a
+turn: the shortest way is unique up to half a turn, where xi jumps. NumPy arrays; nothing is compiled.
+Source: [B], left-trivialized differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.checks import PointError, ShapeError, as_array, raise_at, require_finite
+from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.multibody.joints import Free, Joint, Spherical
+
+if TYPE_CHECKING:
+    from connections.multibody.model import Model
+
+_SMALL = 1e-4  # rad^2 below which coefficients are series, whose first neglected term is then below 1e-16
+
+
+def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
+    """xi (..., nv) with q1 = q0 exp(xi), joint by joint; rad and m.
+
+    Parameters
+    ----------
+    model : the robot; of closed chains, its independent joints.
+    q0, q1 : (..., nq) configurations; leading axes broadcast. q and -q of a quaternion are one rotation.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError (a quaternion of norm other than one), TypeError.
+
+    Source: [B]; the left-trivialized difference.
+    """
+    start, end = _configurations(model, "q0", q0), _configurations(model, "q1", q1)
+    batch = _batch(q0=(start, model.nq), q1=(end, model.nq))
+    xi = np.empty((*batch, model.nv))
+    for joint, at_q, at_v in _joints(model):
+        a, b = start[..., at_q], end[..., at_q]
+        if isinstance(joint, Spherical):
+            xi[..., at_v] = rotation_logarithm(quaternion_product(_conjugate(a), b))
+        elif isinstance(joint, Free):
+            turn = rotation_logarithm(quaternion_product(_conjugate(a[..., 3:]), b[..., 3:]))
+            moved = rotated(_conjugate(a[..., 3:]), b[..., :3] - a[..., :3])
+            xi[..., at_v] = np.concatenate([turn, _translation(turn, moved, inverse=True)], axis=-1)
+        else:
+            xi[..., at_v] = b - a
+    return xi
+
+
+def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
+    """q exp(xi), (..., nq), joint by joint: the inverse of `difference` up to half a turn.
+
+    Parameters
+    ----------
+    model : the robot; of closed chains, its independent joints. Whether the loops close there is not asked.
+    q : (..., nq) configurations.
+    xi : (..., nv) displacements in the model's frame, rad and m; leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError (a quaternion of norm other than one), TypeError.
+
+    Source: [B].
+    """
+    start, step = _configurations(model, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
+    require_finite("xi", step)
+    batch = _batch(q=(start, model.nq), xi=(step, model.nv))
+    moved = np.empty((*batch, model.nq))
+    for joint, at_q, at_v in _joints(model):
+        a, b = start[..., at_q], step[..., at_v]
+        if isinstance(joint, Spherical):
+            moved[..., at_q] = _turned(a, b)
+        elif isinstance(joint, Free):
+            shift = rotated(a[..., 3:], _translation(b[..., :3], b[..., 3:], inverse=False))
+            parts = np.broadcast_arrays(a[..., :3] + shift)[0], _turned(a[..., 3:], b[..., :3])
+            moved[..., at_q] = np.concatenate(parts, axis=-1)
+        else:
+            moved[..., at_q] = a + b
+    return moved
+
+
+# --- rotations, batches of them --------------------------------------------------------------------------
+
+
+def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamilton's product a * b of quaternions (x, y, z, w), (..., 4)."""
+    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
+    scalar = a[..., 3:] * b[..., 3:] - np.sum(a[..., :3] * b[..., :3], axis=-1, keepdims=True)
+    return np.concatenate([vector, scalar], axis=-1)
+
+
+def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """R x, (..., 3), of unit quaternions (..., 4)."""
+    t = 2.0 * np.cross(quaternion[..., :3], x)
+    return x + quaternion[..., 3:] * t + np.cross(quaternion[..., :3], t)
+
+
+def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
+    """Rotation vector (..., 3), rad, of at most half a turn: 2 atan2(|r|, |w|) r / |r|, signed by w."""
+    r, w = quaternion[..., :3], quaternion[..., 3:]
+    sine = np.linalg.norm(r, axis=-1, keepdims=True)
+    # 2 atan(x) / x = 2 - 2 x^2 / 3 + ... at x = |r| / |w|; there |w| is next to one.
+    small = sine < 1e-6
+    ratio = np.where(small, 2.0, 2.0 * np.arctan2(sine, np.abs(w)) / np.where(small, 1.0, sine))
+    return np.where(w < 0.0, -ratio, ratio) * r
+
+
+def rotation_exponential(x: np.ndarray) -> np.ndarray:
+    """Unit quaternion (..., 4) of rotation vectors (..., 3), rad."""
+    angle = np.linalg.norm(x, axis=-1, keepdims=True)
+    return np.concatenate([0.5 * np.sinc(angle / (2.0 * np.pi)) * x, np.cos(0.5 * angle)], axis=-1)
+
+
+# --- private ---------------------------------------------------------------------------------------------
+
+
+def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
+    """V x or V^-1 x, V = 1 + (1 - cos) / a^2 (turn x) + (a - sin) / a^3 (turn x)^2, a = |turn|; (..., 3)."""
+    square = np.sum(turn * turn, axis=-1, keepdims=True)
+    small = square < _SMALL
+    angle = np.sqrt(np.where(small, 1.0, square))
+    if inverse:
+        first = -0.5
+        series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
+        second = np.where(small, series, (1.0 - 0.5 * angle / np.tan(0.5 * angle)) / angle**2)
+    else:
+        half = np.sinc(np.sqrt(square) / (2.0 * np.pi))
+        first = 0.5 * half * half
+        series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
+        second = np.where(small, series, (angle - np.sin(angle)) / angle**3)
+    once = np.cross(turn, x)
+    return x + first * once + second * np.cross(turn, once)
+
+
+def _turned(quaternion: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """quaternion * exp(turn), of norm one."""
+    product = quaternion_product(quaternion, rotation_exponential(turn))
+    return product / np.linalg.norm(product, axis=-1, keepdims=True)
+
+
+def _conjugate(quaternion: np.ndarray) -> np.ndarray:
+    return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def _joints(model: Model) -> Iterator[tuple[Joint, slice, slice]]:
+    """The independent joints, and their slices of q and of v."""
+    kinematics = model.kinematics
+    for number, joint in enumerate(kinematics.joints):
+        q_at, v_at = (
+            slice(int(s[number]), int(s[number + 1])) for s in (kinematics.q_starts, kinematics.v_starts)
+        )
+        yield joint, q_at, v_at
+
+
+def _configurations(model: Model, name: str, q: Any) -> np.ndarray:
+    """q (..., nq), finite, with unit quaternions."""
+    array = np.asarray(as_array(name, q, (model.nq,)))
+    require_finite(name, array)
+    for joint, at_q, _ in _joints(model):
+        if isinstance(joint, Spherical | Free):
+            norms = np.linalg.norm(array[..., at_q][..., -4:], axis=-1)
+            bad = np.argwhere(~(np.abs(norms - 1.0) <= QUATERNION_TOLERANCE))
+            if len(bad):
+                norm = float(norms[tuple(bad[0])])
+                what = f"{name}: quaternion (x, y, z, w) of norm {norm:.8g}, expected 1: normalize it"
+                raise_at(PointError, what, array[tuple(bad[0])])
+    return array
+
+
+def _batch(**arrays: tuple[np.ndarray, int]) -> tuple[int, ...]:
+    """The common leading axes of arrays whose last axis is their own."""
+    shapes = {name: array.shape[:-1] for name, (array, _) in arrays.items()}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        (first, one), (second, other) = shapes.items()
+        size = arrays[second][1]
+        raise ShapeError(
+            second, f"leading axes that broadcast with {one} of {first}", (*other, size)
+        ) from None
