@@ -1,4 +1,4 @@
-"""Passivity-based control, adaptation, the momentum observer, and controllability."""
+"""Passivity-based control, adaptation, the momentum observer, controllability, and LQR."""
 
 from connections.control.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
 from connections.control.centroidal import CentroidalCoordinates
@@ -19,6 +19,15 @@ from connections.control.controllability import (
     symmetric_closure,
 )
 from connections.control.gains import GainError, gain_matrix
+from connections.control.lqr import (
+    Regulator,
+    StabilizabilityError,
+    lqr,
+    reachable_directions,
+    require_stabilizable,
+    state_names,
+    time_varying_lqr,
+)
 from connections.control.observer import MomentumObserver, ObservedMotion
 from connections.control.passivity import PassivityController, reference_force_at
 from connections.control.references import (
@@ -58,8 +67,10 @@ __all__ = [
     "PassivityController",
     "Rank",
     "Reference",
+    "Regulator",
     "RobotController",
     "RobotMomentumObserver",
+    "StabilizabilityError",
     "configuration_controllability",
     "configuration_error_at",
     "decoupling_fields",
@@ -68,10 +79,15 @@ __all__ = [
     "involutive_closure",
     "is_decoupling",
     "kinematic_controllability",
+    "lqr",
+    "reachable_directions",
     "reference_force_at",
+    "require_stabilizable",
+    "state_names",
     "submanifold_reference",
     "symmetric_closure",
     "task_reference",
+    "time_varying_lqr",
     "trajectory_reference",
     "with_payload",
 ]
