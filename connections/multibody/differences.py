@@ -97,15 +97,15 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamilton's product a * b of quaternions (x, y, z, w), (..., 4)."""
-    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
+    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + _cross(a[..., :3], b[..., :3])
     scalar = a[..., 3:] * b[..., 3:] - np.sum(a[..., :3] * b[..., :3], axis=-1, keepdims=True)
     return np.concatenate([vector, scalar], axis=-1)
 
 
 def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
     """R x, (..., 3), of unit quaternions (..., 4)."""
-    t = 2.0 * np.cross(quaternion[..., :3], x)
-    return x + quaternion[..., 3:] * t + np.cross(quaternion[..., :3], t)
+    t = 2.0 * _cross(quaternion[..., :3], x)
+    return x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
 
 
 def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
@@ -141,14 +141,23 @@ def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
         first = 0.5 * half * half
         series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
         second = np.where(small, series, (angle - np.sin(angle)) / angle**3)
-    once = np.cross(turn, x)
-    return x + first * once + second * np.cross(turn, once)
+    once = _cross(turn, x)
+    return x + first * once + second * _cross(turn, once)
 
 
 def _turned(quaternion: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """quaternion * exp(turn), of norm one."""
     product = quaternion_product(quaternion, rotation_exponential(turn))
     return product / np.linalg.norm(product, axis=-1, keepdims=True)
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a x b, (..., 3); np.cross takes three times as long for one pair."""
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    product[..., 0] = a[..., 1] * b[..., 2] - a[..., 2] * b[..., 1]
+    product[..., 1] = a[..., 2] * b[..., 0] - a[..., 0] * b[..., 2]
+    product[..., 2] = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    return product
 
 
 def _conjugate(quaternion: np.ndarray) -> np.ndarray:
