@@ -38,6 +38,16 @@ from connections.multibody.recursions.calls import (
 from connections.multibody.recursions.threads import get_num_threads, set_num_threads
 from connections.multibody.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
+from connections.multibody.rolling import (
+    Ball,
+    Blade,
+    Contact,
+    SelectedForms,
+    Wheel,
+    independent_forms,
+    momentum_forms,
+    rolling_forms,
+)
 from connections.multibody.routes import (
     coriolis_matrix_by_differentiation,
     coriolis_matrix_by_jacobians,
@@ -46,7 +56,10 @@ from connections.multibody.routes import (
 from connections.multibody.urdf import from_urdf
 
 __all__ = [
+    "Ball",
+    "Blade",
     "Coincident",
+    "Contact",
     "Cylindrical",
     "Distance",
     "Fixed",
@@ -63,8 +76,10 @@ __all__ = [
     "Revolute",
     "RigidBodySystemConnection",
     "RigidBodySystemMetric",
+    "SelectedForms",
     "Spherical",
     "Universal",
+    "Wheel",
     "audit_coriolis",
     "body_jacobians",
     "christoffel_symbols",
@@ -79,11 +94,14 @@ __all__ = [
     "from_urdf",
     "get_num_threads",
     "gravity",
+    "independent_forms",
     "inertial_parameters",
     "inverse_dynamics",
     "inverse_mass_matrix",
     "mass_matrix",
     "mass_matrix_rate",
+    "momentum_forms",
     "regressor",
+    "rolling_forms",
     "set_num_threads",
 ]
