@@ -354,6 +354,13 @@ def everything(q):
         + jnp.log1p(q**2)
         + jnp.maximum(q, 0.1),
     }
+    rows = jax.vmap(lambda k, row: jax.lax.dynamic_slice(row, (k,), (2,)))(jnp.array([1, 0]), A[:2])
+    window = jax.lax.dynamic_update_slice(A, rows, (1, 0))
+    pieces["taken"] = jnp.concatenate(
+        [q[jnp.array([2, 0, 7])][:2], window[::-1, 1], jnp.diagonal(A), A[0, ::2]]
+    )
+    pieces["wide"] = jnp.pad(q**2, (2, 1), constant_values=q[1]) + jax.lax.pad(q, 0.0, [(1, -1, 1)])[0]
+    pieces["many"] = jax.vmap(lambda k, row: row.at[k].add(q[0]))(jnp.array([2, 1, 0]), A)
     (slope,) = jax.jvp(lambda p: jnp.linalg.solve(H, p), (q,), (jnp.sin(q),))[1:]
     return pieces | {"slope": slope}
 
@@ -418,9 +425,14 @@ def dependent(q):
     ],
 )
 def test_bad_input(call, error, message):
-    for function in (control.configuration_controllability, control.decoupling_fields):
-        with pytest.raises(error, match=message):
-            call(function)
+    with pytest.raises(error, match=message):
+        call(control.configuration_controllability)
+
+
+def test_bad_input_of_the_search():
+    for function in (control.decoupling_fields, control.kinematic_controllability):
+        with pytest.raises(FrameError, match="dependent .1 of 2"):
+            function(U.LEG, dependent, U.LEG_POINT)
 
 
 @pytest.mark.parametrize("order", [0, -1, 1.5, True])

@@ -15,15 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.control.controllability.primitives import (
-    JOINTLY_LINEAR,
     OF_CONSTANTS,
     RULES,
-    SELECTIONS,
     VALUES,
     bind,
-    by_coefficient,
     nested,
-    selected,
 )
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
 
@@ -113,6 +109,9 @@ def _apply(algebra: TaylorAlgebra, equation: Any, values: list[Any]) -> list[Any
         return _call(algebra, params[_CALLS[name]], values)
     if name in _CONTROL:
         return _CONTROL[name](algebra, params, values)
+    floating = any(variable.aval.dtype.kind == "f" for variable in equation.outvars)
+    if not floating:  # truths and integers do not change near the point
+        values = [_value(value) for value in values]
     varying = [isinstance(value, Series) for value in values]
     points = [_value(value) for value in values]
     if name in VALUES:
@@ -124,13 +123,8 @@ def _apply(algebra: TaylorAlgebra, equation: Any, values: list[Any]) -> list[Any
         results = RULES[name](algebra, params, *operands)
         results = results if isinstance(results, list) else [results]
         return [Series(a) if any(varying) else a[0] for a in results]
-    floating = any(variable.aval.dtype.kind == "f" for variable in equation.outvars)
-    if not any(varying) or not floating:
+    if not any(varying):
         return [np.asarray(out) for out in bind(equation, points)]
-    if name in SELECTIONS:
-        return [Series(selected(algebra, equation, operands))]
-    if name in JOINTLY_LINEAR:
-        return [Series(by_coefficient(algebra, equation, operands))]
     return [Series(a) for a in nested(algebra, equation, operands, varying)]
 
 
