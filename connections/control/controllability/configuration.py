@@ -15,9 +15,8 @@ neighbourhood, contain an open set, and locally configuration controllable if q 
   keeps one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one
   side only.
 
-Source: Lewis and Murray, SIAM J. Control Optim. 35 (1997) 766-790, for the first two; for one input Lewis,
-European Control Conference (1997); Hirschorn and Lewis, IEEE Conference on Decision and Control (2001), use
-such forms for several. The third statement is claimed as far as its proof goes.
+Source: [LM] for the first two; [AL] for one input; [HL] use such forms for several. The third statement is
+claimed as far as its proof goes.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def configuration_controllability(
     ------
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
 
-    Source: Lewis and Murray (1997); [Z] section 6.
+    Source: [LM]; [AL]; [Z] section 6.
     """
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)

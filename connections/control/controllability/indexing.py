@@ -166,7 +166,7 @@ def _places(shape: tuple[int, ...], indices: Array, windows: _Windows) -> tuple[
             wide[axis] = full[axis] = length
         return values.reshape(wide)
 
-    spread(indices[..., 0], outer)
+    spread(np.zeros(indices.shape[:-1]), outer)
     for axis, length in enumerate(shape):
         size, place = windows.sizes[axis], np.zeros((), dtype=int)
         if axis in windows.starts:

@@ -322,7 +322,7 @@ def nested(algebra: TaylorAlgebra, equation: Any, operands: list[Array], varying
     Along the direction d the operands are polynomials of one variable t, and the k-th derivative in t of the
     result is a form of degree k in d: the points of a lattice determine its coefficients.
 
-    Source: Griewank, Utke and Walther, Math. Comp. 69 (2000), 1117-1130.
+    Source: [GUW].
     """
     order = algebra.order
     directions = algebra.exponents[algebra.first(order) :] / max(order, 1)
