@@ -3,17 +3,18 @@
 A system is locally configuration accessible at q if the configurations reachable from rest at q, in a small
 neighbourhood, contain an open set, and locally configuration controllable if q is an inner point of them.
 
-* Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
-* Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of
-  lower degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis
-  given, one of decoupling directions is tried.
-* Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
-  lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
-  parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
-  d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
-  dw/dt = -<y : y>/2 + O(|y||w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w)
-  keeps one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one
-  side only.
+Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
+
+Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of lower
+degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis given, one of
+decoupling directions is tried.
+
+Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
+lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
+parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
+d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
+dw/dt = -<y : y>/2 + O(|y| |w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w) keeps
+one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one side only.
 
 Source: [LM] for the first two; [AL] for one input; [HL] use such forms for several. The third statement is
 claimed as far as its proof goes.
