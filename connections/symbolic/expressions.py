@@ -91,6 +91,7 @@ def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
     return frozen([done[entry] for entry in array.flat], array.shape)
 
 
+@lru_cache(maxsize=4096)
 def tidy(expression: Any) -> sympy.Expr:
     """The shortest of a few normal forms of a rational function of symbols, sines and cosines.
 
@@ -102,7 +103,10 @@ def tidy(expression: Any) -> sympy.Expr:
     ----------
     expression : an expression; one with floating-point numbers is returned unchanged.
     """
-    return _tidy(sympy.sympify(expression))
+    expression = sympy.sympify(expression)
+    if expression.is_Atom or expression.has(sympy.Float):
+        return expression
+    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
 
 
 def vanishes(expression: Any) -> bool:
@@ -139,13 +143,6 @@ def _as_expression(name: str, entry: Any) -> sympy.Expr:
     if not isinstance(expression, sympy.Expr):
         raise TypeError(f"{name}: {entry!r} is not an expression")
     return expression
-
-
-@lru_cache(maxsize=4096)
-def _tidy(expression: sympy.Expr) -> sympy.Expr:
-    if expression.is_Atom or expression.has(sympy.Float):
-        return expression
-    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
 
 
 def _term_by_term(expression: sympy.Expr) -> sympy.Expr:
