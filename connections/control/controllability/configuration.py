@@ -108,6 +108,16 @@ class _Sufficient:
     clear: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Verdict:
+    """Whether an accessible system is controllable, why, whether that is clear, in which basis of inputs."""
+
+    controllable: bool | None
+    reason: str
+    clear: bool
+    basis: Array | None = None
+
+
 def configuration_controllability(
     nabla: AffineConnection,
     inputs: PointFunction,
@@ -145,33 +155,50 @@ def configuration_controllability(
     accessible = True if brackets.rank.full else False if brackets.settled and products.settled else None
     test = _sufficient(products, tol, named)
 
-    def report(controllable: bool | None, reason: str, basis: Array | None = None) -> ControllabilityReport:
-        rank, bad = test.good_rank, test.obstruction
-        clear = products.rank.clear and brackets.rank.clear and test.clear
-        return ControllabilityReport(
-            q, accessible, controllable, reason, bad, products, brackets, rank, clear, basis
-        )
-
     if accessible is False:
-        return report(False, f"Lie(Sym(Y)) has rank {brackets.rank.value} < {system.dim}: not accessible")
-    if accessible is None:
-        return report(None, "not known to be accessible: a higher order may add to the rank")
+        reason = f"Lie(Sym(Y)) has rank {brackets.rank.value} < {system.dim}: not accessible"
+        verdict = _Verdict(False, reason, True)
+    elif accessible is None:
+        verdict = _Verdict(None, "not known to be accessible: a higher order may add to the rank", True)
+    else:
+        verdict = _verdict(test, jets, order, tol, named)
+    return ControllabilityReport(
+        q,
+        accessible,
+        verdict.controllable,
+        verdict.reason,
+        test.obstruction,
+        products,
+        brackets,
+        test.good_rank,
+        products.rank.clear and brackets.rank.clear and verdict.clear,
+        verdict.basis,
+    )
+
+
+def _verdict(
+    test: _Sufficient, jets: list[Jet], order: int | None, tol: float, names: Sequence[str]
+) -> _Verdict:
+    """Of an accessible system: the sufficient test, the obstruction, the test in another basis of inputs."""
+    system = jets[0].system
     if test.holds:
-        return report(True, _words(test, "in the inputs given"), np.eye(system.count))
+        return _Verdict(True, _words(test, "in the inputs given"), test.clear, np.eye(system.count))
     definite = _definite(jets, tol)
     if definite is not None:
-        return report(False, definite)
+        return _Verdict(False, definite, test.clear)
     basis = decoupling_directions(jets[0], tol).spanning
     if basis is not None:
         changed = _changed(system, basis)
-        again = symmetric_closure_of(changed, jets_near(changed, q), order, tol, named)
-        other = _sufficient(again, tol, named)
+        near = [changed.jet(jet.q) for jet in jets]
+        other = _sufficient(symmetric_closure_of(changed, near, order, tol, names), tol, names)
         if other.holds:
-            return report(True, _words(other, "in a basis of decoupling directions"), basis)
+            return _Verdict(True, _words(other, "in a basis of decoupling directions"), other.clear, basis)
     if test.obstruction is None:
-        return report(None, f"good products up to degree {test.degree} span rank {test.good_rank} only")
-    why = f"the bad product {test.obstruction} is no combination of good ones of lower degree"
-    return report(None, f"{why}, which decides nothing")
+        reason = f"good products up to degree {test.degree} span rank {test.good_rank} only"
+    else:
+        reason = f"{test.obstruction} is bad and no combination of good products of lower degree, "
+        reason += "which decides nothing"
+    return _Verdict(None, reason, test.clear)
 
 
 def _words(test: _Sufficient, where: str) -> str:
