@@ -1,5 +1,7 @@
 """The snakeboard of [Z] sections 4 and 6: every printed formula, its slips, and numbers by four routes."""
 
+import dataclasses
+
 import by_multipliers
 import jax
 import numpy as np
@@ -221,6 +223,15 @@ def test_the_oblique_basis_of_section_4_1(rng):
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, oblique, p), Gamma, atol=1e-10)
     with pytest.raises(cn.FrameError, match="X_1 and X_2 are not orthogonal: .*sin"):
         system.constrained_coefficients(route="orthogonal")
+
+
+def test_the_constraints_lose_rank_where_the_wheels_stand_across():
+    """[Z]'s fields stay regular at cos(phi) = 0, where both forms say the same."""
+    q = np.array([0.1, 0.2, 0.3, 0.4, np.pi / 2])
+    assert np.linalg.matrix_rank(wheels(q)) == 1 and np.linalg.matrix_rank(fields(q)) == 3
+    with pytest.raises(cn.ConstraintError, match=r"lost rank \(1 of 2 are independent\) at q = \[0.1"):
+        SYSTEM.numeric().connection.explain(q)
+    dataclasses.replace(SYSTEM, forms=None).numeric().connection.explain(q)  # says nothing
 
 
 def test_parameters_are_replaced_by_name_or_symbol():
