@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 
 from connections.control.controllability.primitives import (
     OF_CONSTANTS,
@@ -94,7 +95,7 @@ def _evaluate(algebra: TaylorAlgebra, jaxpr: Any, constants: Sequence[Any], argu
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(variable: Any) -> Any:
-        return variable.val if hasattr(variable, "val") else known[variable]
+        return variable.val if isinstance(variable, Literal) else known[variable]
 
     for equation in jaxpr.eqns:
         results = _apply(algebra, equation, [read(variable) for variable in equation.invars])

@@ -40,6 +40,7 @@ class Word:
     number : the place among the inputs, of an input.
     left, right : the factors of a product.
     counts : how often each input occurs.
+    depth : how many derivatives of the system the word takes.
     """
 
     kind: str
