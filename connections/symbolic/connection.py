@@ -33,11 +33,11 @@ class SymbolicConnection(abc.ABC):
     @property
     @abc.abstractmethod
     def distribution(self) -> np.ndarray:
-        """A, (n, m): a basis of the distribution in the frame."""
+        """A basis of the distribution in the frame, A (n, m)."""
 
     @cached_property
     def fields(self) -> np.ndarray:
-        """X A, (nq, m): the basis fields in ambient coordinates."""
+        """The basis fields in ambient coordinates, X A (nq, m)."""
         return simplified(self.frame @ self.distribution, tidy)
 
     @property
