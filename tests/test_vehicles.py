@@ -183,6 +183,19 @@ def test_net_displacement_of_a_gait_agrees_with_multipliers(name, gait):
         assert abs(v[-1, 0]) > 1.9 * abs(v[1, 0]) > 0.01
 
 
+def test_a_quarter_out_of_phase_the_drive_gait_gains_nothing():
+    """Control: psidot phidot cos(phi) has no mean then."""
+    drive, (mover, compiled) = snakeboard_gaits()["drive"], locomotion("snakeboard")
+    idle = Gait("idle", drive.amplitude, drive.frequency, (0.0, np.pi / 2.0), drive.offset, drive.period)
+    start = np.concatenate([np.asarray(value) for value in mover.start(idle)])
+
+    def rates(t, state):
+        return np.concatenate(compiled(t, state[:5], state[5:], idle.parameters))
+
+    end = solve_ivp(rates, (0.0, idle.period), start, "DOP853", rtol=1e-9, atol=1e-10).y[:, -1]
+    assert abs(end[5]) < 1e-7
+
+
 def test_the_undriven_velocity_follows_from_the_connection(rng):
     """The snakeboard's momentum equation, m l^2 vdot^1 = -J_r cos(phi) psidot phidot; v^2, v^3 as driven."""
     gait, size = snakeboard_gaits()["drive"], vehicle("snakeboard").sizes

@@ -3,9 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import systems
 from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
+from connections.geometry.groups import quaternion_multiply
 
 
 def add(g, h):
@@ -67,6 +69,16 @@ def test_the_heisenberg_group_keeps_its_form_and_not_the_euclidean_metric():
         lambda q: jnp.stack([-q[1], 0.0, 1.0])[None], space.frame, Q[:, :3], G[:, :3]
     ).require()
     assert group.check_invariant_metric(space, Q[:, :3], G[:, :3]).relative > 0.1
+
+
+def test_rotations_keep_the_left_invariant_frame_in_quaternion_coordinates():
+    """nq = 4 > n = 3; the top's metric is constant in that frame, and invariant with it."""
+    turns = cn.GroupAction(lambda q, g: quaternion_multiply(g, q), quaternion_multiply, np.eye(4)[3])
+    q, g = (x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True) for x in (Q, G))
+    turns.check_invariant_frame(systems.TOP.frame, q, g).require()
+    assert turns.check_action(q, g, 1.1 * g[::-1]).ok  # quaternions of any norm are a group
+    with pytest.raises(cn.PointError, match="quaternion"):
+        turns.check_invariant_frame(systems.TOP.frame, q, 1.1 * g)
 
 
 # --- what is no action --------------------------------------------------------------------------------------
