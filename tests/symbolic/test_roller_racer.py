@@ -1,7 +1,6 @@
 """The roller racer of [Z] sections 5 and 6: every printed formula, its slips, and numbers by four routes."""
 
 import by_multipliers
-import jax
 import numpy as np
 import pytest
 from sympy import Matrix, cos, diff, sin, symbols, tan
@@ -82,7 +81,7 @@ def test_metric_and_forms_are_those_of_two_links_on_wheels(rng):
     energy = M * (v[0] ** 2 + v[1] ** 2) / 2 + I_1 * v[2] ** 2 / 2 + I_2 * (v[2] + v[3]) ** 2 / 2
     assert equal(SYSTEM.metric, [[diff(energy, a, b) for a in v] for b in v])
     q = rng.normal(size=(4, 4))
-    W = jax.vmap(SYSTEM.function(SYSTEM.forms))(q)
+    W = by_multipliers.closed_form(SYSTEM, SYSTEM.forms, q)
     np.testing.assert_allclose(W, [wheels(p) for p in q], atol=1e-14)
 
 
@@ -169,7 +168,7 @@ def test_regular_at_the_printed_singularity():
         equal_lengths.explain(np.array([0.3, -0.2, 0.7, np.pi]))
     # V_x (l_2 + l_1 cos psi) + sin(psi) d/dtheta is regular in the place of X_1.
     regular = SYSTEM.with_basis(Matrix.hstack(ARM * V_X + S * D_THETA, X_2))
-    closed = np.asarray(regular.function(regular.constrained_coefficients(None))(q))
+    closed = by_multipliers.closed_form(regular, regular.constrained_coefficients(None), q)
     np.testing.assert_allclose(
         by_multipliers.coefficients(MASS, wheels, regular_fields, q), closed, atol=1e-10
     )
@@ -217,10 +216,9 @@ def hand_derived(q):
 
 def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
     q = rng.uniform(-1.5, 1.5, size=(6, 4))
-    nabla = SYSTEM.numeric().connection
-    Gamma = np.asarray(nabla.coefficients(q))
-    closed = jax.vmap(SYSTEM.function(SYSTEM.constrained_coefficients()))(q)
-    Y = np.asarray(jax.vmap(SYSTEM.function(SYSTEM.input_coefficients()))(q))
+    Gamma = np.asarray(SYSTEM.numeric().connection.coefficients(q))
+    closed = by_multipliers.closed_form(SYSTEM, SYSTEM.constrained_coefficients(), q)
+    Y = by_multipliers.closed_form(SYSTEM, SYSTEM.input_coefficients(), q)
     np.testing.assert_allclose(closed, Gamma, atol=1e-10)
     for p, found, push in zip(q, Gamma, Y, strict=True):
         np.testing.assert_allclose(hand_derived(p), found, atol=1e-10)
@@ -235,8 +233,7 @@ def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
 def test_the_oblique_basis_of_section_5_1(rng):
     system = SYSTEM.with_basis(Matrix.hstack(X_1, D_PSI - L_2 / ARM * D_THETA))
     q = rng.uniform(-1.5, 1.5, size=(4, 4))
-    closed = jax.vmap(system.function(system.constrained_coefficients(None)))(q)
-    np.testing.assert_allclose(system.numeric().connection.coefficients(q), closed, atol=1e-10)
+    closed = by_multipliers.closed_form(system, system.constrained_coefficients(None), q)
     for p, Gamma in zip(q, closed, strict=True):
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, oblique, p), Gamma, atol=1e-10)
 
