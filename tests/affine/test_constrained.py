@@ -284,6 +284,13 @@ def tangent_basis(q):
             cn.FrameError,
             "constraints keep rank 1: the basis is singular, not the system",
         ),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, tangent_basis, forms=sleigh_forms).coefficients(
+                np.array([0.0, 0.0, np.pi / 2])
+            ),
+            cn.FrameError,
+            r"all but infinite \(field 0 is 1.6e\+16 times another\); the constraints keep rank 1",
+        ),
     ],
 )
 def test_bad_constraints(build, error, message):
