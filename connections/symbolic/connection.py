@@ -164,7 +164,7 @@ class SymbolicConnection(abc.ABC):
         """
 
         def build() -> np.ndarray:
-            P_perp = distributions.sympy_identity(len(self.metric)) - self.projection(simplify)
+            P_perp = distributions.identity(len(self.metric)) - self.projection(simplify)
             dP = tensors.lie_derivative(P_perp, self.frame, self.coordinates)
             return distributions.full_coefficients(self.christoffel_symbols(simplify), P_perp, dP)
 
