@@ -1,6 +1,7 @@
 """The roller racer of [Z] sections 5 and 6: every printed formula, its slips, and numbers by four routes."""
 
 import by_multipliers
+import jax
 import numpy as np
 import pytest
 from sympy import Matrix, cos, diff, sin, symbols, tan
@@ -148,9 +149,8 @@ def test_symmetric_products_and_where_they_lose_rank():
     short = {"m": 1.0, "l_1": 0.5, "l_2": 1.0, "I_1": 0.05, "I_2": 0.04}
     long = short | {"l_1": 2.0}
     for lengths, cosine in ((short, -0.5), (long, 0.05 / 0.08)):
-        first, second = SYSTEM.function([square[0], cubic[0]], lengths)(
-            np.array([0, 0, 0, np.arccos(cosine)])
-        )
+        q = np.array([0.0, 0.0, 0.0, np.arccos(cosine)])
+        first, second = by_multipliers.closed_form(SYSTEM, np.array([square[0], cubic[0]]), q, lengths)
         assert abs(first) < 1e-13  # the two fields are dependent
         assert abs(second) > 1e-2  # and the next product restores the rank
     degenerate = (L_1 + L_2 * C) * ARM * (L_1 * I_2 * C - L_2 * I_1)
@@ -173,7 +173,7 @@ def test_regular_at_the_printed_singularity():
         by_multipliers.coefficients(MASS, wheels, regular_fields, q), closed, atol=1e-10
     )
     # The forms alone give the same connection there.
-    full = np.asarray(SYSTEM.with_basis(None).numeric().connection.full.coefficients(q))
+    full = np.asarray(jax.jit(SYSTEM.with_basis(None).numeric().connection.full.coefficients_at)(q))
     found = by_multipliers.derivatives_of_fields(full, regular_fields, q)
     np.testing.assert_allclose(found, np.einsum("ak,kij->aij", regular_fields(q), closed), atol=1e-10)
 
@@ -216,7 +216,7 @@ def hand_derived(q):
 
 def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
     q = rng.uniform(-1.5, 1.5, size=(6, 4))
-    Gamma = np.asarray(SYSTEM.numeric().connection.coefficients(q))
+    Gamma = np.array(list(map(jax.jit(SYSTEM.numeric().connection.coefficients_at), q)))
     closed = by_multipliers.closed_form(SYSTEM, SYSTEM.constrained_coefficients(), q)
     Y = by_multipliers.closed_form(SYSTEM, SYSTEM.input_coefficients(), q)
     np.testing.assert_allclose(closed, Gamma, atol=1e-10)

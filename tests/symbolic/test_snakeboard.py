@@ -1,6 +1,7 @@
 """The snakeboard of [Z] sections 4 and 6: every printed formula, its slips, and numbers by four routes."""
 
 import by_multipliers
+import jax
 import numpy as np
 import pytest
 from sympy import Matrix, Symbol, cos, diff, sin, symbols
@@ -199,8 +200,8 @@ def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
 def test_the_forms_alone_give_the_same_connection(rng):
     """Lemma 3.1 of the forms, differentiated along the closed-form fields."""
     q = rng.uniform(-1.2, 1.2, size=(4, 5))
-    full = np.asarray(SYSTEM.with_basis(None).numeric().connection.full.coefficients(q))
-    for p, Gamma in zip(q, full, strict=True):
+    full = jax.jit(SYSTEM.with_basis(None).numeric().connection.full.coefficients_at)
+    for p, Gamma in zip(q, map(np.asarray, map(full, q)), strict=True):
         expected = np.einsum("ak,kij->aij", fields(p), hand_derived(p))
         np.testing.assert_allclose(
             by_multipliers.derivatives_of_fields(Gamma, fields, p), expected, atol=1e-10
@@ -210,7 +211,7 @@ def test_the_forms_alone_give_the_same_connection(rng):
 def test_the_oblique_basis_of_section_4_1(rng):
     system = SYSTEM.with_basis(Matrix.hstack(X_1, D_PSI, D_PHI))
     q = rng.uniform(-3.0, 3.0, size=(4, 5))
-    found = np.asarray(system.numeric().connection.coefficients(q))
+    found = list(map(jax.jit(system.numeric().connection.coefficients_at), q))
     closed = by_multipliers.closed_form(system, system.constrained_coefficients(), q)
     np.testing.assert_allclose(closed, found, atol=1e-10)
     for p, Gamma in zip(q, found, strict=True):
