@@ -11,8 +11,10 @@ from pathlib import Path
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.special import fresnel
 
+import connections as cn
 from connections import plots, systems
 
 TOLERANCE = 1e-7
@@ -63,10 +65,15 @@ def sleigh(times):
 
 
 def robot(times):
-    """Robot and trailer, coasting from a sharp angle between them."""
+    """Robot and trailer, coasting from a sharp angle: three equations without the group, then quadratures."""
     system = systems.trailer().numeric()
-    q, v = system.simulate([0.0, 0.0, 0.0, 1.4], [0.9, 0.5], times)
-    return "trailer", system, q, v, None
+    section = lambda r: jnp.zeros(4).at[3].set(r[0])  # noqa: E731
+    reduced = cn.ReducedSystem(system, systems.ACTIONS["trailer"](), lambda q: q[3:], section)
+    delta, v = (np.asarray(value) for value in reduced.simulate([1.4], [0.9, 0.5], times))
+    theta = CubicSpline(times, v[:, 1]).antiderivative()(times)
+    along = v[:, :1] * np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    place = CubicSpline(times, along).antiderivative()(times)
+    return "trailer", system, np.column_stack([place, theta, delta]), v, None
 
 
 def body(times):

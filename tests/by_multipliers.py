@@ -5,8 +5,18 @@ complex steps, exact to round-off, of plain formulas for the forms and the field
 """
 
 import numpy as np
+import sympy
 
 STEP = 1e-30
+
+
+def closed_form(system, array, q, parameters=None):
+    """Values (..., *shape) of an array of expressions at points (..., nq), by NumPy."""
+    symbols = [*system.coordinates, *system.parameters]
+    function = sympy.lambdify(symbols, array.ravel().tolist(), modules="numpy", cse=True)
+    entries = function(*np.moveaxis(q, -1, 0), *system.parameter_values(parameters).values())
+    stacked = np.stack(np.broadcast_arrays(*entries), axis=-1)
+    return stacked.reshape(stacked.shape[:-1] + array.shape)
 
 
 def slope(function, q, direction):

@@ -6,7 +6,7 @@ import zlib
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # As the command line does: most functions run a few times only, and most of the time goes into compiling
-# them. XLA_FLAGS="" in the environment compiles them as for a user; the examples always do.
+# them. XLA_FLAGS="" in the environment compiles them as for a user; `.ci/run` does so for some examples.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )

@@ -264,9 +264,9 @@ def _case(name, nabla, rows, q, accessible, controllable, kinematic, source):
     return Case(name, nabla, covectors(nabla, *rows), q, accessible, controllable, kinematic, source)
 
 
-LEWIS_MURRAY = "Lewis and Murray, SIAM J. Control Optim. 35 (1997), the robotic leg"
-SINGLE = "Lewis, European Control Conference (1997): one input"
-TABLE = "Bullo, Lewis and Lynch, MTNS (2002), table of examples"
+LEWIS_MURRAY = "[LM], the robotic leg"
+SINGLE = "[AL]: one input"
+TABLE = "[BLL], table of examples"
 CROUCH = "Crouch, IEEE Trans. Automatic Control 29 (1984); Bullo, Leonard and Lewis, same journal 45 (2000)"
 E3, E6 = np.eye(3), np.eye(6)
 

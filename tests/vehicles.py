@@ -57,6 +57,7 @@ def act(q, g):
 
 GROUP = cn.GroupAction(act, multiply, np.zeros(4))
 NABLA = cn.ConstrainedConnection(METRIC, basis, forms=forms)
+POINTS = 2.0 * np.random.default_rng(4).normal(size=(3, 4, 5))  # points, and elements of the group
 
 # --- with multipliers, in NumPy ---------------------------------------------------------------------
 

@@ -49,11 +49,12 @@ class ConstrainedConnection(ConnectionOfMetric):
     ----------
     frame : `DistributionFrame`, of dimension m.
     metric : A^T H A, in that frame.
-    ambient_metric, ambient : the metric given, and its Levi-Civita connection.
+    ambient_metric : the metric given.
 
     Raises
     ------
     ShapeError : basis or forms have the wrong shape.
+    FrameError : metric and ambient connection are in different frames.
     TypeError : neither is given.
     ConstraintError, at a point : the constraints lost rank, or the basis does not satisfy them.
     FrameError, at a point : the basis lost rank; the message says whether the constraints did not.
@@ -64,11 +65,17 @@ class ConstrainedConnection(ConnectionOfMetric):
     distribution: Distribution
     frame: DistributionFrame
     metric: InducedMetric
-    ambient: LeviCivita
+    ambient: AffineConnection
+    ambient_metric: Metric
     induced: InducedConnection
 
     def __init__(
-        self, metric: Metric, distribution: PointFunction | None = None, *, forms: PointFunction | None = None
+        self,
+        metric: Metric,
+        distribution: PointFunction | None = None,
+        *,
+        forms: PointFunction | None = None,
+        ambient: AffineConnection | None = None,
     ) -> None:
         feasible: Distribution
         if distribution is not None:
@@ -77,23 +84,20 @@ class ConstrainedConnection(ConnectionOfMetric):
             feasible = AnnihilatedDistribution(metric, forms)
         else:
             raise TypeError("ConstrainedConnection: give a basis of the distribution, forms=, or both")
-        frame, ambient = DistributionFrame(feasible), LeviCivita(metric)
+        frame = DistributionFrame(feasible)
+        ambient = LeviCivita(metric) if ambient is None else ambient
         induced = InducedConnection(ambient, metric, frame, feasible.basis_at)
         object.__setattr__(self, "distribution", feasible)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "ambient", ambient)
+        object.__setattr__(self, "ambient_metric", metric)
         object.__setattr__(self, "induced", induced)
         object.__setattr__(self, "metric", induced.metric)
-
-    @property
-    def ambient_metric(self) -> Metric:
-        """The metric of the system without constraints."""
-        return self.ambient.metric
 
     @cached_property
     def full(self) -> FullConnection:
         """The connection of Lemma 3.1 on the whole tangent bundle, in the frame of the ambient metric."""
-        return FullConnection(self.distribution)
+        return FullConnection(self.distribution, self.ambient)
 
     def orthonormalized(self) -> ConstrainedConnection:
         """The same connection in a basis of the same distribution that is orthonormal in the metric.
@@ -106,7 +110,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         def basis(q: jax.Array) -> jax.Array:
             return orthonormal(self.basis_at(q), self.ambient_metric.matrix_at(q))
 
-        return ConstrainedConnection(self.ambient_metric, basis, forms=self.forms_at)
+        return ConstrainedConnection(self.ambient_metric, basis, forms=self.forms_at, ambient=self.ambient)
 
     # --- the definition at one point ---------------------------------------------------------------------
 
@@ -266,18 +270,20 @@ class FullConnection(AffineConnection):
     Parameters
     ----------
     distribution : D with the metric, whose frame is the connection's.
+    ambient : the connection nabla.
 
     Source: [Z] Lemma 3.1, eq. (6).
     """
 
     distribution: Distribution
+    ambient: AffineConnection
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", self.distribution.metric.frame)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """Gamma^i_jk + L_j P_perp^i_k + Gamma^i_jl P_perp^l_k - P_perp^i_l Gamma^l_jk, (n, n, n)."""
-        Gamma = self._ambient.coefficients_at(q)
+        Gamma = self.ambient.coefficients_at(q)
         P_perp, dP = self.frame.value_and_lie_derivative_at(self.distribution.complement_at, q)
         turned = jnp.einsum("ijl,lk->ijk", Gamma, P_perp) - jnp.einsum("il,ljk->ijk", P_perp, Gamma)
         return Gamma + jnp.swapaxes(dP, 0, 1) + turned
@@ -285,7 +291,7 @@ class FullConnection(AffineConnection):
     def scale_at(self, q: jax.Array) -> jax.Array:
         """The largest of the ambient connection's scale and |L_X P_perp|."""
         slopes = self.frame.lie_derivative_at(self.distribution.complement_at, q)
-        return jnp.maximum(self._ambient.scale_at(q), jnp.max(jnp.abs(slopes)))
+        return jnp.maximum(self.ambient.scale_at(q), jnp.max(jnp.abs(slopes)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The distribution is regular, whatever its basis."""
@@ -294,7 +300,3 @@ class FullConnection(AffineConnection):
     def explain(self, q: Any) -> None:
         """The distribution's error."""
         self.distribution.explain(q)
-
-    @cached_property
-    def _ambient(self) -> LeviCivita:
-        return LeviCivita(self.distribution.metric)

@@ -23,6 +23,7 @@ from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
+_LONGEST = 1e10  # of a basis field, relative to the shortest: beyond it, the basis counts as infinite
 _CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
 
 
@@ -113,7 +114,9 @@ class SpannedDistribution(Distribution):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid, the basis has rank m, the forms have rank n - m and vanish on the basis."""
-        ok = self.metric.valid_at(q) & full_rank(self.basis_at(q))
+        A = self.basis_at(q)
+        sizes = jnp.linalg.norm(A, axis=0)
+        ok = self.metric.valid_at(q) & full_rank(A) & (jnp.max(sizes) <= _LONGEST * jnp.min(sizes))
         if self.forms is None or self.rank == self.metric.frame.dim:
             return ok
         return ok & full_rank(self.forms_at(q).T) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
@@ -125,8 +128,8 @@ class SpannedDistribution(Distribution):
         if constrained:
             explain_forms(self.forms_at(jnp.asarray(q)), q)
         A = np.asarray(self.basis_at(jnp.asarray(q)))
-        if not np.isfinite(A).all() or not full_rank(jnp.asarray(A)):
-            what = f"has rank {_rank(A)} of {self.rank}" if np.isfinite(A).all() else "is not finite"
+        what = _fault(A)
+        if what:
             if constrained:
                 what += f"; the constraints keep rank {len(A) - self.rank}: the basis is singular, not the "
                 what += "system, so give another basis, or the forms alone"
@@ -315,6 +318,19 @@ def explain_forms(W: Any, q: Any) -> None:
 def _generic_rotation(n: int) -> np.ndarray:
     """A fixed orthogonal matrix, (n, n): printed forms, whose entries are often zero, avoid its axes."""
     return np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
+
+
+def _fault(A: np.ndarray) -> str:
+    """What is wrong with a basis (n, m), or nothing."""
+    if not np.isfinite(A).all():
+        return "is not finite"
+    if not full_rank(jnp.asarray(A)):
+        return f"has rank {_rank(A)} of {A.shape[1]}"
+    sizes = np.linalg.norm(A, axis=0)
+    longest = int(np.argmax(sizes))
+    if not sizes[longest] <= _LONGEST * sizes.min():
+        return f"is all but infinite (field {longest} is {sizes[longest] / sizes.min():.1e} times another)"
+    return ""
 
 
 def _rank(A: np.ndarray) -> int:

@@ -36,6 +36,12 @@ class LeviCivita(ConnectionOfMetric):
         """H^-1 Gamma*_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))
 
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
+        if metric is not self.metric:
+            return super().lowered_at(metric, q, v, w)
+        return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
+
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|H^-1| times the largest of |L_X H|, |H s| and |H|."""
         H = self.metric.matrix_at(q)

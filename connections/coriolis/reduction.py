@@ -61,13 +61,13 @@ class ReducedSystem:
 
     @property
     def frame(self) -> FrameField:
-        """The frame of v: the invariant basis."""
+        """The invariant basis."""
         system = self.system
         return system.frame if isinstance(system, NonholonomicSystem) else system.metric.frame
 
     @property
     def controls(self) -> int:
-        """The number of controls u: those of a nonholonomic system, else components of a covector."""
+        """Controls of a nonholonomic system, else components of a covector."""
         system = self.system
         return system.controls if isinstance(system, NonholonomicSystem) else self.frame.dim
 

@@ -45,6 +45,16 @@ from connections.multibody.recursions.calls import (
 from connections.multibody.recursions.threads import get_num_threads, set_num_threads
 from connections.multibody.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
+from connections.multibody.rolling import (
+    Ball,
+    Blade,
+    Contact,
+    SelectedForms,
+    Wheel,
+    independent_forms,
+    momentum_forms,
+    rolling_forms,
+)
 from connections.multibody.routes import (
     coriolis_matrix_by_differentiation,
     coriolis_matrix_by_jacobians,
@@ -53,7 +63,10 @@ from connections.multibody.routes import (
 from connections.multibody.urdf import from_urdf
 
 __all__ = [
+    "Ball",
+    "Blade",
     "Coincident",
+    "Contact",
     "Cylindrical",
     "Distance",
     "Fixed",
@@ -70,8 +83,10 @@ __all__ = [
     "Revolute",
     "RigidBodySystemConnection",
     "RigidBodySystemMetric",
+    "SelectedForms",
     "Spherical",
     "Universal",
+    "Wheel",
     "audit_coriolis",
     "body_jacobians",
     "christoffel_symbols",
@@ -89,6 +104,7 @@ __all__ = [
     "from_urdf",
     "get_num_threads",
     "gravity",
+    "independent_forms",
     "inertial_parameters",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
@@ -96,7 +112,9 @@ __all__ = [
     "linearize",
     "mass_matrix",
     "mass_matrix_rate",
+    "momentum_forms",
     "regressor",
+    "rolling_forms",
     "set_num_threads",
     "zero_order_hold",
 ]

@@ -297,17 +297,17 @@ def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> j
 
 
 def _require_symmetry(model: Model, generators: PointFunction) -> None:
-    """Refuse directions along which no velocity of the robot moves all its bodies."""
-    for q in (model.neutral(), model.random(np.random.default_rng(0))):
-        moved = np.asarray(generators(jnp.asarray(q)))
-        wanted = moved.reshape(-1, moved.shape[2])
-        A = np.asarray(model.body_jacobians_at(jnp.asarray(q)))
+    """Refuse directions along which no velocity moves all bodies; those without mass may stay."""
+    points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
+    both = jax.jit(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
+    heavy = np.asarray(model.kinematics.tree.inertias).any(axis=(1, 2))
+    for moved, jacobians in zip(*(np.asarray(each) for each in both), strict=True):
+        wanted, A = moved[heavy].reshape(-1, moved.shape[-1]), jacobians[heavy].reshape(-1, model.nv)
         gaps = np.abs(wanted - A @ np.linalg.lstsq(A, wanted, rcond=None)[0]).max(axis=0)
         if not (gaps <= _SYMMETRY * np.abs(wanted).max()).all():
-            k = int(np.argmax(gaps))
             raise ModelError(
-                f"direction {k} of the momentum: no velocity of the robot moves all its bodies along it, "
-                "so that this momentum is not conserved"
+                f"direction {int(np.argmax(gaps))} of the momentum: no velocity of the robot moves all its "
+                "bodies along it, so that this momentum is not conserved"
             )
 
 

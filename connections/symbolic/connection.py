@@ -33,11 +33,11 @@ class SymbolicConnection(abc.ABC):
     @property
     @abc.abstractmethod
     def distribution(self) -> np.ndarray:
-        """A, (n, m): a basis of the distribution in the frame."""
+        """A basis of the distribution in the frame, A (n, m)."""
 
     @cached_property
     def fields(self) -> np.ndarray:
-        """X A, (nq, m): the basis fields in ambient coordinates."""
+        """The basis fields in ambient coordinates, X A (nq, m)."""
         return simplified(self.frame @ self.distribution, tidy)
 
     @property
@@ -164,7 +164,7 @@ class SymbolicConnection(abc.ABC):
         """
 
         def build() -> np.ndarray:
-            P_perp = distributions.sympy_identity(len(self.metric)) - self.projection(simplify)
+            P_perp = distributions.identity(len(self.metric)) - self.projection(simplify)
             dP = tensors.lie_derivative(P_perp, self.frame, self.coordinates)
             return distributions.full_coefficients(self.christoffel_symbols(simplify), P_perp, dP)
 

@@ -64,7 +64,7 @@ def projection_of_basis(H: np.ndarray, A: np.ndarray) -> np.ndarray:
 def projection_of_forms(H: np.ndarray, W: np.ndarray) -> np.ndarray:
     """P = 1 - H^-1 W^T (W H^-1 W^T)^-1 W, (n, n): no basis enters."""
     raised = inverse(H) @ W.T
-    return sympy_identity(len(H)) - raised @ inverse(W @ raised) @ W
+    return identity(len(H)) - raised @ inverse(W @ raised) @ W
 
 
 def first_kind(
@@ -164,6 +164,6 @@ def curvature_terms(
     return derivative, lie
 
 
-def sympy_identity(n: int) -> np.ndarray:
+def identity(n: int) -> np.ndarray:
     """The identity as an object array of exact integers, (n, n)."""
     return np.array(sympy.eye(n).tolist(), dtype=object)

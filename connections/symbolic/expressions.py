@@ -23,6 +23,12 @@ from connections.checks import ShapeError
 Simplifier = Callable[[sympy.Expr], sympy.Expr]
 """One expression to an equal one."""
 
+_QUOTIENTS = {
+    sympy.tan: lambda angle: sympy.sin(angle) / sympy.cos(angle),
+    sympy.cot: lambda angle: sympy.cos(angle) / sympy.sin(angle),
+    sympy.sec: lambda angle: 1 / sympy.cos(angle),
+    sympy.csc: lambda angle: 1 / sympy.sin(angle),
+}
 _FACTORED = 40  # polynomials of so many terms are factored; longer ones take long and seldom have factors
 _FEW = 12  # terms of expressions for which all normal forms are tried
 
@@ -91,6 +97,7 @@ def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
     return frozen([done[entry] for entry in array.flat], array.shape)
 
 
+@lru_cache(maxsize=4096)
 def tidy(expression: Any) -> sympy.Expr:
     """The shortest of a few normal forms of a rational function of symbols, sines and cosines.
 
@@ -102,7 +109,10 @@ def tidy(expression: Any) -> sympy.Expr:
     ----------
     expression : an expression; one with floating-point numbers is returned unchanged.
     """
-    return _tidy(sympy.sympify(expression))
+    expression = sympy.sympify(expression)
+    if expression.is_Atom or expression.has(sympy.Float):
+        return expression
+    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
 
 
 def vanishes(expression: Any) -> bool:
@@ -141,13 +151,6 @@ def _as_expression(name: str, entry: Any) -> sympy.Expr:
     return expression
 
 
-@lru_cache(maxsize=4096)
-def _tidy(expression: sympy.Expr) -> sympy.Expr:
-    if expression.is_Atom or expression.has(sympy.Float):
-        return expression
-    return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
-
-
 def _term_by_term(expression: sympy.Expr) -> sympy.Expr:
     """A sum with the terms of each denominator put together, not brought over a common one."""
     groups: dict[sympy.Expr, list[sympy.Expr]] = {}
@@ -170,6 +173,8 @@ def _normal_forms(expression: sympy.Expr) -> list[sympy.Expr]:
     found = []
     for choice in _choices(len(ring.pairs), len(numerator)):
         above, below = (_reduced(part, ring.pairs, choice) for part in (numerator, denominator))
+        if not below:
+            return [sympy.zoo]
         found.append(above.cancel(below))
     above, below = (_as_product(part) for part in min(found, key=partial(_complexity, ring.pairs)))
     forms = above / below, _negated(above) / _negated(below)
@@ -225,26 +230,33 @@ class _Generators:
 
 def _fraction(expression: sympy.Expr) -> tuple[PolyElement, PolyElement, _Generators]:
     """Numerator and denominator as polynomials in symbols, sines, cosines and whatever else there is."""
-    expression = expression.replace(sympy.tan, lambda angle: sympy.sin(angle) / sympy.cos(angle))
+    for function, quotient in _QUOTIENTS.items():
+        expression = expression.replace(function, quotient)
     if any(not node.args[0].is_Symbol for node in expression.atoms(sympy.sin, sympy.cos)):
         expression = sympy.expand_trig(expression)
-    angles = {node.args[0] for node in expression.atoms(sympy.sin, sympy.cos)}
-    nodes = [
-        function(a) for a in sorted(angles, key=sympy.default_sort_key) for function in (sympy.sin, sympy.cos)
-    ]
-    others = expression.atoms(sympy.Function, sympy.NumberSymbol) - set(nodes)
-    others |= {power for power in expression.atoms(sympy.Pow) if not power.exp.is_Integer}
-    nodes += sorted(others, key=lambda node: (-_size(node), sympy.default_sort_key(node)))
-    there = {node: sympy.Dummy(f"f{k}") for k, node in enumerate(nodes)}
+    turned = {node.args[0] for node in expression.atoms(sympy.sin, sympy.cos)}
+    angles = sorted(turned, key=sympy.default_sort_key)
+    nodes = [function(angle) for angle in angles for function in (sympy.sin, sympy.cos)]
+    others = sorted(_foreign(expression) - set(nodes), key=sympy.default_sort_key)
+    there = {node: sympy.Dummy(f"f{k}") for k, node in enumerate([*nodes, *others])}
     form = expression.xreplace(there)
-    found = form.free_symbols | set(there.values())
-    ring = PolyRing(sorted(found, key=sympy.default_sort_key), sympy.QQ, "lex")
+    symbols = sorted(form.free_symbols - set(there.values()), key=sympy.default_sort_key)
+    ring = PolyRing([*there.values(), *symbols], sympy.QQ, "lex")
     above, below = (ring.from_expr(part) for part in sympy.fraction(sympy.together(form)))
-    pairs = [
-        tuple(ring.symbols.index(there[function(a)]) for function in (sympy.sin, sympy.cos)) for a in angles
-    ]
-    decides = not others and all(a.is_Symbol for a in angles)
+    pairs = [(2 * k, 2 * k + 1) for k in range(len(angles))]
+    decides = not others and all(angle.is_Symbol for angle in angles)
     return above, below, _Generators(pairs, {symbol: node for node, symbol in there.items()}, decides)
+
+
+def _foreign(expression: sympy.Expr) -> set[sympy.Expr]:
+    """The largest parts that are no rational functions of symbols: functions, roots, pi."""
+    if expression.is_Symbol or expression.is_Rational:
+        return set()
+    if expression.is_Add or expression.is_Mul:
+        return set().union(*map(_foreign, expression.args))
+    if expression.is_Pow and expression.exp.is_Integer:
+        return _foreign(expression.base)
+    return {expression}
 
 
 def _reduced(p: PolyElement, pairs: list[tuple[int, int]], eliminate_sine: tuple[bool, ...]) -> PolyElement:

@@ -95,10 +95,10 @@ class SymbolicSystem(SymbolicConnection):
 
     @cached_property
     def distribution(self) -> np.ndarray:
-        """A, (n, m): the basis given, one computed from the forms, or the identity without constraints."""
+        """The basis given, one computed from the forms, or the identity without constraints; A (n, m)."""
         if self.basis is not None:
             return self.basis
-        A = distributions.sympy_identity(len(self.metric))
+        A = distributions.identity(len(self.metric))
         A = A if self.forms is None else distributions.null_basis(self.forms)
         return simplified(A, tidy)
 

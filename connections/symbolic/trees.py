@@ -75,12 +75,12 @@ class PlanarTree:
 
     @cached_property
     def twists(self) -> list[np.ndarray]:
-        """Phi of every joint, (3,): the twist that a unit rate causes."""
+        """The twist that a unit rate of each joint causes, Phi (3,)."""
         return [frozen([1, 0, 0] if link.slide is None else [0, *link.slide], (3,)) for link in self.links]
 
     @cached_property
     def transforms(self) -> list[np.ndarray]:
-        """X of every joint, (3, 3): twists in the parent's frame to twists in the link's."""
+        """Twists in the parent's frame to twists in the link's, for every joint, X (3, 3)."""
         return [_transform(link, x) for link, x in zip(self.links, self.coordinates, strict=True)]
 
     def composite_inertias(self, simplify: Simplifier | None = tidy) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ them.
 
 from connections.systems.actions import ACTIONS, heisenberg_group, planar_motions, translations
 from connections.systems.chaplygin_sleigh import chaplygin_sleigh
+from connections.systems.gaits import Gait, Locomotion, displacement, roller_racer_gait, snakeboard_gaits
 from connections.systems.heisenberg import heisenberg_particle
 from connections.systems.planar_body import planar_body
 from connections.systems.roller_racer import roller_racer
@@ -25,15 +26,20 @@ NAMES = {
 
 __all__ = [
     "ACTIONS",
+    "Gait",
+    "Locomotion",
     "NAMES",
     "chaplygin_sleigh",
+    "displacement",
     "heisenberg_group",
     "heisenberg_particle",
     "planar_body",
     "planar_motions",
     "roller_racer",
+    "roller_racer_gait",
     "rolling_disc",
     "snakeboard",
+    "snakeboard_gaits",
     "trailer",
     "translations",
 ]

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from connections.affine import ConstrainedConnection, SpannedDistribution
+from connections.checks import ShapeError, as_array
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.verify.numerics import (
     Array,
@@ -286,6 +287,7 @@ def nonholonomic_subject(
 
     Raises
     ------
+    ShapeError : q is not (samples, nq).
     ValueError : the system has no constraints; `subject` is for those.
     """
     if isinstance(system, ConstrainedConnection):
@@ -295,8 +297,11 @@ def nonholonomic_subject(
         raise ValueError(
             f"{name}: there are no constraints (n = m = {n}); connections.verify.subject is for it"
         )
-    v, a = rng.normal(size=(2, len(q), m))
-    return NonholonomicSubject(name, system, np.asarray(q, dtype=float), v, a, seed, action)
+    points = np.asarray(as_array("q", q, (system.frame.ambient_dim,)))
+    if points.ndim != 2:
+        raise ShapeError("q", ("samples", system.frame.ambient_dim), points.shape)
+    v, a = rng.normal(size=(2, len(points), m))
+    return NonholonomicSubject(name, system, points, v, a, seed, action)
 
 
 def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:

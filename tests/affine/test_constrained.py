@@ -191,6 +191,22 @@ def test_without_constraints_on_a_group_it_is_euler_poincare(rng):
     np.testing.assert_allclose(-nabla.apply(q, w, w), expected, atol=1e-12)
 
 
+def test_another_ambient_connection_with_the_same_geodesics(rng):
+    """Of rank two D has no 3-forms: torsion of the ambient connection is seen off D only."""
+    small = Random.of(3, 2, False)
+    twisted = cn.ContorsionFamily(small.metric).connection([0.7])
+    nabla = cn.ConstrainedConnection(small.metric, small.nabla.basis_at, ambient=twisted)
+    v, q = rng.normal(size=(3, 2)), small.q
+    np.testing.assert_allclose(
+        nabla.coefficients(q), small.nabla.coefficients(q), atol=1e-12
+    )  # no 3-form on D
+    V = jnp.einsum("nai,ni->na", nabla.basis(q), v)
+    np.testing.assert_allclose(nabla.full.apply(q, V, V), small.nabla.full.apply(q, V, V), atol=1e-12)
+    assert np.max(np.abs(nabla.full.coefficients(q) - small.nabla.full.coefficients(q))) > 1e-2
+    with pytest.raises(cn.FrameError):
+        cn.ConstrainedConnection(small.metric, small.nabla.basis_at, ambient=cn.LeviCivita(PLANE))
+
+
 def test_input_coefficients(small, rng):
     """Against H^-1 F projected; and F = d phi against the gradient's covector."""
     nabla, q = small.nabla, small.q
@@ -283,6 +299,13 @@ def tangent_basis(q):
             ).coefficients(np.zeros(3)),
             cn.FrameError,
             "constraints keep rank 1: the basis is singular, not the system",
+        ),
+        (
+            lambda: cn.ConstrainedConnection(PLANE, tangent_basis, forms=sleigh_forms).coefficients(
+                np.array([0.0, 0.0, np.pi / 2])
+            ),
+            cn.FrameError,
+            r"all but infinite \(field 0 is 1.6e\+16 times another\); the constraints keep rank 1",
         ),
     ],
 )

@@ -3,9 +3,15 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from vehicles import GROUP, METRIC, NABLA, basis, forms, inputs
+import systems
+from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
+from connections.geometry.groups import quaternion_multiply
+
+
+def add(g, h):
+    return g + h
 
 
 def turning_basis(q):
@@ -13,8 +19,7 @@ def turning_basis(q):
     return basis(q) @ jnp.eye(3).at[0, 1].set(jnp.sin(q[0]))
 
 
-Q, G, H = 2.0 * np.random.default_rng(4).normal(size=(3, 4, 5))
-G, H = G[:, :4], H[:, :4]
+Q, G, H = POINTS[0], POINTS[1, :, :4], POINTS[2, :, :4]
 
 
 def test_a_snakeboard_has_the_symmetry_of_the_plane_and_lemma_3_3_holds():
@@ -34,7 +39,12 @@ def test_a_basis_that_turns_in_the_distribution_loses_invariance_and_keeps_the_s
     other = cn.ConstrainedConnection(METRIC, turning_basis)
     GROUP.check_invariant_distribution(other, Q, G).require()
     assert GROUP.check_invariant_frame(other.frame, Q, G).relative > 0.1
-    assert GROUP.check_invariant_coefficients(other, Q, G).relative > 1e-3
+
+
+def test_coefficients_that_are_not_invariant():
+    shifts = cn.GroupAction(add, add, np.zeros(2))
+    nabla = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: jnp.ones((2, 2, 2)) * q[0])
+    assert shifts.check_invariant_coefficients(nabla, Q[:, :2], G[:, :2]).relative > 0.1
 
 
 def test_generators_are_planar_motions_and_span_the_symmetric_field():
@@ -43,7 +53,7 @@ def test_generators_are_planar_motions_and_span_the_symmetric_field():
     x, y = Q[0, :2]
     expected = np.array([[1, 0, -y, 0], [0, 1, x, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0.0]])
     np.testing.assert_allclose(X, expected, atol=1e-15)
-    first = np.asarray(basis(jnp.asarray(Q[0])))[:, 0]
+    first = np.asarray(NABLA.basis(Q[0]))[:, 0]
     assert np.linalg.lstsq(X, first, rcond=None)[1] < 1e-25
 
 
@@ -61,6 +71,16 @@ def test_the_heisenberg_group_keeps_its_form_and_not_the_euclidean_metric():
     assert group.check_invariant_metric(space, Q[:, :3], G[:, :3]).relative > 0.1
 
 
+def test_rotations_keep_the_left_invariant_frame_in_quaternion_coordinates():
+    """nq = 4 > n = 3; the top's metric is constant in that frame, and invariant with it."""
+    turns = cn.GroupAction(lambda q, g: quaternion_multiply(g, q), quaternion_multiply, np.eye(4)[3])
+    q, g = (x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True) for x in (Q, G))
+    turns.check_invariant_frame(systems.TOP.frame, q, g).require()
+    assert turns.check_action(q, g, 1.1 * g[::-1]).ok  # quaternions of any norm are a group
+    with pytest.raises(cn.PointError, match="quaternion"):
+        turns.check_invariant_frame(systems.TOP.frame, q, 1.1 * g)
+
+
 # --- what is no action --------------------------------------------------------------------------------------
 
 
@@ -68,10 +88,6 @@ def screw(q, g):
     """Turns by the element's own angle, and shifts: no action under addition."""
     c, s = jnp.cos(g[0]), jnp.sin(g[0])
     return jnp.stack([c * q[0] - s * q[1] + g[1], s * q[0] + c * q[1]])
-
-
-def add(g, h):
-    return g + h
 
 
 @pytest.mark.parametrize(

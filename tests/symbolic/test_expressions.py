@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sympy
-from sympy import cos, exp, pi, sin, sqrt, symbols, tan
+from sympy import cos, cot, exp, pi, sec, sin, sqrt, symbols, tan
 
 import connections as cn
 from connections.symbolic import as_expressions, nonzero, simplified, tidy, vanishes
@@ -24,6 +24,11 @@ A, B = symbols("a b", positive=True)
         (sin(2 * X) / (2 * cos(X)), sin(X)),
         ((pi * A + pi * B) / (A + B), pi),
         (0.5 * A + 0.5 * A, 1.0 * A),
+        (cot(X) * sin(X) / sec(X) + sympy.I, cos(X) ** 2 + sympy.I),
+        (
+            sympy.Derivative(sympy.Function("f")(X), X) * A / A**2,
+            sympy.Derivative(sympy.Function("f")(X), X) / A,
+        ),
         (sympy.Integer(3), sympy.Integer(3)),
     ],
 )
@@ -48,6 +53,10 @@ def test_zeros_are_found_and_near_zeros_are_not(zero):
     assert vanishes(zero)
     assert not vanishes(zero + A / 10**12)
     assert not vanishes(zero + sin(X))
+
+
+def test_a_division_by_zero_is_seen():
+    assert tidy(A / (sin(X) ** 2 + cos(X) ** 2 - 1)) == sympy.zoo
 
 
 def test_an_expression_never_becomes_another(rng):

@@ -82,7 +82,7 @@ def test_metric_and_forms_are_those_of_two_links_on_wheels(rng):
     energy = M * (v[0] ** 2 + v[1] ** 2) / 2 + I_1 * v[2] ** 2 / 2 + I_2 * (v[2] + v[3]) ** 2 / 2
     assert equal(SYSTEM.metric, [[diff(energy, a, b) for a in v] for b in v])
     q = rng.normal(size=(4, 4))
-    W = jax.vmap(SYSTEM.function(SYSTEM.forms))(q)
+    W = by_multipliers.closed_form(SYSTEM, SYSTEM.forms, q)
     np.testing.assert_allclose(W, [wheels(p) for p in q], atol=1e-14)
 
 
@@ -149,9 +149,8 @@ def test_symmetric_products_and_where_they_lose_rank():
     short = {"m": 1.0, "l_1": 0.5, "l_2": 1.0, "I_1": 0.05, "I_2": 0.04}
     long = short | {"l_1": 2.0}
     for lengths, cosine in ((short, -0.5), (long, 0.05 / 0.08)):
-        first, second = SYSTEM.function([square[0], cubic[0]], lengths)(
-            np.array([0, 0, 0, np.arccos(cosine)])
-        )
+        q = np.array([0.0, 0.0, 0.0, np.arccos(cosine)])
+        first, second = by_multipliers.closed_form(SYSTEM, np.array([square[0], cubic[0]]), q, lengths)
         assert abs(first) < 1e-13  # the two fields are dependent
         assert abs(second) > 1e-2  # and the next product restores the rank
     degenerate = (L_1 + L_2 * C) * ARM * (L_1 * I_2 * C - L_2 * I_1)
@@ -169,12 +168,12 @@ def test_regular_at_the_printed_singularity():
         equal_lengths.explain(np.array([0.3, -0.2, 0.7, np.pi]))
     # V_x (l_2 + l_1 cos psi) + sin(psi) d/dtheta is regular in the place of X_1.
     regular = SYSTEM.with_basis(Matrix.hstack(ARM * V_X + S * D_THETA, X_2))
-    closed = np.asarray(regular.function(regular.constrained_coefficients(None))(q))
+    closed = by_multipliers.closed_form(regular, regular.constrained_coefficients(None), q)
     np.testing.assert_allclose(
         by_multipliers.coefficients(MASS, wheels, regular_fields, q), closed, atol=1e-10
     )
     # The forms alone give the same connection there.
-    full = np.asarray(SYSTEM.with_basis(None).numeric().connection.full.coefficients(q))
+    full = np.asarray(jax.jit(SYSTEM.with_basis(None).numeric().connection.full.coefficients_at)(q))
     found = by_multipliers.derivatives_of_fields(full, regular_fields, q)
     np.testing.assert_allclose(found, np.einsum("ak,kij->aij", regular_fields(q), closed), atol=1e-10)
 
@@ -217,10 +216,9 @@ def hand_derived(q):
 
 def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
     q = rng.uniform(-1.5, 1.5, size=(6, 4))
-    nabla = SYSTEM.numeric().connection
-    Gamma = np.asarray(nabla.coefficients(q))
-    closed = jax.vmap(SYSTEM.function(SYSTEM.constrained_coefficients()))(q)
-    Y = np.asarray(jax.vmap(SYSTEM.function(SYSTEM.input_coefficients()))(q))
+    Gamma = np.array(list(map(jax.jit(SYSTEM.numeric().connection.coefficients_at), q)))
+    closed = by_multipliers.closed_form(SYSTEM, SYSTEM.constrained_coefficients(), q)
+    Y = by_multipliers.closed_form(SYSTEM, SYSTEM.input_coefficients(), q)
     np.testing.assert_allclose(closed, Gamma, atol=1e-10)
     for p, found, push in zip(q, Gamma, Y, strict=True):
         np.testing.assert_allclose(hand_derived(p), found, atol=1e-10)
@@ -235,8 +233,7 @@ def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
 def test_the_oblique_basis_of_section_5_1(rng):
     system = SYSTEM.with_basis(Matrix.hstack(X_1, D_PSI - L_2 / ARM * D_THETA))
     q = rng.uniform(-1.5, 1.5, size=(4, 4))
-    closed = jax.vmap(system.function(system.constrained_coefficients(None)))(q)
-    np.testing.assert_allclose(system.numeric().connection.coefficients(q), closed, atol=1e-10)
+    closed = by_multipliers.closed_form(system, system.constrained_coefficients(None), q)
     for p, Gamma in zip(q, closed, strict=True):
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, oblique, p), Gamma, atol=1e-10)
 

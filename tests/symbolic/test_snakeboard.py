@@ -64,7 +64,7 @@ def test_metric_and_forms_are_those_of_rotor_board_and_wheels(rng):
     energy = M * (v[0] ** 2 + v[1] ** 2) / 2 + sum(J * w**2 / 2 for J, w in zip(inertias, rates, strict=True))
     assert equal(SYSTEM.metric, [[diff(energy, a, b) for a in v] for b in v])
     q = rng.normal(size=(4, 5))
-    W = jax.vmap(SYSTEM.function(SYSTEM.forms))(q)
+    W = by_multipliers.closed_form(SYSTEM, SYSTEM.forms, q)
     np.testing.assert_allclose(W, [wheels(p) for p in q], atol=1e-14)
 
 
@@ -183,12 +183,10 @@ def hand_derived(q):
 
 def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
     q = rng.uniform(-3.0, 3.0, size=(6, 5))
-    nabla, covectors = SYSTEM.numeric().connection, np.eye(5)[3:]
-    Gamma = np.asarray(nabla.coefficients(q))
-    Y = np.asarray(nabla.input_coefficients(lambda p: covectors, q))
-    closed = jax.vmap(SYSTEM.function(SYSTEM.constrained_coefficients()))(q)
+    Gamma, covectors = np.asarray(SYSTEM.numeric().connection.coefficients(q)), np.eye(5)[3:]
+    closed = by_multipliers.closed_form(SYSTEM, SYSTEM.constrained_coefficients(), q)
+    Y = by_multipliers.closed_form(SYSTEM, SYSTEM.input_coefficients(), q)
     np.testing.assert_allclose(closed, Gamma, atol=1e-10)
-    np.testing.assert_allclose(jax.vmap(SYSTEM.function(SYSTEM.input_coefficients()))(q), Y, atol=1e-10)
     for p, found, push in zip(q, Gamma, Y, strict=True):
         np.testing.assert_allclose(hand_derived(p), found, atol=1e-10)
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, fields, p), found, atol=1e-10)
@@ -202,8 +200,8 @@ def test_symbolic_numeric_hand_derived_and_multipliers_agree(rng):
 def test_the_forms_alone_give_the_same_connection(rng):
     """Lemma 3.1 of the forms, differentiated along the closed-form fields."""
     q = rng.uniform(-1.2, 1.2, size=(4, 5))
-    full = np.asarray(SYSTEM.with_basis(None).numeric().connection.full.coefficients(q))
-    for p, Gamma in zip(q, full, strict=True):
+    full = jax.jit(SYSTEM.with_basis(None).numeric().connection.full.coefficients_at)
+    for p, Gamma in zip(q, map(np.asarray, map(full, q)), strict=True):
         expected = np.einsum("ak,kij->aij", fields(p), hand_derived(p))
         np.testing.assert_allclose(
             by_multipliers.derivatives_of_fields(Gamma, fields, p), expected, atol=1e-10
@@ -213,14 +211,21 @@ def test_the_forms_alone_give_the_same_connection(rng):
 def test_the_oblique_basis_of_section_4_1(rng):
     system = SYSTEM.with_basis(Matrix.hstack(X_1, D_PSI, D_PHI))
     q = rng.uniform(-3.0, 3.0, size=(4, 5))
-    found = np.asarray(system.numeric().connection.coefficients(q))
-    np.testing.assert_allclose(
-        jax.vmap(system.function(system.constrained_coefficients()))(q), found, atol=1e-10
-    )
+    found = list(map(jax.jit(system.numeric().connection.coefficients_at), q))
+    closed = by_multipliers.closed_form(system, system.constrained_coefficients(), q)
+    np.testing.assert_allclose(closed, found, atol=1e-10)
     for p, Gamma in zip(q, found, strict=True):
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, oblique, p), Gamma, atol=1e-10)
     with pytest.raises(cn.FrameError, match="X_1 and X_2 are not orthogonal: .*sin"):
         system.constrained_coefficients(route="orthogonal")
+
+
+def test_the_constraints_lose_rank_where_the_wheels_stand_across():
+    """[Z]'s fields stay regular at cos(phi) = 0, where both forms say the same."""
+    q = np.array([0.1, 0.2, 0.3, 0.4, np.pi / 2])
+    assert np.linalg.matrix_rank(wheels(q)) == 1 and np.linalg.matrix_rank(fields(q)) == 3
+    with pytest.raises(cn.ConstraintError, match=r"lost rank \(1 of 2 are independent\) at q = \[0.1"):
+        SYSTEM.numeric().connection.explain(q)
 
 
 def test_parameters_are_replaced_by_name_or_symbol():

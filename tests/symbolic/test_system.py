@@ -58,8 +58,9 @@ def test_a_body_in_an_ideal_fluid_obeys_euler_and_poincare():
     numeric, q = body.numeric(), np.array([0.1, 0.2, 0.3])
     assert isinstance(numeric, cn.MechanicalSystem)
     assert isinstance(numeric.metric, cn.ConstantMetric)
-    Gamma = body.function(body.christoffel_symbols())(q)
-    np.testing.assert_allclose(jax.jit(cn.LeviCivita(numeric.metric).coefficients_at)(q), Gamma, atol=1e-14)
+    found = jax.jit(numeric.metric.frame.matrix_at)(q)
+    np.testing.assert_allclose(found, np.array(body_frame(0.3), dtype=float))
+    assert found.dtype == np.float64
 
 
 def test_more_coordinates_than_velocities():
@@ -89,10 +90,8 @@ def test_potential_and_inputs_without_constraints():
     _, rate = pendulum.equations_of_motion([0], [1])
     assert equal(rate, [1 / (m * l**2) - g / l * sin(angle)])
     numeric = pendulum.numeric()
-    np.testing.assert_allclose(
-        numeric.forward_dynamics_at(np.array([0.3]), np.zeros(1), np.ones(1)),
-        pendulum.function(rate)(np.array([0.3])),
-    )
+    assert isinstance(numeric, cn.MechanicalSystem)
+    np.testing.assert_allclose(numeric.potential_at(np.array([0.3])), -9.81 * np.cos(0.3))
 
 
 # --- the constrained connection ---------------------------------------------------------------------------
@@ -107,40 +106,54 @@ CURVED = SymbolicSystem(
 )
 
 
-def test_all_of_a_constrained_system_is_what_the_numeric_classes_compute():
+def at(array):
+    """The numbers of an array of expressions at one point."""
+    point = {X: sympy.Float(0.3), Y: sympy.Float(-0.4), Z: sympy.Float(0.5), A: sympy.Float(0.5)}
+    return np.array([float(sympy.sympify(entry).xreplace(point)) for entry in array.flat]).reshape(
+        array.shape
+    )
+
+
+def test_a_constrained_system_is_what_the_numeric_classes_compute():
     """A metric, a frame and a form without any symmetry; the basis is computed from the form."""
-    system, q = CURVED, np.array([[0.3, -0.4, 0.5], [-0.2, 0.6, 0.1]])
-    with_basis = system.with_basis(system.distribution)
-    nabla = with_basis.numeric().connection
-    names = ("coefficients", "curvature", "schouten_curvature", "nonintegrability", "projection")
+    system, q = CURVED, np.array([0.3, -0.4, 0.5])
+    nabla = system.with_basis(system.distribution).numeric().connection
 
     def numeric(p):
-        found = [getattr(nabla, f"{name}_at")(p) for name in names]
-        return [*found, nabla.full.coefficients_at(p), nabla.frame.structure_functions_at(p)]
+        s = nabla.frame.structure_functions_at(p)
+        return nabla.coefficients_at(p), nabla.full.coefficients_at(p), nabla.nonintegrability_at(p), s
 
-    full = system.full_coefficients(None)
-    P = system.projection(None, of_forms=True)
-    symbolic = [
+    symbolic = (
         system.constrained_coefficients(None),
-        system.curvature(None),
-        system.schouten_curvature(None),
+        system.full_coefficients(None),
         system.nonintegrability(None),
-        P,
-        full,
         system.projected_structure_functions(None),
-    ]
-    sizes = [array.size for array in symbolic]
-    flat = system.function(np.concatenate([array.ravel() for array in symbolic]))
-    found = np.split(np.asarray(jax.vmap(flat)(q)), np.cumsum(sizes)[:-1], axis=1)
-    for name, values, array in zip((*names, "full", "s"), jax.jit(jax.vmap(numeric))(q), found, strict=True):
-        assert np.abs(array).max() > 1e-2, name
-        np.testing.assert_allclose(array.reshape(values.shape), values, atol=1e-11, err_msg=name)
-    assert np.abs(found[1] - found[2]).max() > 1e-2  # two curvatures, not one
+    )
+    for array, values in zip(symbolic, jax.jit(numeric)(q), strict=True):
+        assert np.abs(values).max() > 1e-2
+        np.testing.assert_allclose(at(array), values, atol=1e-12)
+
+
+def test_curvatures():
+    """That of Lemma 3.1's connection, contracted; Schouten's changes with the basis as a tensor does."""
+    frame = Matrix([[1, 0, 0], [0, 1, 0], [X, 0, 1]])
+    system = SymbolicSystem((X, Y, Z), sympy.diag(2, 1, 3), frame=frame, forms=[[-Y, 0, 1]])
+    V, R = at(system.distribution), at(system.curvature_of(system.full_coefficients(None), None))
+    contracted = np.einsum("LKIJ,Kk,Ii,Jj->Lkij", R, V, V, V)
+    np.testing.assert_allclose(
+        np.einsum("al,lkij->akij", V, at(system.curvature(None))), contracted, atol=1e-12
+    )
+    change = np.array([[1, 0], [0, Y]], dtype=object)
+    changed, M = system.with_basis(system.distribution @ change), at(change)
+    K, K_changed = at(system.schouten_curvature(None)), at(changed.schouten_curvature(None))
+    expected = np.einsum("lmno,mk,ni,oj->lkij", K, M, M, M)
+    np.testing.assert_allclose(np.einsum("lp,pkij->lkij", M, K_changed), expected, atol=1e-12)
+    assert np.abs(K).max() > 0.1 and np.abs(K - at(system.curvature(None))).max() > 0.1  # two, not one
 
 
 def test_routes_agree():
     """Gram matrix, Lemma 3.1, and norms in an orthogonal basis; projections of forms and of the basis."""
-    system, q = CURVED, np.array([0.3, -0.4, 0.5])
+    system = CURVED
     orthogonal = system.with_basis(system.orthogonal_basis())
     pairs = [
         (system.constrained_coefficients(None), system.constrained_coefficients(None, route="projection")),
@@ -151,9 +164,8 @@ def test_routes_agree():
         (system.projection(None, of_forms=True), system.projection(None, of_forms=False)),
     ]
     for first, second in pairs:
-        values = CURVED.function(np.stack([first, second]))(q)
-        np.testing.assert_allclose(values[0], values[1], atol=1e-12)
-        assert np.abs(values[0]).max() > 1e-2
+        np.testing.assert_allclose(at(first), at(second), atol=1e-12)
+        assert np.abs(at(first)).max() > 1e-2
     with pytest.raises(ValueError, match="route: expected gram, orthogonal or projection, got 'best'"):
         system.constrained_coefficients(route="best")
 

@@ -48,7 +48,7 @@ def derivatives(H, q):
     return [[[(dH[k][i, j] + dH[j][i, k] - dH[i][j, k]) / 2 for k in n] for j in n] for i in n]
 
 
-@pytest.mark.parametrize("tree", [MIXED, planar_binary_tree(5)], ids=["mixed", "binary"])
+@pytest.mark.parametrize("tree", [MIXED, planar_binary_tree(4)], ids=["mixed", "binary"])
 def test_recursion_and_derivatives_agree_in_numbers(tree, rng):
     H = mass_matrix_from_positions(tree)
     symbols_used = sorted(H.free_symbols | set(tree.coordinates), key=str)
@@ -70,16 +70,17 @@ def test_recursion_and_derivatives_agree_in_numbers(tree, rng):
 
 
 def test_both_routes_give_the_same_expressions():
-    tree = planar_chain(3)
+    tree = planar_binary_tree(3)
     pairs = zip(tree.christoffel_symbols().flat, tree.christoffel_symbols_by_derivatives().flat, strict=True)
     assert all(vanishes(a - b) for a, b in pairs)
-    _, _, _, l_1, l_2, _, m_2, m_3, c_2, c_3, q_2, q_3 = (
-        sympy.Symbol(name, positive=True)
-        for name in "I_1 I_2 I_3 l_1 l_2 l_3 m_2 m_3 c_2 c_3 q_2 q_3".split()
-    )
+
+
+def test_three_links_by_hand():
+    tree = planar_chain(3)
+    l_1, l_2, m_2, m_3, c_2, c_3 = symbols("l_1 l_2 m_2 m_3 c_2 c_3", positive=True)
     q_2, q_3 = tree.coordinates[1:]
     expected = -l_1 * (m_2 * c_2 * sin(q_2) + m_3 * l_2 * sin(q_2) + m_3 * c_3 * sin(q_2 + q_3))
-    assert vanishes(tree.christoffel_symbols()[0, 0, 1] - expected)  # the textbook's h
+    assert vanishes(tree.christoffel_symbols(None)[0, 0, 1] - expected)
 
 
 def test_a_tree_is_a_system():

@@ -114,6 +114,11 @@ def test_what_has_no_constraints_is_no_subject():
         nonholonomic_subject("free", free, np.zeros((1, 2)), np.random.default_rng(0))
 
 
+def test_samples_are_rows():
+    with pytest.raises(cn.ShapeError, match=r"q: expected shape \(samples, 3\)"):
+        nonholonomic_subject("sleigh", sleigh().system, np.zeros(3), np.random.default_rng(0))
+
+
 def test_with_one_field_there_is_no_torsion_to_check():
     line = cn.ConstrainedConnection(
         cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)), lambda q: jnp.ones((2, 1))

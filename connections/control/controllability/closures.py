@@ -4,7 +4,7 @@ Sym(Y) is the smallest distribution that contains the inputs and with X, Z also 
 smallest involutive one that contains Sym(Y). Products are added degree by degree until the rank is full, or
 until the span is closed near the point, which is tested there and at neighbouring points; at a point where
 products degenerate, higher ones may restore the rank, so that there a rank that does not grow settles
-nothing. Source: Lewis and Murray, SIAM J. Control Optim. 35 (1997) 766-790; [Z] section 6.
+nothing. Source: [LM]; [Z] section 6.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def symmetric_closure(
     ------
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
 
-    Source: [Z] section 6; Lewis and Murray (1997).
+    Source: [LM]; [Z] section 6.
     """
     system, q = control_system(nabla, inputs, q, order)
     return symmetric_closure_of(system, jets_near(system, q), order, tol, input_names(system, names))
@@ -130,7 +130,7 @@ def involutive_closure(
     ------
     As `symmetric_closure`.
 
-    Source: Lewis and Murray (1997), section 5.
+    Source: [LM].
     """
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)

@@ -3,21 +3,21 @@
 A system is locally configuration accessible at q if the configurations reachable from rest at q, in a small
 neighbourhood, contain an open set, and locally configuration controllable if q is an inner point of them.
 
-* Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
-* Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of
-  lower degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis
-  given, one of decoupling directions is tried.
-* Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
-  lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
-  parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
-  d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
-  dw/dt = -<y : y>/2 + O(|y||w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w)
-  keeps one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one
-  side only.
+Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
 
-Source: Lewis and Murray, SIAM J. Control Optim. 35 (1997) 766-790, for the first two; for one input Lewis,
-European Control Conference (1997); Hirschorn and Lewis, IEEE Conference on Decision and Control (2001), use
-such forms for several. The third statement is claimed as far as its proof goes.
+Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of lower
+degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis given, one of
+decoupling directions is tried.
+
+Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
+lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
+parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
+d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
+dw/dt = -<y : y>/2 + O(|y| |w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w) keeps
+one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one side only.
+
+Source: [LM] for the first two; [AL] for one input; [HL] use such forms for several. The third statement is
+claimed as far as its proof goes.
 """
 
 from __future__ import annotations
@@ -108,6 +108,16 @@ class _Sufficient:
     clear: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Verdict:
+    """Whether an accessible system is controllable, why, whether that is clear, in which basis of inputs."""
+
+    controllable: bool | None
+    reason: str
+    clear: bool
+    basis: Array | None = None
+
+
 def configuration_controllability(
     nabla: AffineConnection,
     inputs: PointFunction,
@@ -136,7 +146,7 @@ def configuration_controllability(
     ------
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
 
-    Source: Lewis and Murray (1997); [Z] section 6.
+    Source: [LM]; [AL]; [Z] section 6.
     """
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
@@ -145,33 +155,50 @@ def configuration_controllability(
     accessible = True if brackets.rank.full else False if brackets.settled and products.settled else None
     test = _sufficient(products, tol, named)
 
-    def report(controllable: bool | None, reason: str, basis: Array | None = None) -> ControllabilityReport:
-        rank, bad = test.good_rank, test.obstruction
-        clear = products.rank.clear and brackets.rank.clear and test.clear
-        return ControllabilityReport(
-            q, accessible, controllable, reason, bad, products, brackets, rank, clear, basis
-        )
-
     if accessible is False:
-        return report(False, f"Lie(Sym(Y)) has rank {brackets.rank.value} < {system.dim}: not accessible")
-    if accessible is None:
-        return report(None, "not known to be accessible: a higher order may add to the rank")
+        reason = f"Lie(Sym(Y)) has rank {brackets.rank.value} < {system.dim}: not accessible"
+        verdict = _Verdict(False, reason, True)
+    elif accessible is None:
+        verdict = _Verdict(None, "not known to be accessible: a higher order may add to the rank", True)
+    else:
+        verdict = _verdict(test, jets, order, tol, named)
+    return ControllabilityReport(
+        q,
+        accessible,
+        verdict.controllable,
+        verdict.reason,
+        test.obstruction,
+        products,
+        brackets,
+        test.good_rank,
+        products.rank.clear and brackets.rank.clear and verdict.clear,
+        verdict.basis,
+    )
+
+
+def _verdict(
+    test: _Sufficient, jets: list[Jet], order: int | None, tol: float, names: Sequence[str]
+) -> _Verdict:
+    """Of an accessible system: the sufficient test, the obstruction, the test in another basis of inputs."""
+    system = jets[0].system
     if test.holds:
-        return report(True, _words(test, "in the inputs given"), np.eye(system.count))
+        return _Verdict(True, _words(test, "in the inputs given"), test.clear, np.eye(system.count))
     definite = _definite(jets, tol)
     if definite is not None:
-        return report(False, definite)
+        return _Verdict(False, definite, test.clear)
     basis = decoupling_directions(jets[0], tol).spanning
     if basis is not None:
         changed = _changed(system, basis)
-        again = symmetric_closure_of(changed, jets_near(changed, q), order, tol, named)
-        other = _sufficient(again, tol, named)
+        near = [changed.jet(jet.q) for jet in jets]
+        other = _sufficient(symmetric_closure_of(changed, near, order, tol, names), tol, names)
         if other.holds:
-            return report(True, _words(other, "in a basis of decoupling directions"), basis)
+            return _Verdict(True, _words(other, "in a basis of decoupling directions"), other.clear, basis)
     if test.obstruction is None:
-        return report(None, f"good products up to degree {test.degree} span rank {test.good_rank} only")
-    why = f"the bad product {test.obstruction} is no combination of good ones of lower degree"
-    return report(None, f"{why}, which decides nothing")
+        reason = f"good products up to degree {test.degree} span rank {test.good_rank} only"
+    else:
+        reason = f"{test.obstruction} is bad and no combination of good products of lower degree, "
+        reason += "which decides nothing"
+    return _Verdict(None, reason, test.clear)
 
 
 def _words(test: _Sufficient, where: str) -> str:

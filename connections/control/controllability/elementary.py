@@ -2,7 +2,7 @@
 
 Those of the exponential and of sine and cosine are known; powers follow from J. C. P. Miller's recurrence;
 tangents and the logistic function from y' = p(y); inverse functions from the integral of a power.
-Source: Griewank and Walther, Evaluating Derivatives, 2nd ed. (2008), section 13.2.
+Source: [GW] section 13.2.
 """
 
 from __future__ import annotations

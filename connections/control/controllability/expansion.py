@@ -13,17 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 
 from connections.control.controllability.primitives import (
-    JOINTLY_LINEAR,
     OF_CONSTANTS,
     RULES,
-    SELECTIONS,
     VALUES,
     bind,
-    by_coefficient,
     nested,
-    selected,
 )
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
 
@@ -98,7 +95,7 @@ def _evaluate(algebra: TaylorAlgebra, jaxpr: Any, constants: Sequence[Any], argu
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(variable: Any) -> Any:
-        return variable.val if hasattr(variable, "val") else known[variable]
+        return variable.val if isinstance(variable, Literal) else known[variable]
 
     for equation in jaxpr.eqns:
         results = _apply(algebra, equation, [read(variable) for variable in equation.invars])
@@ -113,6 +110,9 @@ def _apply(algebra: TaylorAlgebra, equation: Any, values: list[Any]) -> list[Any
         return _call(algebra, params[_CALLS[name]], values)
     if name in _CONTROL:
         return _CONTROL[name](algebra, params, values)
+    floating = any(variable.aval.dtype.kind == "f" for variable in equation.outvars)
+    if not floating:  # truths and integers do not change near the point
+        values = [_value(value) for value in values]
     varying = [isinstance(value, Series) for value in values]
     points = [_value(value) for value in values]
     if name in VALUES:
@@ -124,13 +124,8 @@ def _apply(algebra: TaylorAlgebra, equation: Any, values: list[Any]) -> list[Any
         results = RULES[name](algebra, params, *operands)
         results = results if isinstance(results, list) else [results]
         return [Series(a) if any(varying) else a[0] for a in results]
-    floating = any(variable.aval.dtype.kind == "f" for variable in equation.outvars)
-    if not any(varying) or not floating:
+    if not any(varying):
         return [np.asarray(out) for out in bind(equation, points)]
-    if name in SELECTIONS:
-        return [Series(selected(algebra, equation, operands))]
-    if name in JOINTLY_LINEAR:
-        return [Series(by_coefficient(algebra, equation, operands))]
     return [Series(a) for a in nested(algebra, equation, operands, varying)]
 
 

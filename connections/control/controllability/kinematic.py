@@ -6,8 +6,7 @@ involutive closure of its decoupling fields has rank n; it then moves from rest 
 nearby configurations, along one field after the other. With X = u^a(q) Y_a the condition is
 B^l_ab u^a u^b = 0, with B^l_ab(q) the components of <Y_a : Y_b> beside the inputs: it has no derivatives of
 u, so a field is decoupling if it is so at every point.
-Source: Bullo and Lynch, IEEE Trans. Robotics and Automation 17 (2001) 402-412; Bullo, Lewis and Lynch, MTNS
-(2002).
+Source: [BLy]; [BLL].
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ def decoupling_fields(
     ------
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
 
-    Source: Bullo and Lynch (2001).
+    Source: [BLy].
     """
     system, q = control_system(nabla, inputs, q)
     return _search(system, jets_near(system, q), tol, input_names(system, names))
@@ -161,7 +160,7 @@ def is_decoupling(
     ------
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla`.
 
-    Source: Bullo and Lynch (2001).
+    Source: [BLy].
     """
     points = np.asarray(as_array("q", q, (nabla.frame.ambient_dim,)))
     require_finite("q", points)
@@ -196,7 +195,7 @@ def kinematic_controllability(
     ShapeError, NonFiniteError; FrameError where the inputs are dependent; CheckError where a field given is
     not decoupling; the errors of `nabla` at q.
 
-    Source: Bullo and Lynch (2001); Bullo, Lewis and Lynch (2002).
+    Source: [BLy]; [BLL].
     """
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
@@ -243,7 +242,8 @@ def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[
         else:
             found.append(kept)
     every = all(each.every for each in directions)
-    complete = every or count == 1 or (here.complete and not here.every and not isolated)
+    alike = all(each.columns.shape == here.columns.shape for each in directions)  # no root splits beside q
+    complete = every or count == 1 or (here.complete and not here.every and not isolated and alike)
     return DecouplingFields(tuple(found), every, complete, tuple(isolated), searched)
 
 

@@ -8,7 +8,7 @@ solved degree by degree. A primitive without a rule is differentiated by JAX its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import factorial
 from typing import Any
 
@@ -18,17 +18,11 @@ import numpy as np
 import scipy.linalg
 
 from connections.control.controllability.elementary import ELEMENTARY
+from connections.control.controllability.indexing import INDEXING, padded
 from connections.control.controllability.taylor import TaylorAlgebra, aligned
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]
-
-#: Primitives that only move entries of their operands; done once on the entries' numbers.
-SELECTIONS = frozenset("gather scatter dynamic_slice dynamic_update_slice rev pad expand_dims".split())
-
-#: Primitives linear in all their floating operands together, done on one coefficient after the other.
-JOINTLY_LINEAR = frozenset("scatter-add scatter_add scatter-sub cumsum reduce_window_sum".split())
-
 
 # --- linear and structural --------------------------------------------------------------------------------
 
@@ -60,17 +54,11 @@ def _unstack(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> list[A
 
 
 def _concatenate(algebra: TaylorAlgebra, params: dict[str, Any], *parts: Array) -> Array:
-    return np.concatenate(_padded(algebra, parts), axis=params["dimension"] + 1)
+    return np.concatenate(padded(algebra, parts), axis=params["dimension"] + 1)
 
 
 def _stack(algebra: TaylorAlgebra, params: dict[str, Any], *parts: Array) -> Array:
-    return np.stack(_padded(algebra, parts), axis=params["axis"] + 1)
-
-
-def _padded(algebra: TaylorAlgebra, parts: Sequence[Array]) -> list[Array]:
-    """All with as many coefficients, one where all are constants."""
-    size = max(len(part) for part in parts)
-    return [algebra.full(part) if size > 1 else part for part in parts]
+    return np.stack(padded(algebra, parts), axis=params["axis"] + 1)
 
 
 def _convert(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:
@@ -83,9 +71,8 @@ def _subtract(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array
 
 def _select(algebra: TaylorAlgebra, params: dict[str, Any], which: Array, *cases: Array) -> Array:
     """`which` is a constant; only the chosen case is read, so the others may be infinite."""
-    padded = _padded(algebra, cases)
-    out = padded[0]
-    for number, case in enumerate(padded[1:], start=1):
+    out, *others = padded(algebra, cases)
+    for number, case in enumerate(others, start=1):
         mask = which[0].astype(int) == number
         out = np.where(mask.reshape(1, *mask.shape) if mask.ndim else mask, case, out)
     return out
@@ -156,7 +143,7 @@ def _extreme(larger: bool) -> Rule:
     def rule(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array) -> Array:
         a, b = aligned(a, b)
         first = a[:1] >= b[:1] if larger else a[:1] <= b[:1]
-        one, other = _padded(algebra, (a, b))
+        one, other = padded(algebra, (a, b))
         return np.where(first, one, other)
 
     return rule
@@ -258,6 +245,7 @@ RULES: dict[str, Rule] = {
     "optimization_barrier": lambda algebra, params, *a: list(a),
     "triangular_solve": _triangular_solve,
     "cholesky": _cholesky,
+    **INDEXING,
     **{name: _elementary(name) for name in ELEMENTARY if name != "reciprocal"},
 }
 
@@ -334,7 +322,7 @@ def nested(algebra: TaylorAlgebra, equation: Any, operands: list[Array], varying
     Along the direction d the operands are polynomials of one variable t, and the k-th derivative in t of the
     result is a form of degree k in d: the points of a lattice determine its coefficients.
 
-    Source: Griewank, Utke and Walther, Math. Comp. 69 (2000), 1117-1130.
+    Source: [GUW].
     """
     order = algebra.order
     directions = algebra.exponents[algebra.first(order) :] / max(order, 1)
@@ -377,29 +365,3 @@ def _polynomial(coefficients: jax.Array, t: jax.Array) -> jax.Array:
 
 def _slope(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda t: jax.jvp(function, (t,), (1.0,))[1]
-
-
-def selected(algebra: TaylorAlgebra, equation: Any, operands: list[Array]) -> Array:
-    """A primitive that moves entries: applied once to the entries' numbers, then the entries are taken."""
-    numbers, stacked, count = [], [], 1
-    size = max(len(a) for a in operands if a.dtype.kind == "f")
-    for a in operands:
-        if a.dtype.kind != "f":
-            numbers.append(a[0])
-            continue
-        entries = a[0].size
-        numbers.append(np.arange(count, count + entries, dtype=float).reshape(a.shape[1:]))
-        stacked.append((algebra.full(a) if size > 1 else a).reshape(size, entries))
-        count += entries
-    outside = np.full((size, 1), np.nan)
-    places = np.nan_to_num(np.asarray(bind(equation, numbers)[0]), nan=0.0).astype(int)
-    return np.concatenate([outside, *stacked], axis=1)[:, places]
-
-
-def by_coefficient(algebra: TaylorAlgebra, equation: Any, operands: list[Array]) -> Array:
-    """A primitive linear in its floating operands together, applied to one coefficient after the other."""
-    padded = [algebra.full(a) if a.dtype.kind == "f" else a for a in operands]
-    rows = []
-    for k in range(algebra.size):
-        rows.append(np.asarray(bind(equation, [a[k] if a.dtype.kind == "f" else a[0] for a in padded])[0]))
-    return np.stack(rows)

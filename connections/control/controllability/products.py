@@ -4,7 +4,7 @@
 
 Products of input fields are words of the free algebra in which <X : Y> = <Y : X> and nothing else holds: each
 word stands once. A word is *bad* if it is a symmetric product that contains every input an even number of
-times, and otherwise good. Source: Lewis and Murray, SIAM J. Control Optim. 35 (1997) 766-790.
+times, and otherwise good. Source: [LM].
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Word:
     number : the place among the inputs, of an input.
     left, right : the factors of a product.
     counts : how often each input occurs.
+    depth : how many derivatives of the system the word takes.
     """
 
     kind: str
@@ -172,9 +173,10 @@ class ControlSystem:
     """
 
     def __init__(self, nabla: AffineConnection, inputs: PointFunction, count: int) -> None:
-        self.nabla, self.inputs, self.count = nabla, inputs, count
+        self.nabla, self.count = nabla, count
+        self.inputs: PointFunction = jax.jit(lambda q: jnp.asarray(inputs(q), dtype=float))
         self.frame, self.surroundings = nabla.frame, Surroundings.of(nabla)
-        self._inputs = Expansion(lambda q: jnp.asarray(inputs(q), dtype=float), self.frame.ambient_dim)
+        self._inputs = Expansion(self.inputs, self.frame.ambient_dim)
 
     @property
     def dim(self) -> int:

@@ -4,7 +4,7 @@ A polynomial of degree N in d variables whose values have shape ``shape`` is an 
 coefficient per monomial, K = C(d + N, N), monomials ordered by degree, the constant first. An array
 ``(1, *shape)`` is a constant. Products and compositions drop what is of higher degree than N, so every
 coefficient is exact: derivatives of any order come out of one evaluation, without compilation.
-Source: Griewank and Walther, Evaluating Derivatives, 2nd ed. (2008), chapter 13.
+Source: [GW] chapter 13.
 """
 
 from __future__ import annotations
