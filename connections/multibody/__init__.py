@@ -5,7 +5,7 @@
 """
 
 from connections.multibody.audit import audit_coriolis
-from connections.multibody.differences import difference, displace
+from connections.multibody.differences import difference, displace, finite_differences
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -98,6 +98,7 @@ __all__ = [
     "coriolis_transpose_product",
     "difference",
     "displace",
+    "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",
     "from_mjcf",

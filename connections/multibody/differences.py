@@ -15,7 +15,7 @@ Source: [B], left-trivialized differences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +90,40 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
         else:
             moved[..., at_q] = a + b
     return moved
+
+
+def finite_differences(
+    model: Model, function: Callable[[np.ndarray], Any], q: Any, step: float, *, central: bool = True
+) -> np.ndarray:
+    """Geometric finite differences of `function` along the frame fields, (..., nv), the direction last.
+
+    (f(q exp(h e_j)) - f(q exp(-h e_j))) / 2h, or (f(q exp(h e_j)) - f(q)) / h: errors of the order h^2 and h.
+
+    Parameters
+    ----------
+    model : the robot.
+    function : (k, nq) configurations -> (k, ...).
+    q : (nq,) a configuration.
+    step : h, rad and m.
+    central : whether to step both ways.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError; ValueError : the step is not a positive number.
+
+    Source: [B], numerical validation.
+    """
+    h = float(step)
+    if not 0.0 < h < np.inf:
+        raise ValueError(f"step: expected a positive number, got {h:g}")
+    q = np.asarray(as_array("q", q, (model.nq,)))
+    if q.ndim != 1:
+        raise ShapeError("q", (model.nq,), q.shape)
+    forward = h * np.eye(model.nv)
+    ahead = np.asarray(function(displace(model, q, forward)))
+    back = displace(model, q, -forward) if central else displace(model, q, np.zeros((1, model.nv)))
+    quotient = (ahead - np.asarray(function(back))) / (2.0 * h if central else h)
+    return np.moveaxis(quotient, 0, -1)
 
 
 # --- rotations, batches of them --------------------------------------------------------------------------

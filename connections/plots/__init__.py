@@ -1,5 +1,6 @@
-"""Figures: those of the papers, the graphs of mechanisms, and vehicles in motion."""
+"""Figures: those of the papers, graphs of mechanisms, vehicles in motion, errors of differences."""
 
+from connections.plots.linearization import StepSweep, figure_convergence
 from connections.plots.mechanisms import figure_mechanism
 from connections.plots.paper import (
     figure_3,
@@ -17,12 +18,14 @@ from connections.plots.vehicles import Motion, draw_motion, draw_shape, draw_veh
 
 __all__ = [
     "Motion",
+    "StepSweep",
     "draw_motion",
     "draw_shape",
     "draw_vehicle",
     "figure_3",
     "figure_6",
     "figure_7",
+    "figure_convergence",
     "figure_mechanism",
     "figure_spectra",
     "figure_states",

@@ -1,4 +1,4 @@
-"""Differences and displacements against Pinocchio and matrix logarithms; the discrete linearization."""
+"""Differences and displacements against Pinocchio and matrix logarithms; orders; the discrete pair."""
 
 import closed_chains
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import connections as cn
 from connections import multibody as mb
+from connections import plots
 
 
 def same(model, p, q, tol=1e-13):
@@ -124,6 +125,22 @@ def test_zero_order_hold(rng):
         one = mb.zero_order_hold(A[row], B[row], h)
         np.testing.assert_allclose(one[0], Ad[row], atol=1e-13 * np.abs(Ad).max())
     assert np.abs(Ad - (np.eye(2 * model.nv) + h * A)).max() > 1e-4  # not Euler's step
+
+
+def test_observed_orders(rng):
+    """Finite differences of the inverse dynamics converge with orders 1 and 2 to dtau/dq."""
+    model = random_mechanism(rng, 5, (mb.Free, mb.Revolute, mb.Prismatic, mb.Helical, mb.Spherical))
+    q, v = sample(model, rng)
+    a, steps = rng.normal(size=model.nv), np.logspace(-9.0, -1.0, 17)
+    sweep = plots.StepSweep.of(model, q, v, a, steps)
+    np.testing.assert_allclose(sweep.orders, [1.0, 2.0], atol=0.05)
+    assert sweep.best[0] < 1e-6 and sweep.best[1] < 1e-9
+    assert sweep.largest[0, 0] > sweep.best[0] and sweep.largest[1, 0] > 10 * sweep.best[1]  # rounding
+    wrong = mb.finite_differences(model, lambda p: mb.inverse_dynamics(model, p, 1.001 * v, a), q, 1e-4)
+    exact = mb.inverse_dynamics_derivatives(model, q, v, a)[0]
+    assert np.abs(wrong - exact).max() > 1e-5 * np.abs(exact).max()
+    with pytest.raises(ValueError, match="step"):
+        mb.finite_differences(model, lambda p: p, q, 0.0)
 
 
 @pytest.mark.parametrize(
