@@ -114,5 +114,4 @@ def _slopes(panel: Axes, steps: Sequence[float] | np.ndarray) -> None:
     for values, name, level in ((h, "h", 3e-10), (h**2, "h^2", 1e-12), (1e-16 / h, "eps / h", 1e-12)):
         panel.loglog(h, values, color=GREY, ls=":", lw=1.0)
         at = int(np.argmin(np.abs(np.log(values / level))))
-        place = {"xytext": (6, 0), "textcoords": "offset points"}
-        panel.annotate(name, (h[at], values[at]), fontsize=8, color=GREY, **place)
+        panel.text(1.6 * h[at], values[at], name, fontsize=8, color=GREY)
