@@ -1,0 +1,10 @@
+"""The page docs/linearization.md is executed."""
+
+from test_docs import ROOT, execute, python_blocks
+
+
+def test_the_page_runs() -> None:
+    page = ROOT / "docs" / "linearization.md"
+    execute(page)
+    assert len(python_blocks(page)) >= 3
+    assert page.read_text().count("assert ") >= 5
