@@ -127,6 +127,31 @@ def test_zero_order_hold(rng):
     assert np.abs(Ad - (np.eye(2 * model.nv) + h * A)).max() > 1e-4  # not Euler's step
 
 
+def test_one_step_along_a_motion(rng):
+    """The held pair predicts what a perturbation becomes; its error falls with the square of the step."""
+    model = random_mechanism(rng, 3, (mb.Free, mb.Universal))
+    q, v = sample(model, rng)
+    tau, x, n = rng.normal(size=model.nv), 1e-6 * rng.normal(size=2 * model.nv), model.nv
+
+    def end(p, w, h):
+        def rates(t, y):
+            place = normalized(model, y[: model.nq])
+            a = mb.forward_dynamics(model, place, y[model.nq :], tau)
+            return np.concatenate([configuration_rate(model, place, y[model.nq :]), a])
+
+        y = solve_ivp(rates, (0, h), np.concatenate([p, w]), "DOP853", rtol=1e-13, atol=1e-14).y[:, -1]
+        return normalized(model, y[: model.nq]), y[model.nq :]
+
+    errors = []
+    for h in (0.02, 0.01, 0.005):
+        (p, w), (p_moved, w_moved) = end(q, v, h), end(mb.displace(model, q, x[:n]), v + x[n:], h)
+        change = np.concatenate([mb.difference(model, p, p_moved), w_moved - w])
+        A, _ = mb.linearize(model, q, v, tau, step=h)
+        errors.append(np.linalg.norm(change - A @ x) / np.linalg.norm(x))
+    ratios = np.array(errors[:-1]) / np.array(errors[1:])
+    assert np.all((ratios > 3.5) & (ratios < 4.5)), (errors, ratios)
+
+
 def test_observed_orders(rng):
     """Finite differences of the inverse dynamics converge with orders 1 and 2 to dtau/dq."""
     model = random_mechanism(rng, 5, (mb.Free, mb.Revolute, mb.Prismatic, mb.Helical, mb.Spherical))
@@ -136,6 +161,7 @@ def test_observed_orders(rng):
     np.testing.assert_allclose(sweep.orders, [1.0, 2.0], atol=0.05)
     assert sweep.best[0] < 1e-6 and sweep.best[1] < 1e-9
     assert sweep.largest[0, 0] > sweep.best[0] and sweep.largest[1, 0] > 10 * sweep.best[1]  # rounding
+    assert len(plots.figure_convergence(sweep, {"again": sweep}).axes) == 2
     wrong = mb.finite_differences(model, lambda p: mb.inverse_dynamics(model, p, 1.001 * v, a), q, 1e-4)
     exact = mb.inverse_dynamics_derivatives(model, q, v, a)[0]
     assert np.abs(wrong - exact).max() > 1e-5 * np.abs(exact).max()
