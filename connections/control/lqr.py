@@ -10,6 +10,7 @@ reached through B; `StabilizabilityError` says what cannot. Source: [B]; Kalman 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +44,9 @@ class StabilizabilityError(ValueError):
         self, what: str, eigenvalues: np.ndarray, directions: np.ndarray, names: Sequence[str]
     ) -> None:
         self.eigenvalues, self.directions = eigenvalues, directions
-        values = ", ".join(_value(value) for value in eigenvalues[:_LISTED])
+        counts = Counter(_value(value) for value in eigenvalues)
+        listed = [value if times == 1 else f"{value} ({times} times)" for value, times in counts.items()]
+        values = ", ".join(listed[:_LISTED])
         combinations = "; ".join(_combination(column, names) for column in directions.T[:_LISTED])
         count = f"{directions.shape[1]} of {directions.shape[0]} directions of the state"
         super().__init__(f"{what}: {count}, with eigenvalues {values}: {combinations}")
@@ -173,6 +176,8 @@ def require_stabilizable(
     A: Any, B: Any, *, discrete: bool = False, names: Sequence[str] | None = None
 ) -> None:
     """Raise `StabilizabilityError` unless all that no input reaches decays by itself.
+
+    The pair is constant: that of one moving state does not say what its motion can reach.
 
     Parameters
     ----------
