@@ -19,17 +19,14 @@ from connections.control.controllability import (
     symmetric_closure,
 )
 from connections.control.gains import GainError, gain_matrix
-from connections.control.lqr import (
-    Regulator,
-    StabilizabilityError,
-    lqr,
-    reachable_directions,
-    require_stabilizable,
-    state_names,
-    time_varying_lqr,
-)
+from connections.control.lqr import lqr, time_varying_lqr
 from connections.control.observer import MomentumObserver, ObservedMotion
 from connections.control.passivity import PassivityController, reference_force_at
+from connections.control.reachability import (
+    StabilizabilityError,
+    reachable_directions,
+    require_stabilizable,
+)
 from connections.control.references import (
     AccelerationReference,
     FieldReference,
@@ -39,6 +36,7 @@ from connections.control.references import (
     task_reference,
     trajectory_reference,
 )
+from connections.control.regulator import Regulator, state_names
 from connections.control.robots import (
     AdaptiveRobotController,
     RobotController,
