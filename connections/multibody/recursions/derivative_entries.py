@@ -11,8 +11,14 @@ from connections.multibody.recursions.boundary import (
     write_results,
 )
 from connections.multibody.recursions.entries import one, rows
-from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, slots_of
+from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, inlined, slots_of
 from connections.multibody.recursions.layout import is_current, unpack
+
+
+@inlined
+def three_square(out, nv):
+    """Whether out is (3, nv, nv); an array without content is, where nv is zero."""
+    return out.shape[0] * nv == 3 * nv and out.shape[1] == nv and out.shape[2] == nv
 
 
 @one
@@ -20,7 +26,7 @@ def inverse_dynamics_derivatives_at(memory, q, v, a, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
         is_current(memory)
-        and out.shape == (3, tree.nv, tree.nv)
+        and three_square(out, tree.nv)
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, a)
@@ -51,7 +57,7 @@ def forward_dynamics_derivatives_at(memory, q, v, tau, out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
         is_current(memory)
-        and out.shape == (3, tree.nv, tree.nv)
+        and three_square(out, tree.nv)
         and read_configuration(tree, tree.work, q)
         and read_vector(tree, tree.work, 0, v)
         and read_vector(tree, tree.work, 1, tau)
