@@ -173,6 +173,11 @@ def test_net_displacement_of_a_gait_agrees_with_multipliers(name, gait):
 
     other, _ = bodies.motion(start[0], q_dot0, times, None, mover.driven, wanted)
     np.testing.assert_allclose(q[:, list(mover.driven)], gait.shape(times), atol=1e-7)
+    if name == "roller_racer":  # the library's own integration, and the control that drives it
+        np.testing.assert_allclose(mover.simulate(gait, times)[0], q, atol=1e-7)
+        u = np.asarray(mover.control(gait)(0.3, q[1], v[1]))
+        v_dot = mover.system.forward_dynamics(q[1], v[1], u, 0.3)
+        np.testing.assert_allclose(v_dot, mover.rates(0.3, q[1], v[1], gait)[1], atol=1e-12)
     steps = displacement(q[:-1], q[1:])
     np.testing.assert_allclose(steps, displacement(other[:-1], other[1:]), atol=1e-6)
     assert np.max(np.abs(steps[-1])) > 0.1

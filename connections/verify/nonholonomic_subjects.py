@@ -72,7 +72,7 @@ class Jet:
 
     @cached_property
     def orthonormal(self) -> Array:
-        """E (n, n) with E^T H E = 1: a frame in which all components have one unit."""
+        """E (n, n) with E^T H E = 1, a frame in which all components have one unit."""
         return np.linalg.inv(np.linalg.cholesky(self["H"])).T
 
     def in_units(self, vectors: Array) -> Array:
