@@ -15,6 +15,7 @@ from connections.affine.deviation import (
     deviation_map,
     geodesic_flow,
     linearization,
+    transport_flow,
 )
 from connections.affine.distributions import (
     AnnihilatedDistribution,
@@ -56,4 +57,5 @@ __all__ = [
     "logarithm",
     "parallel_transport",
     "torsion_free_part",
+    "transport_flow",
 ]

@@ -110,6 +110,60 @@ def geodesic_flow(
     return Trajectories.of(nabla).run(("geodesic_flow", force), solve, arguments, times)
 
 
+def transport_flow(
+    nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, force: Force | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A vector transported along the geodesic through (q0, v0), with its sensitivity to where that starts.
+
+    D_t (D_eta z) = R(v, eta) z, D_eta z = dz + Gamma(eta, z): curvature turns z from geodesic to geodesic.
+
+    Parameters
+    ----------
+    nabla, q0, v0, times, force : as for `geodesic`.
+    z0 : (..., n) vectors at q0, frame components, held fixed.
+
+    Returns
+    -------
+    q (..., T, nq), z (..., T, n) and Z (..., T, n, 2n), dz at each time = Z (eta, dv) at times[0].
+
+    Raises
+    ------
+    As `geodesic`.
+    """
+    frame = nabla.frame
+    n = frame.dim
+
+    def rhs(t: jax.Array, state: Any, args: Any) -> Any:
+        q, v, z, Phi, covariant = state
+        Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
+        acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
+        carried = jnp.einsum("ijk,j->ik", Gamma, v)
+        bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
+        Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
+        return frame.matrix_at(q) @ v, acceleration, -carried @ z, Phi_dot, bent - carried @ covariant
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), *state[1:]
+
+    def solve(q: jax.Array, v: jax.Array, z: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        start = (q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1))
+        points, _, vectors, Phi, covariant = integrate(rhs, start, clock, project)
+        turned = jax.vmap(lambda p, x: jnp.einsum("ijk,k->ij", nabla.coefficients_at(p), x))(points, vectors)
+        return (
+            (points, vectors, covariant - turned @ Phi[:, :n]),
+            points,
+            jnp.ones(clock.shape[0], dtype=bool),
+        )
+
+    arguments = (
+        Argument("q0", q0, (frame.ambient_dim,)),
+        Argument("v0", v0, (n,)),
+        Argument("z0", z0, (n,)),
+    )
+    return Trajectories.of(nabla).run(("transport_flow", force), solve, arguments, times)
+
+
 # --- at one point ----------------------------------------------------------------------------------------
 
 

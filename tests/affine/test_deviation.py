@@ -68,3 +68,16 @@ def test_flow_is_the_derivative_of_the_motion(force, rng):
     d_q, d_v = ((np.asarray(a[-1]) - np.asarray(b[-1])) / (2 * h) for a, b in zip(*ends, strict=True))
     change = np.concatenate([np.linalg.solve(frame.matrix(q[-1]), d_q), d_v])
     np.testing.assert_allclose(Phi[-1] @ direction, change, atol=2e-6)
+
+
+def test_transport_flow_is_the_derivative_of_the_transport(rng):
+    """Z against central differences of vectors transported along neighbouring geodesics."""
+    nabla, times = GENERAL, np.array([0.0, 0.6])
+    q0, v0, z0 = 0.2 * rng.normal(size=3), rng.normal(size=3), rng.normal(size=3)
+    frame, direction, h = nabla.frame, rng.normal(size=6), 1e-4
+    _, _, Z = cn.transport_flow(nabla, q0, v0, z0, times)
+    ends = []
+    for s in (h, -h):
+        start = np.asarray(frame.retract_at(q0, s * direction[:3])), v0 + s * direction[3:]
+        ends.append(np.asarray(cn.transport_flow(nabla, *start, z0, times)[1][-1]))
+    np.testing.assert_allclose(Z[-1] @ direction, (ends[0] - ends[1]) / (2 * h), atol=2e-6)
