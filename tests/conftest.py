@@ -1,7 +1,10 @@
 """What every test shares: quick compilation, seeds from the test's own name, no display, no deadlines."""
 
+import gc
 import os
 import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -12,6 +15,7 @@ os.environ.setdefault(
 )
 
 import hypothesis  # noqa: E402
+import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
@@ -24,3 +28,16 @@ hypothesis.settings.load_profile("connections")
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A generator seeded from the test's id: the same numbers alone, in the suite, and on every machine."""
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+MAPPINGS = Path("/proc/self/maps")
+MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_functions_do_not_pile_up() -> Iterator[None]:
+    """After a file, forget what is compiled where a process runs out of mappings: XLA would crash."""
+    yield
+    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
