@@ -39,9 +39,9 @@ def lqr(
 
     Raises
     ------
-    StabilizabilityError : which directions of the state that do not decay no input reaches, or which cost
-        nothing though they neither grow nor decay.
-    ShapeError, NonFiniteError, GainError, TypeError; ConvergenceError : the equation was not solved.
+    StabilizabilityError : directions that do not decay are out of reach, or neither decay nor cost anything.
+    ConvergenceError : the equation was not solved.
+    ShapeError, NonFiniteError, GainError, TypeError.
 
     Source: Kalman (1960); solved by `scipy.linalg`.
     """

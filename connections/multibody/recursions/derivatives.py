@@ -94,8 +94,8 @@ def forward_dynamics_derivatives(tree, work, out):
     articulated.invert_by_elimination(
         nv, tree.up, tree.run, work, tree.scratch, tree.vectors + 2 * nv, inverse
     )
-    for part in range(0, 2 * size, size):
-        _solve(tree, work, beyond(out, part))
+    for part in range(2):
+        _solve(tree, work, beyond(out, part * size))
 
 
 @inlined
