@@ -114,7 +114,7 @@ def linearize(
     ------
     As `forward_dynamics_derivatives`; ValueError (step).
 
-    Source: [B]; the deviation equation of docs/conventions.
+    Source: [B]; etadot by equality of mixed derivatives, docs/linearization.md.
     """
     if step is not None:
         step = _positive_step(step)

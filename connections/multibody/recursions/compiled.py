@@ -29,10 +29,8 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "inverse_dynamics_derivatives": (("v", "a"), False, 3),
     "forward_dynamics_derivatives": (("v", "tau"), False, 3),
 }
-HOMES = {  # recursion -> module of its entries, where that is not `entries`
-    "inverse_dynamics_derivatives": "derivative_entries",
-    "forward_dynamics_derivatives": "derivative_entries",
-}
+# Recursions whose results are three matrices, (3, n, n); their entries are in `derivative_entries`.
+DERIVATIVES = ("inverse_dynamics_derivatives", "forward_dynamics_derivatives")
 # Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
 # i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources,
 # c that of the clusters, w a workspace of several configurations.
@@ -104,7 +102,8 @@ def _of_recursion(name: str) -> tuple[str, str]:
     """The module and the arguments of an entry of `SIGNATURES`, as in `ENTRIES`."""
     recursion, kind = name.rsplit("_", 1)
     vectors, factor, axes = SIGNATURES[recursion]
-    home, choice = HOMES.get(recursion, "entries"), ["b"] if factor else []
+    home = "derivative_entries" if recursion in DERIVATIVES else "entries"
+    choice = ["b"] if factor else []
     if kind == "at":
         return home, " ".join(["m", *["1"] * (1 + len(vectors)), *choice, str(axes)])
     return home, " ".join(["m 2 i1", *["2"] * (1 + len(vectors)), *choice, "2"])
@@ -122,7 +121,7 @@ def _signature(arguments: str) -> Any:
 def shapes_of_results(n: int, bodies: int) -> dict[str, tuple[int, ...]]:
     """Recursion -> the shape of its result for one configuration, n velocities."""
     shapes = {name: (n,) * axes for name, (_, _, axes) in SIGNATURES.items()}
-    return shapes | {"regressor": (n, 10 * bodies)} | dict.fromkeys(HOMES, (3, n, n))
+    return shapes | {"regressor": (n, 10 * bodies)} | dict.fromkeys(DERIVATIVES, (3, n, n))
 
 
 def _is_good(result: bool | int) -> bool:
