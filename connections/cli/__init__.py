@@ -1,0 +1,83 @@
+"""The command line: verify the propositions, explore the contorsion family, draw the figures.
+
+``connections demo`` does all of it on built-in systems and on a real robot. Exit status: 0 if everything
+holds, 1 if a check fails, 2 for a wrong argument or a file that cannot be read (one line says why).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from connections import checks
+from connections.cli import demo, explore, figures, verify
+from connections.cli.arguments import Parser
+
+COMMANDS = (verify, explore, figures, demo)  # in the order of the help
+
+_DESCRIPTION = """\
+Geometric mechanics of robots: every Coriolis matrix is an affine connection.
+
+  connections demo                          the propositions on built-in systems and on UR5, and the figures
+  connections verify                        every proposition of the theory on six built-in systems
+  connections verify ROBOT.urdf --floating-base      ... and on your robot
+  connections verify --system snakeboard    the propositions on constraints, on a nonholonomic system
+  connections explore --beta 0 -5 -10       what torsion does to a controlled point mass
+  connections figures DIR                   figures 3 to 7 of the theory's paper
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : the words after ``connections``; those of the process if None.
+
+    Returns
+    -------
+    The exit status: 0 all holds, 1 a check fails, 2 bad input.
+    """
+    options = _parser().parse_args(arguments)
+    _compile_quickly()
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            return options.run(options)
+    except (ValueError, OSError, metadata.PackageNotFoundError, checks.IntegrationError) as error:
+        text = " ".join(str(error).split())
+        print(f"connections: error: {text}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("connections: interrupted", file=sys.stderr)
+        return 130
+
+
+def _compile_quickly() -> None:
+    """Compile without optimization: here every function runs a few times only.
+
+    No effect beyond round-off, and none at all if the caller set XLA_FLAGS or already used JAX.
+    """
+    fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ.setdefault("XLA_FLAGS", fast)
+
+
+def _print_warning(message: Any, *_: Any, **__: Any) -> None:
+    print(f"connections: note: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="connections", description=_DESCRIPTION, formatter_class=plain)
+    parser.add_argument(
+        "--version", action="version", version=f"connections {metadata.version('connections')}"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return parser

@@ -1,0 +1,7 @@
+"""`python -m connections.cli` is the command line."""
+
+import sys
+
+from connections.cli import main
+
+sys.exit(main())

@@ -1,0 +1,26 @@
+"""connections figures: figures 3 to 7 of the theory's paper."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from connections.cli.printing import print_paths
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    figures = commands.add_parser(
+        "figures", help="draw figures 3 to 7", description="Draw figures 3 to 7 as PNG."
+    )
+    figures.add_argument("directory", type=Path, metavar="DIR")
+    figures.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the figures."""
+    from connections.plots import write_figures
+
+    print_paths(write_figures(options.directory))
+    return 0
