@@ -7,6 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "docs"))
+
+from gallery_build import EXAMPLES  # noqa: E402
 
 project = "connections"
 author = "The connections developers"
@@ -16,9 +19,15 @@ try:
 except metadata.PackageNotFoundError:  # built from a checkout that is not installed
     release = "0.1.0"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
+exclude_patterns = ["_build", "gallery/GALLERY_HEADER.rst"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -36,6 +45,21 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_class_signature = "mixed"
+
+# Each example runs when its page is built (`-D plot_gallery=0`: none runs).
+_CHOSEN = "|".join(EXAMPLES)
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": rf"/({_CHOSEN})\.py$",
+    "ignore_pattern": rf"^(?!({_CHOSEN})\.py$)",
+    "within_subsection_order": "gallery_build.Order",
+    "reset_argv": "gallery_build.arguments",
+    "image_scrapers": ("gallery_build.figures",),
+    "capture_repr": (),
+    "download_all_examples": False,
+    "write_computation_times": False,
+}
 
 SHOWN = {"recursions": ("calls", "threads")}  # the other modules there are kernels and what runs them
 

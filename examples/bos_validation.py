@@ -1,4 +1,8 @@
-"""The validation of [B]: derivatives of the inverse dynamics against geometric finite differences.
+"""
+Derivatives of the dynamics against finite differences
+======================================================
+
+The validation of [B]: derivatives of the inverse dynamics against geometric finite differences.
 
 A branched robot on a moving base with revolute, prismatic and helical joints, all joint positions 0.3 (rad,
 m), as in [B] Fig. 4; the paper's text gives no dimensions, these are our own. The differences step along the

@@ -1,4 +1,8 @@
-"""A 7-joint arm feels a collision: its momentum observer says when, on which link, and how hard.
+"""
+An arm feels a collision: C transposed in O(N)
+==============================================
+
+A 7-joint arm feels a collision: its momentum observer says when, on which link, and how hard.
 
 While the Panda arm follows a motion, somebody pushes its fifth link for a quarter of a second. No sensor
 measures the push. The observer integrates pdot = tau + C^T v - g and compares it with p = H v; its residual

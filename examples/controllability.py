@@ -1,4 +1,8 @@
-"""Where underactuated mechanisms can go: verdicts for a choice of motors, and along a roller racer's joint.
+"""
+Where underactuated mechanisms can go
+=====================================
+
+Where underactuated mechanisms can go: verdicts for a choice of motors, and along a roller racer's joint.
 
 A planar arm of three joints with two motors can go anywhere, whichever joint is passive: it moves along
 decoupling fields, from rest to rest. With one motor it cannot, though what it reaches is an open set. The

@@ -1,4 +1,8 @@
-"""Foucault's pendulum: a direction carried around a parallel of the globe comes back turned.
+"""
+Foucault's pendulum: a direction comes back turned
+==================================================
+
+Foucault's pendulum: a direction carried around a parallel of the globe comes back turned.
 
 The plane of the pendulum is transported parallelly along the parallel on which the Earth carries it. After
 one day it has turned by 2 pi cos(colatitude) against the ground.

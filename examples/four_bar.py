@@ -1,4 +1,8 @@
-"""A four-bar linkage of unequal bars: its C and Christoffel symbol, and its motion under gravity.
+"""
+A four-bar linkage: closed loops
+================================
+
+A four-bar linkage of unequal bars: its C and Christoffel symbol, and its motion under gravity.
 
 One crank angle q describes three moving bars; the other two angles follow from the loop, so that the mass
 matrix H and with it the Coriolis terms depend on q. With one degree of freedom Gamma = H' / 2 and

@@ -1,4 +1,8 @@
-"""Two robots keep their balance by LQR: one rolls on two wheels, one flies and carries a rod on its top.
+"""
+Two robots keep their balance: LQR on the manifold
+==================================================
+
+Two robots keep their balance by LQR: one rolls on two wheels, one flies and carries a rod on its top.
 
 Both have fewer motors than degrees of freedom. The wheeled robot is a mechanism with a rolling condition: one
 motor turns the wheels against the body. The flying robot has a free joint, four inputs (torques and thrust)

@@ -1,4 +1,8 @@
-"""A snakeboard moves without pushing off the ground: its rotor and wheels go around in cycles.
+"""
+A snakeboard's gaits: nonholonomic motion
+=========================================
+
+A snakeboard moves without pushing off the ground: its rotor and wheels go around in cycles.
 
 Three gaits with sinusoidal psi (rotor) and phi (wheels), of frequencies 1:1, 2:1 and 3:2. The momentum p = m
 l^2 v^1 along X_1, the body's instantaneous rotation, obeys pdot = -J_r cos(phi) psidot phidot. The first gait

@@ -1,4 +1,8 @@
-"""A spinning body: turning about the middle axis of inertia, it flips over again and again (Euler's top).
+"""
+A spinning body flips over: geodesics on SO(3)
+==============================================
+
+A spinning body: turning about the middle axis of inertia, it flips over again and again (Euler's top).
 
 A free rigid body follows the geodesics of its left-invariant metric on SO(3). Energy and the angular momentum
 in space are kept, and so is the norm of the quaternion. Run: python examples/spinning_body.py [directory]
