@@ -1,0 +1,312 @@
+"""What an adaptor of another library gives: its C, H and C v as functions of our q and v.
+
+Adaptors translate layouts only: the order of joints and of twists, quaternions, (cos, sin) of continuous
+joints, and the velocity of a floating base, which is the body twist [omega; v] here. Another velocity
+``nu = T(q) v`` of theirs is another frame; their matrix is brought to ours by the law of induced Coriolis
+matrices with a square T, ``C = T^T C' T + T^T H' T_dot``, which changes the frame and not the connection.
+
+Source: [W] eq. (17).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from connections import multibody as mb
+
+Array = NDArray[np.float64]
+
+#: The name of a floating base's joint in our models.
+ROOT_JOINT = "root_joint"
+#: Drake and JaxSim take a link named "world" for the ground, even of a floating base.
+_WORLD_LINK = "world_link"
+_DYNAMICS = ("inertial", "parent", "child", "origin", "axis", "limit", "mimic", "dynamics")
+
+
+class LibraryError(ValueError):
+    """A library is unknown, not installed, or cannot read a robot; the message says which and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class LibraryRobot:
+    """A robot as another library computes it, in our layout of q (nq,) and v (nv,).
+
+    Parameters
+    ----------
+    model : our model of the same robot: its frame is the frame of everything here.
+    function : the name of the library's function that is audited.
+    mass_matrix : q -> H (nv, nv).
+    coriolis : (q, v) -> C (nv, nv), where the library has a matrix.
+    bias : (q, v) -> C v (nv,) without gravity, where the library has the vector only.
+    kinds : {joint: what the library calls its type}; our names for joints that are not in it.
+    notes : what the library makes of the description, where that is not what the description says.
+    """
+
+    model: mb.Model
+    function: str
+    mass_matrix: Callable[[Array], Array]
+    coriolis: Callable[[Array, Array], Array] | None = None
+    bias: Callable[[Array, Array], Array] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A robot's URDF, as the adaptors read it: geometry and everything else that has no dynamics left out.
+
+    Parameters
+    ----------
+    path : the file.
+    root : its XML, links and joints only.
+    floating_base : whether the root link is free; else it is fixed to the world.
+    folder : where adaptors may write files.
+    """
+
+    path: Path
+    root: ElementTree.Element
+    floating_base: bool
+    folder: Path
+
+    @classmethod
+    def read(cls, path: Path, floating_base: bool, folder: Path) -> Description:
+        """The description in a file.
+
+        Raises
+        ------
+        ModelError : as by `multibody.from_urdf`.
+        """
+        mb.from_urdf(path, floating_base)
+        robot = ElementTree.parse(path).getroot()
+        for element in list(robot):
+            if element.tag not in ("link", "joint"):
+                robot.remove(element)
+                continue
+            for part in list(element):
+                if part.tag not in _DYNAMICS:
+                    element.remove(part)
+        for tag in ("limit", "dynamics"):
+            for joint in robot.findall("joint"):
+                for part in joint.findall(tag):
+                    joint.remove(part)
+        for joint in robot.findall("joint"):  # a range that all parsers accept
+            if joint.get("type") in ("revolute", "prismatic"):
+                ElementTree.SubElement(joint, "limit", lower="-9", upper="9", effort="1e9", velocity="1e9")
+        _rename(robot, "world", _WORLD_LINK)
+        return cls(Path(path), robot, floating_base, folder)
+
+    @property
+    def name(self) -> str:
+        """The robot's name in the file."""
+        return self.root.get("name") or self.path.stem
+
+    @property
+    def root_link(self) -> str:
+        """The link that is no joint's child."""
+        children = {joint.find("child").get("link") for joint in self.joints}  # type: ignore[union-attr]
+        return next(link.get("name", "") for link in self.root.findall("link") if link.get("name") not in children)
+
+    @property
+    def joints(self) -> list[ElementTree.Element]:
+        """The <joint> elements, in the file's order."""
+        return self.root.findall("joint")
+
+    @cached_property
+    def leaders(self) -> dict[str, str]:
+        """{joint that mimics: the independent joint at the end of the chain of mimics}."""
+        above = {
+            str(joint.get("name")): str(joint.find("mimic").get("joint"))  # type: ignore[union-attr]
+            for joint in self.joints
+            if joint.find("mimic") is not None and joint.get("type") != "fixed"
+        }
+        found = {}
+        for joint, leader in above.items():
+            while leader in above:
+                leader = above[leader]
+            found[joint] = leader
+        return found
+
+    @cached_property
+    def model(self) -> mb.Model:
+        """Our model of it, joints that mimic tied to those that they mimic."""
+        return mb.from_urdf(self.file(), self.floating_base)
+
+    @cached_property
+    def untied(self) -> mb.Model:
+        """Our model of it with <mimic> left out: every joint moves on its own."""
+        return mb.from_urdf(self.file(mimic=False), self.floating_base) if self.leaders else self.model
+
+    def offset_of(self, link: str) -> Array:
+        """The frame (4, 4) of a link that is fixed to the root link, in the root link's frame."""
+        above = {joint.find("child").get("link"): joint for joint in self.joints}  # type: ignore[union-attr]
+        offset = np.eye(4)
+        while link in above:
+            joint = above[link]
+            if joint.get("type") != "fixed":
+                raise LibraryError(f"the base link is '{link}', which moves against the root link")
+            offset = _placement(joint) @ offset
+            link = str(joint.find("parent").get("link"))  # type: ignore[union-attr]
+        return offset
+
+    def text(self, mimic: bool = True, extra: ElementTree.Element | None = None) -> str:
+        """The URDF as a string, with or without <mimic>, with one more element under <robot>."""
+        root = copy.deepcopy(self.root)
+        if not mimic:
+            for joint in root.findall("joint"):
+                for part in joint.findall("mimic"):
+                    joint.remove(part)
+        if extra is not None:
+            root.append(extra)
+        return ElementTree.tostring(root, encoding="unicode")
+
+    def file(self, mimic: bool = True) -> Path:
+        """The URDF as a file in `folder`."""
+        path = self.folder / f"{self.path.stem}{'' if mimic else '_untied'}.urdf"
+        if not path.exists():
+            path.write_text(self.text(mimic))
+        return path
+
+    def refuse(self, types: tuple[str, ...], library: str) -> None:
+        """Raise `LibraryError` where a joint is of one of these URDF types, which the library lacks."""
+        for joint in self.joints:
+            if joint.get("type") in types:
+                raise LibraryError(f"{library} has no {joint.get('type')} joints (joint '{joint.get('name')}')")
+
+
+def _rename(robot: ElementTree.Element, link: str, name: str) -> None:
+    for element in robot.iter():
+        for key in ("name", "link"):
+            if element.tag in ("link", "parent", "child") and element.get(key) == link:
+                element.set(key, name)
+
+
+def _placement(joint: ElementTree.Element) -> Array:
+    """The transform (4, 4) of a joint's <origin>."""
+    out, origin = np.eye(4), joint.find("origin")
+    if origin is not None:
+        x, angles = (np.array(origin.get(key, "0 0 0").split(), dtype=float) for key in ("xyz", "rpy"))
+        out[:3, :3], out[:3, 3] = Rotation.from_euler("xyz", angles).as_matrix(), x
+    return out
+
+
+class Slots(NamedTuple):
+    """Where a joint's numbers are in our q and v."""
+
+    name: str
+    kind: str
+    q: slice
+    v: slice
+
+
+def slots(model: mb.Model) -> list[Slots]:
+    """The independent joints of a model in order, with the class names of their types."""
+    tree = model.kinematics.tree
+    types = {name: type(joint).__name__ for name, joint in zip(tree.joint_names, tree.joints, strict=True)}
+    return [
+        Slots(name, types[name], model.configuration_slice(name), model.velocity_slice(name))
+        for name in model.joint_names
+    ]
+
+
+# --- frames of a free body: nu = T(q) [omega; v], T and its derivative along the motion ---------------------
+
+
+class Change(NamedTuple):
+    """T and its derivative along the motion, of velocities ``nu = T v``."""
+
+    T: Array
+    T_dot: Array
+
+
+@dataclass(frozen=True, eq=False)
+class FreeBody:
+    """A free body whose frame a library places elsewhere on it, and whose velocity it writes otherwise.
+
+    Parameters
+    ----------
+    offset : (4, 4) the library's frame in ours.
+    """
+
+    offset: Array = field(default_factory=lambda: np.eye(4))
+
+    def pose(self, q: Array) -> Array:
+        """The homogeneous transform (4, 4) of the library's frame at q = [p, quaternion] of ours."""
+        ours = np.eye(4)
+        ours[:3, :3], ours[:3, 3] = rotation(q[3:7]), q[:3]
+        return ours @ self.offset
+
+    def change(self, representation: str, q: Array, twist: Array) -> Change:
+        """From our body twist [omega; v] to [v; omega] in a representation.
+
+        Parameters
+        ----------
+        representation : "body" axes; "mixed": the velocity of the frame's origin and omega in world axes;
+            "inertial": the velocity of the point at the world's origin and omega in world axes;
+            "linear in world": v in world axes, omega in body axes.
+        q, twist : of our frame.
+        """
+        R, p = self.offset[:3, :3], self.offset[:3, 3]
+        moved = np.block([[R.T, np.zeros((3, 3))], [-R.T @ hat(p), R.T]])
+        theirs, nu = self.pose(q), moved @ twist
+        if representation == "inertial":
+            change = _spatial(theirs, nu)
+        else:
+            blocks = {"body": (False, False), "mixed": (True, True), "linear in world": (False, True)}
+            change = turned(theirs[:3, :3], nu, blocks[representation], linear_first=True)
+        return Change(change.T @ moved, change.T_dot @ moved)
+
+
+def hat(w: Array) -> Array:
+    """The matrix of w x."""
+    return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+
+
+def rotation(quaternion: Array) -> Array:
+    """R (3, 3) of a quaternion (x, y, z, w)."""
+    return Rotation.from_quat(quaternion).as_matrix()
+
+
+def turned(R: Array, twist: Array, in_world: tuple[bool, bool], linear_first: bool) -> Change:
+    """Angular and linear part of a body twist in world axes (True) or body axes, in either order."""
+    w, T, T_dot = hat(twist[:3]), np.eye(6), np.zeros((6, 6))
+    for block, turn in enumerate(in_world):
+        if turn:
+            at = slice(3 * block, 3 * block + 3)
+            T[at, at], T_dot[at, at] = R, R @ w
+    order = [3, 4, 5, 0, 1, 2] if linear_first else [0, 1, 2, 3, 4, 5]
+    return Change(T[order], T_dot[order])
+
+
+def _spatial(pose: Array, twist: Array) -> Change:
+    R, p = pose[:3, :3], hat(pose[:3, 3])
+    T = np.block([[p @ R, R], [R, np.zeros((3, 3))]])
+    w, u = hat(twist[:3]), hat(twist[3:])
+    return Change(T, T @ np.block([[w, np.zeros((3, 3))], [u, w]]))
+
+
+def pulled_matrix(C: Array, H: Array, change: Change) -> Array:
+    """T^T C T + T^T H T_dot: the same connection's Coriolis matrix in our frame."""
+    return change.T.T @ (C @ change.T + H @ change.T_dot)
+
+
+def pulled_bias(c: Array, H: Array, change: Change, v: Array) -> Array:
+    """T^T (c + H T_dot v): the same forces in our frame."""
+    return change.T.T @ (c + H @ (change.T_dot @ v))
+
+
+def widened(parts: list[tuple[slice, Change]], size: int) -> Change:
+    """The change of all velocities from changes of some joints; the identity elsewhere."""
+    T, T_dot = np.eye(size), np.zeros((size, size))
+    for at, change in parts:
+        T[at, at], T_dot[at, at] = change
+    return Change(T, T_dot)

@@ -1,0 +1,44 @@
+"""Robotics Toolbox for Python: `Robot.coriolis` and `Robot.inertia` of a URDF file, on a fixed base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
+from connections.interop.libraries.joint_examples import JointExample
+
+VARIANTS: dict[str, str] = {"": "Robot.URDF"}
+
+
+def read(description: Description, variant: str) -> LibraryRobot:
+    """The robot of a URDF file."""
+    import roboticstoolbox as rtb
+
+    if description.floating_base:
+        raise LibraryError("Robotics Toolbox has no floating bases")
+    description.refuse(("planar", "floating"), "Robotics Toolbox")
+    theirs, ours = rtb.Robot.URDF(str(description.file())), description.untied
+    named = {slot.name: slot.v.start for slot in slots(ours)}
+    joints = _joint_names(theirs, description)
+    order = np.array([named[name] for name in joints], dtype=int)  # theirs[i] = ours[order[i]]
+    if len(order) != ours.nv:
+        raise LibraryError(f"Robotics Toolbox finds {len(order)} joints that move, there are {ours.nv}")
+    back = np.argsort(order)
+
+    def mass_matrix(q: Array) -> Array:
+        return np.asarray(theirs.inertia(q[order]))[np.ix_(back, back)]
+
+    def coriolis(q: Array, v: Array) -> Array:
+        return np.asarray(theirs.coriolis(q[order], v[order]))[np.ix_(back, back)]
+
+    notes = ("joints that mimic move on their own",) if description.leaders else ()
+    return LibraryRobot(ours, "Robot.coriolis", mass_matrix, coriolis, notes=notes)
+
+
+def _joint_names(theirs: Any, description: Description) -> list[str]:
+    """Names of the moving joints in its order, by the links that they move."""
+    joint_of = {joint.find("child").get("link"): str(joint.get("name")) for joint in description.joints}  # type: ignore[union-attr]
+    moving = sorted((link for link in theirs.links if link.isjoint), key=lambda link: link.jindex)
+    return [joint_of[link.name] for link in moving]
