@@ -79,7 +79,8 @@ class Store:
             self.names: tuple[str, ...] = tuple(self.described["outputs"])
             self.arrays: dict[str, Any] = {name: self.group[name] for name in self.names}
             self._checksums: Any = self.group[CHECKSUMS]
-            self._columns: tuple[str, ...] = tuple(self._checksums.attrs["columns"])
+            columns: Any = self._checksums.attrs["columns"]
+            self._columns: tuple[str, ...] = tuple(columns)
         except (KeyError, TypeError, ValueError, FileNotFoundError, NotADirectoryError) as error:
             raise StoreError(
                 f"{self.path} is not the store of a sweep ({type(error).__name__}: {error}); "
