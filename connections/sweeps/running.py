@@ -111,11 +111,7 @@ def run_sweep(
     packed = pack(sweep, str(place))
     described = description(sweep, open_inputs(sweep.inputs, sweep.rows))
     if place.exists():
-        store = Store(place)
-        store.require(described, other_versions)
-    else:
-        store = Store.create(place, sweep, described, compress)
-    remnants = store.remnants()
+        Store(place).require(described, other_versions)
     done: dict[int, Done] = {}
 
     def note(each: Done) -> None:
@@ -123,14 +119,12 @@ def run_sweep(
         if progress is not None:
             progress(each, sweep.chunks)
 
-    if workers == 0:
-        job = Job(sweep, str(place))
-        for number in range(sweep.chunks):
-            note(job.do(number))
-    else:
-        with _cluster(workers, scheduler, timeout) as client:
-            for each in _on_cluster(client, packed, sweep.chunks):
-                note(each)
+    with _cluster(workers, scheduler, timeout) as client:  # before anything is written
+        store = Store(place) if place.exists() else Store.create(place, sweep, described, compress)
+        remnants = store.remnants()
+        chunks = _here(sweep, place) if client is None else _on_cluster(client, packed, sweep.chunks)
+        for each in chunks:
+            note(each)
     for remnant in remnants:
         remnant.unlink(missing_ok=True)
     return _summary(store, done, len(remnants))
@@ -148,6 +142,12 @@ def _summary(store: Store, done: dict[int, Done], removed: int) -> Summary:
         processes=len({each.process for each in ordered if each.computed}),
         seconds=(checking, computing, writing),
     )
+
+
+def _here(sweep: Sweep, place: Path) -> Iterator[Done]:
+    """The chunks one after the other, in this process."""
+    job = Job(sweep, str(place))
+    return map(job.do, range(sweep.chunks))
 
 
 def _on_cluster(client: Client, packed: bytes, chunks: int) -> Iterator[Done]:
@@ -187,10 +187,13 @@ def _on_cluster(client: Client, packed: bytes, chunks: int) -> Iterator[Done]:
 
 
 @contextmanager
-def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Client]:
-    """A client of a local cluster that ends with it, or of a running scheduler."""
+def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Client | None]:
+    """A client of a local cluster that ends with it, or of a running scheduler; None for no workers."""
     from distributed import Client
 
+    if workers == 0:
+        yield None
+        return
     if isinstance(scheduler, Client):
         _require_workers(scheduler, timeout)
         yield scheduler

@@ -104,6 +104,11 @@ class JointExample:
     parts: tuple[Part, ...]
 
     @property
+    def floating_base(self) -> bool:
+        """Whether the base moves freely."""
+        return self.parts[0].kind == "free"
+
+    @property
     def model(self) -> mb.Model:
         """Our model of it."""
         mechanism = mb.Mechanism()
@@ -142,7 +147,7 @@ class JointExample:
         """
         robot = ElementTree.Element("robot", name=f"{self.kind} joint")
         for part in self.parts:
-            if part.kind not in URDF_TYPES:
+            if part.kind not in URDF_TYPES and part.parent is not None:
                 raise LibraryError(f"{library} reads URDF, which has no {part.kind} joints")
             _add_link(robot, part)
             if part.parent is not None:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
-from connections.interop.libraries.joint_examples import JointExample
 
 VARIANTS: dict[str, str] = {"": "Robot.URDF"}
+_NOTE = (
+    "Robot.coriolis itself fails on robots read from URDF (nofriction() copies links but not their parents); "
+    "audited with nofriction() put out of action"
+)
 
 
 def read(description: Description, variant: str) -> LibraryRobot:
@@ -33,8 +36,20 @@ def read(description: Description, variant: str) -> LibraryRobot:
     def coriolis(q: Array, v: Array) -> Array:
         return np.asarray(theirs.coriolis(q[order], v[order]))[np.ix_(back, back)]
 
-    notes = ("joints that mimic move on their own",) if description.leaders else ()
-    return LibraryRobot(ours, "Robot.coriolis", mass_matrix, coriolis, notes=notes)
+    notes = ["joints that mimic move on their own"] if description.leaders else []
+    if not _works(theirs):
+        theirs.nofriction = lambda *_: theirs  # there is no friction to remove
+        notes.append(_NOTE)
+    return LibraryRobot(ours, "Robot.coriolis", mass_matrix, coriolis, notes=tuple(notes))
+
+
+def _works(theirs: Any) -> bool:
+    """Whether `coriolis` returns at all."""
+    try:
+        theirs.coriolis(np.zeros(theirs.n), np.ones(theirs.n))
+    except ValueError:
+        return False
+    return True
 
 
 def _joint_names(theirs: Any, description: Description) -> list[str]:
