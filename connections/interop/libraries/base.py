@@ -113,8 +113,10 @@ class Description:
     @property
     def root_link(self) -> str:
         """The link that is no joint's child."""
-        children = {joint.find("child").get("link") for joint in self.joints}  # type: ignore[union-attr]
-        return next(link.get("name", "") for link in self.root.findall("link") if link.get("name") not in children)
+        children = {named_by(joint, "child") for joint in self.joints}
+        return next(
+            link.get("name", "") for link in self.root.findall("link") if link.get("name") not in children
+        )
 
     @property
     def joints(self) -> list[ElementTree.Element]:
@@ -125,7 +127,7 @@ class Description:
     def leaders(self) -> dict[str, str]:
         """{joint that mimics: the independent joint at the end of the chain of mimics}."""
         above = {
-            str(joint.get("name")): str(joint.find("mimic").get("joint"))  # type: ignore[union-attr]
+            str(joint.get("name")): named_by(joint, "mimic", "joint")
             for joint in self.joints
             if joint.find("mimic") is not None and joint.get("type") != "fixed"
         }
@@ -148,14 +150,14 @@ class Description:
 
     def offset_of(self, link: str) -> Array:
         """The frame (4, 4) of a link that is fixed to the root link, in the root link's frame."""
-        above = {joint.find("child").get("link"): joint for joint in self.joints}  # type: ignore[union-attr]
+        above = {named_by(joint, "child"): joint for joint in self.joints}
         offset = np.eye(4)
         while link in above:
             joint = above[link]
             if joint.get("type") != "fixed":
                 raise LibraryError(f"the base link is '{link}', which moves against the root link")
             offset = _placement(joint) @ offset
-            link = str(joint.find("parent").get("link"))  # type: ignore[union-attr]
+            link = named_by(joint, "parent")
         return offset
 
     def text(self, mimic: bool = True, extra: ElementTree.Element | None = None) -> str:
@@ -180,7 +182,15 @@ class Description:
         """Raise `LibraryError` where a joint is of one of these URDF types, which the library lacks."""
         for joint in self.joints:
             if joint.get("type") in types:
-                raise LibraryError(f"{library} has no {joint.get('type')} joints (joint '{joint.get('name')}')")
+                raise LibraryError(
+                    f"{library} has no {joint.get('type')} joints (joint '{joint.get('name')}')"
+                )
+
+
+def named_by(joint: ElementTree.Element, tag: str, key: str = "link") -> str:
+    """What a child element of a joint names."""
+    element = joint.find(tag)
+    return "" if element is None else element.get(key, "")
 
 
 def _rename(robot: ElementTree.Element, link: str, name: str) -> None:
@@ -218,7 +228,7 @@ def slots(model: mb.Model) -> list[Slots]:
     ]
 
 
-# --- frames of a free body: nu = T(q) [omega; v], T and its derivative along the motion ---------------------
+# --- frames of a free body: nu = T(q) [omega; v], T and its derivative along the motion -----------
 
 
 class Change(NamedTuple):
