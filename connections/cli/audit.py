@@ -24,8 +24,8 @@ pinocchio:untied (joints that mimic move on their own), idyntree:mixed, idyntree
 jaxsim:inertial (velocity representations). Each runs in a process of its own.
 
 Where a property fails, the joint types are named with which it fails when all other joints are locked.
-Exit status: 0 if every C v is right and every Hdot - 2 C skew, 1 if not, 2 if a library that was named cannot
-be audited.
+Exit status: 0 if every H is that of the robot, every C v is right and every Hdot - 2 C skew, 1 if not, 2 if a
+library that was named cannot be audited.
 """
 
 
@@ -89,7 +89,7 @@ def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int
     audited = [result for result in results if "error" not in result]
     if not audited or (named and not joints and len(audited) < len(results)):
         return 2
-    return 0 if all(result["admissible"] for result in audited) else 1
+    return 0 if all(result["admissible"] and result["same_robot"]["ok"] for result in audited) else 1
 
 
 def _robots(options: argparse.Namespace) -> tuple[str, ...]:
@@ -185,6 +185,7 @@ def _print_table(results: Sequence[dict[str, Any]]) -> None:
             kinds = dict.fromkeys(" and ".join(fault["kinds"]) for fault in faults)
             names = dict.fromkeys(fault["property"] for fault in faults)
             other = [] if result["same_robot"]["ok"] else ["(H is of another robot)"]
+            other += [f"({note})" for note in result["notes"] if "mimic" in note]
             cells += [result["kind"], ", ".join(names), "; ".join([*kinds, *other])]
         table.add_row(*(escape(cell) for cell in cells))
     console.print(table)
