@@ -96,7 +96,7 @@ class Film:
 
     def __init__(self, desk: Desk, duration: float) -> None:
         self.playing = desk.checkbox("play", False)
-        self._slider = desk.slider("time [s]", 0.0, duration, 0.01, 0.0)
+        self._slider = desk.slider("time [s]", 0.0, duration, 0.01, 0.5 * duration)
 
     @property
     def time(self) -> float:

@@ -43,17 +43,18 @@ class Page:
         gui.main_panel.set_width(400)
         desk = Desk(client, plots, self.changed)
         self.status = gui.add_markdown("Computing ...")
-        self.choice: Any = gui.add_dropdown("view", ("...",))
+        makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
+        titles = [make.title for make in makers]
+        if robot is not None:
+            titles.insert(0, f"Robot: {robot.name}")
+        self.choice = desk.dropdown("view", titles)
         largest = max(LARGEST_BETA, abs(beta))
         self.beta = desk.slider(
             "beta [kg/m]", -largest, largest, 0.1, beta, hint="C = beta (v x): how much torsion."
         )
-        makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
-        views: list[View] = [] if robot is None else [RobotView(desk, robot)]
+        views: list[View] = [] if robot is None else [RobotView(desk, robot, titles[0])]
         views += [make(desk) for make in makers]
-        self.views = {view.title: view for view in views}
-        self.choice.options = tuple(self.views)
-        self.choice.value = views[0].title
+        self.views = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
@@ -67,6 +68,11 @@ class Page:
     def changed(self, event: Any) -> None:
         """Have the view drawn anew, soon."""
         self._stale.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
 
     def close(self, wait: float = 0.0) -> None:
         """End the thread, when it has computed what it is at.

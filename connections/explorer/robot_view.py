@@ -19,12 +19,13 @@ class RobotView(drawing.FilmView):
     ----------
     desk : what to draw with.
     robot : what moves.
+    title : as the list of views has it.
     """
 
     uses_beta = False
 
-    def __init__(self, desk: drawing.Desk, robot: Robot) -> None:
-        self.robot, self.title = robot, f"Robot: {robot.name}"
+    def __init__(self, desk: drawing.Desk, robot: Robot, title: str) -> None:
+        self.robot, self.title = robot, title
         super().__init__(desk, "robot")
         self.shapes = shapes(robot.model)
         self.centers = np.stack([shape.center for shape in self.shapes])
