@@ -32,8 +32,8 @@ def euclidean(space: Any, metric: Any) -> Exact:
     H = as_numpy(metric.metric_matrix(None))
     if not np.linalg.eigvalsh(H)[0] > 0.0:
         raise MetricError(
-            f"{type(space).__name__}: the signature is {tuple(metric.signature)}; only positive definite metrics "
-            "can be translated"
+            f"{type(space).__name__}: the signature is {tuple(metric.signature)}; only positive definite "
+            "metrics can be translated"
         )
     frame = CoordinateFrame(space.dim)
     chart = same_coordinates(frame, lambda rng: rng.uniform(-1.0, 1.0, space.dim))
@@ -92,7 +92,7 @@ def hyperboloid(space: Any) -> Exact:
 def half_space(space: Any) -> Exact:
     """delta_ij / y^2 with y the last coordinate."""
     frame = CoordinateFrame(space.dim)
-    identity = np.eye(space.dim)
+    identity = jnp.eye(space.dim)
 
     def sample(rng: np.random.Generator) -> np.ndarray:
         return np.append(rng.uniform(-1.0, 1.0, space.dim - 1), rng.uniform(0.5, 2.0))
@@ -104,7 +104,7 @@ def half_space(space: Any) -> Exact:
 def ball(space: Any) -> Exact:
     """4 delta_ij / (1 - |q|^2)^2."""
     frame = CoordinateFrame(space.dim)
-    identity = np.eye(space.dim)
+    identity = jnp.eye(space.dim)
 
     def matrix(q: jax.Array) -> jax.Array:
         rest = 1.0 - q @ q
@@ -121,5 +121,7 @@ def _unit(pole: Any, n: int) -> np.ndarray:
         return -np.eye(n + 1)[-1]
     away = as_numpy(pole)
     if away.shape != (n + 1,) or not abs(np.linalg.norm(away) - 1.0) <= 1e-6:
-        raise PointError(f"pole: expected a point of the sphere, {n + 1} numbers of norm 1, got {away.tolist()}")
+        raise PointError(
+            f"pole: expected a point of the sphere, {n + 1} numbers of norm 1, got {away.tolist()}"
+        )
     return away / np.linalg.norm(away)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -61,7 +62,9 @@ class SampledMetric(Metric):
         """As for every metric, and `MetricError` where the numbers are not smooth."""
         super().explain(q)
         if not np.isfinite(self.__dict__["_first"](np.asarray(q, dtype=float)[None])).all():
-            raise_at(MetricError, "geomstats' metric cannot be differentiated (its numbers are not smooth)", q)
+            raise_at(
+                MetricError, "geomstats' metric cannot be differentiated (its numbers are not smooth)", q
+            )
 
 
 def sampled(space: Any, metric: Any) -> Exact:
@@ -79,9 +82,17 @@ def sampled(space: Any, metric: Any) -> Exact:
     for point in q:
         H = ours.numbers(point[None])[0]
         if not np.linalg.eigvalsh(0.5 * (H + H.T))[0] > 0.0:
-            raise_at(MetricError, f"the metric of {type(space).__name__.lstrip('_')} is not positive definite", point)
+            raise_at(
+                MetricError,
+                f"the metric of {type(space).__name__.lstrip('_')} is not positive definite",
+                point,
+            )
         if not np.isfinite(ours.__dict__["_first"](point[None])).all():
-            raise_at(MetricError, f"the metric of {type(space).__name__.lstrip('_')} cannot be differentiated", point)
+            raise_at(
+                MetricError,
+                f"the metric of {type(space).__name__.lstrip('_')} cannot be differentiated",
+                point,
+            )
     return ours, chart, "geomstats' numbers and differences of order eight"
 
 
@@ -161,8 +172,13 @@ def _numbers(space: Any, metric: Any, basis: np.ndarray, points: np.ndarray) -> 
             ) from error
         if H.shape != (len(q), n, n):
             raise MetricError(f"{name}: geomstats' metric matrix has shape {H.shape[1:]}, expected {(n, n)}")
-        return lambda q, chosen=numbers: chosen(q).reshape(len(q), n, n)  # a batch of one loses its axis
+        return partial(_square, numbers)
     raise MetricError(f"{name}: geomstats implements neither metric_matrix nor inner_product for this metric")
+
+
+def _square(numbers: Host, q: np.ndarray) -> np.ndarray:
+    """H (m, n, n): for a batch of one, geomstats drops the axis."""
+    return numbers(q).reshape(len(q), q.shape[1], q.shape[1])
 
 
 def _basis(space: Any) -> np.ndarray:
@@ -175,21 +191,21 @@ def _basis(space: Any) -> np.ndarray:
         basis = np.empty(0)
     if basis.shape != (space.dim, *space.shape):
         raise MetricError(
-            f"{type(space).__name__.lstrip('_')} is neither a chart nor an open set of a vector space, and no exact "
-            "translation of it is known: give coordinates and write its matrix as a MatrixMetric"
+            f"{type(space).__name__.lstrip('_')} is neither a chart nor an open set of a vector space, and "
+            "no exact translation of it is known: give coordinates and write its matrix as a MatrixMetric"
         )
     return basis
 
 
 def _random_points(space: Any, count: int = 3) -> np.ndarray:
     """Points of the space, always the same; the global generators are left as they were."""
-    gs, state = backend(), np.random.get_state()
+    gs, state = backend(), np.random.get_state()  # noqa: NPY002  (the generator that geomstats uses)
     torch = __import__("torch") if gs.__name__.endswith("pytorch") else None
     torch_state = torch.random.get_rng_state() if torch else None
     try:
         gs.random.seed(0)
         return as_numpy(space.random_point(count)).reshape(count, *space.shape)
     finally:
-        np.random.set_state(state)
+        np.random.set_state(state)  # noqa: NPY002
         if torch:
             torch.random.set_rng_state(torch_state)

@@ -132,7 +132,11 @@ class GeomstatsMetric(Metric):
             return jnp.asarray(q)
         vectors = self._shaped("vector", vector)
         v, rest = evaluate(
-            self, "to_ours", self.chart.components_at, self._q(q), Argument("vector", vectors, self.chart.shape)
+            self,
+            "to_ours",
+            self.chart.components_at,
+            self._q(q),
+            Argument("vector", vectors, self.chart.shape),
         )
         largest = float(np.max(np.asarray(rest), initial=0.0))
         if not largest <= _ON_MANIFOLD * (1.0 + np.abs(vectors).max(initial=0.0)):
