@@ -4,26 +4,15 @@ The library's C is audited against the library's own H, so a verdict does not de
 ours is measured first, as a library may model another robot. Where it gives the vector only, C v is compared
 with Hamel's equations of its H. In both cases C v is compared with our recursion, too.
 
-**Which joints are at fault.** Lock all joints but a set S. The inclusion of the motions of S is a constant
-selection of columns, so by [W] (17) the mass matrix, the Coriolis matrix and D of what still moves are the
-entries of H, C and D whose indices all lie in S. Hence a robot with locked joints is audited without another
-model, exactly, and a property is at fault of a set of joint types if it fails with the joints of these types
-moving and holds for every smaller set. D has three indices: where C is linear in v, a failing entry involves
-three joints at most, and sets of three types find them all.
-
 Source: [W] Props. III.1, III.2, IV.1, IV.2, Thm V.1, eq. (17).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -40,39 +29,12 @@ from connections.interop.libraries import (
     LibraryRobot,
     library_named,
 )
-from connections.interop.libraries.base import Array, Slots, slots
-from connections.multibody.kinematics import product_of_frames
+from connections.interop.libraries.base import Array
+from connections.interop.library_faults import VECTOR, Fault, faults_of
+from connections.interop.silence import quiet
 
 #: Relative tolerance of H and of C v against our recursion.
 TOLERANCE = 1e-9
-_VECTOR = ("bias",)
-_LARGEST_SET = 3
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A property that fails where only joints of some types move, and holds where fewer types do.
-
-    Parameters
-    ----------
-    name : of the property.
-    kinds : the joint types.
-    check : the measurement with all other joints locked.
-    joints : the joints of these types.
-    """
-
-    name: str
-    kinds: tuple[str, ...]
-    check: Check
-    joints: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"property": self.name, "kinds": list(self.kinds), "joints": list(self.joints)} | {
-            "residual": self.check.residual,
-            "scale": self.check.scale,
-            "relative": self.check.relative,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +95,7 @@ class LibraryAudit:
 
     @property
     def _properties(self) -> tuple[str, ...]:
-        return tuple(self.report.checks) if self.matrix else _VECTOR
+        return tuple(self.report.checks) if self.matrix else VECTOR
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the contorsion as plain Python objects for JSON."""
@@ -180,7 +142,7 @@ def audit_library(
     ModelError : the file cannot be read by anybody.
     NonFiniteError, MetricError : the library returns NaN, or a mass matrix that is none.
     """
-    with _quiet():
+    with quiet():
         return audit_aloud(robot, library, floating_base=floating_base, samples=samples, seed=seed)
 
 
@@ -259,7 +221,7 @@ def _audited(
         _recursion(theirs, coriolis, q, v),
         report,
         matrix,
-        tuple(_faults(theirs, coriolis, report, q, v)),
+        tuple(faults_of(theirs, coriolis, report, q, v)),
         theirs.notes,
     )
 
@@ -295,111 +257,3 @@ def _recursion(theirs: LibraryRobot, coriolis: Callable[[Array, Array], Array], 
         residual = max(residual, float(np.max(np.abs(difference))))
         scale = max(scale, float(np.max(np.abs(C) @ np.abs(velocity))))
     return Check("C v against the recursion", residual, scale, TOLERANCE)
-
-
-# --- which joints ---------------------------------------------------------------------------------
-
-
-def _faults(
-    theirs: LibraryRobot,
-    coriolis: Callable[[Array, Array], Array],
-    report: AuditReport,
-    q: Array,
-    v: Array,
-) -> Iterator[Fault]:
-    """Smallest sets of joint types with which each property that fails on the robot fails."""
-    names = report.checks if theirs.coriolis is not None else _VECTOR
-    failing = [name for name in names if report.verdicts[name] == "fails"]
-    if not failing:
-        return
-    kinds = joint_kinds(theirs.model, theirs.kinds)
-    by_kind: dict[str, list[Slots]] = {}
-    for slot in slots(theirs.model):
-        by_kind.setdefault(kinds[slot.name], []).append(slot)
-    found: dict[str, list[tuple[str, ...]]] = {name: [] for name in failing}
-    for size in range(1, min(len(by_kind), _LARGEST_SET) + 1):
-        for chosen in combinations(by_kind, size):
-            open_names = [
-                name for name in failing if not any(set(smaller) <= set(chosen) for smaller in found[name])
-            ]
-            if not open_names:
-                continue
-            moving = [slot for kind in chosen for slot in by_kind[kind]]
-            part = _locked(theirs, coriolis, moving, q, v) if size < len(by_kind) else report
-            for name in open_names:
-                if part.verdicts[name] == "fails":
-                    found[name].append(chosen)
-                    joints = tuple(slot.name for slot in moving)
-                    yield Fault(name, chosen, part.checks[name], joints)
-    for name in failing:
-        if not found[name]:
-            yield Fault(name, tuple(by_kind), report.checks[name], theirs.model.joint_names)
-
-
-def _locked(
-    theirs: LibraryRobot,
-    coriolis: Callable[[Array, Array], Array],
-    moving: Sequence[Slots],
-    q: Array,
-    v: Array,
-) -> AuditReport:
-    """The audit with all joints but some locked at the sampled configurations, one after the other."""
-    at_q, at_v = (np.concatenate([np.r_[slot[index]] for slot in moving]) for index in (2, 3))
-    named = dict(zip(theirs.model.joint_names, theirs.model.kinematics.joints, strict=True))
-    frame = product_of_frames([named[slot.name] for slot in moving])
-    reports = []
-    for point, velocity in zip(q, v, strict=True):
-
-        def whole(x: Array, point: Array = point) -> Array:
-            out = point.copy()
-            out[at_q] = x
-            return out
-
-        def part(x: Array, w: Array, whole: Callable[[Array], Array] = whole) -> Array:
-            wide = np.zeros(theirs.model.nv)
-            wide[at_v] = w
-            return coriolis(whole(x), wide)[np.ix_(at_v, at_v)]
-
-        def part_of_H(x: Array, whole: Callable[[Array], Array] = whole) -> Array:
-            return theirs.mass_matrix(whole(x))[np.ix_(at_v, at_v)]
-
-        reports.append(audit_coriolis(part, part_of_H, frame, point[at_q], velocity[at_v]))
-    return _worst(reports)
-
-
-def _worst(reports: list[AuditReport]) -> AuditReport:
-    """The report with most properties failing."""
-    return max(reports, key=lambda report: list(report.verdicts.values()).count("fails"))
-
-
-def joint_kinds(model: mb.Model, named: Mapping[str, str]) -> dict[str, str]:
-    """{joint: its type in words}, as the library calls it or else by our class."""
-    return {slot.name: named.get(slot.name, slot.kind.lower()) for slot in slots(model)}
-
-
-# --- silence --------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Send what libraries print, from C++ too, and their warnings to nowhere."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    kept = [os.dup(number) for number in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in (1, 2):
-            os.dup2(nowhere, number)
-        with (
-            warnings.catch_warnings(),
-            open(os.devnull, "w") as sink,
-            contextlib.redirect_stdout(sink),
-            contextlib.redirect_stderr(sink),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(nowhere)

@@ -15,19 +15,14 @@ from connections import multibody as mb
 from connections.interop.libraries.base import (
     ROOT_JOINT,
     Array,
-    Change,
     Description,
     LibraryError,
     LibraryRobot,
     Slots,
-    hat,
-    pulled_bias,
-    rotation,
     slots,
-    turned,
-    widened,
 )
 from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.twists import Change, hat, pulled_bias, rotation, turned, widened
 
 VARIANTS: dict[str, str] = {"": "continuous MultibodyPlant"}
 

@@ -6,17 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from connections.interop.libraries.base import (
-    Array,
-    Change,
-    Description,
-    FreeBody,
-    LibraryError,
-    LibraryRobot,
-    pulled_matrix,
-    slots,
-    widened,
-)
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
+from connections.interop.libraries.twists import Change, FreeBody, pulled_matrix, widened
 
 VARIANTS = {
     "body": "BODY_FIXED_REPRESENTATION of the base's velocity",

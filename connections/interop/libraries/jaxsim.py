@@ -13,19 +13,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import (
-    Array,
-    Change,
-    Description,
-    FreeBody,
-    LibraryError,
-    LibraryRobot,
-    hat,
-    pulled_matrix,
-    slots,
-    widened,
-)
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
 from connections.interop.libraries.joint_examples import JointExample
+from connections.interop.libraries.twists import Change, FreeBody, hat, pulled_matrix, widened
 
 VARIANTS = {
     "body": "VelRepr.Body of the base's velocity",

@@ -16,17 +16,14 @@ from connections import multibody as mb
 from connections.interop.libraries.base import (
     ROOT_JOINT,
     Array,
-    Change,
     Description,
-    FreeBody,
     LibraryError,
     LibraryRobot,
     Slots,
-    pulled_bias,
     slots,
-    widened,
 )
 from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.twists import Change, FreeBody, pulled_bias, widened
 
 VARIANTS: dict[str, str] = {"": "mj_forward"}
 _PLANE = ("TX", "TY", "RZ")
