@@ -7,9 +7,11 @@ and its chunks go to others.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,6 +236,8 @@ def _connected(address: str, timeout: float) -> Client:
     from distributed import Client
 
     try:
+        with ThreadPoolExecutor(1) as thread:  # there may be an event loop in this one
+            thread.submit(asyncio.run, _shake_hands(address, timeout)).result()
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise SchedulerError(
@@ -244,6 +248,14 @@ def _connected(address: str, timeout: float) -> Client:
         raise SweepError(
             f"scheduler: expected an address such as tcp://10.0.0.1:8786, got {address!r}"
         ) from error
+
+
+async def _shake_hands(address: str, timeout: float) -> None:
+    """Connect and disconnect; `Client` would wait forever for a port that takes connections and is silent."""
+    from distributed.comm import connect
+
+    comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)
+    comm.abort()
 
 
 def _require_workers(client: Client, timeout: float) -> None:
