@@ -225,7 +225,7 @@ def _local(workers: int) -> Iterator[Any]:
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
         env={"XLA_FLAGS": flags},
     ) as cluster:
