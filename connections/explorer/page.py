@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LARGEST_BETA = 10.0  # kg/m, where the slider ends
 _FIELD = 0.7  # rad, vertical field of view
-_TICK = 1.0 / 25.0  # s between the pictures of a film
+_TICK = 1.0 / 20.0  # s between the pictures of a film
 
 
 class Page:

@@ -191,15 +191,17 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         turned = np.degrees(moved.angle(*(np.tile(z, (len(moved.H), 1)) for z in pair))[-1])
         assert window.number(r"at the end\s+([\d.]+)") == pytest.approx(turned, abs=0.05)
         assert window.picture_changes(before)
-        time, before = window.standing("time [s]"), window.picture()
-        window.control("play").click()
-        window.wait(lambda text: window.standing("time [s]") != time)
+        before = window.picture()
+        assert window.slide("time [s]", "\ue010") == 4.0  # End
         assert window.picture_changes(before)
-        window.control("play").click()
         driver.find_element("xpath", "//*[normalize-space()='Posture at the start']").click()
         window.wait("q: joint3")
         window.slide("q: joint3", "\ue010")  # End: pi
         window.slide("q: joint2", "\ue011")  # Home: -pi
         window.wait("Cannot be drawn: loop 'constraint1' cannot close")
         window.slide("q: joint3", "\ue011")
+        window.wait(lambda text: "Cannot be drawn" not in text)
+        time = window.standing("time [s]")
+        window.control("play").click()
+        window.wait(lambda text: window.standing("time [s]") != time)
         assert window.complaints() == []
