@@ -22,6 +22,7 @@ ROBOTS = {  # title: (path below robots/, floating base)
     "Talos, a humanoid": ("talos_data/robots/talos_reduced.urdf", True),
 }
 VARIANTS = ("pinocchio:untied", "idyntree:mixed", "idyntree:inertial", "jaxsim:mixed", "jaxsim:inertial")
+HEADER = "---\norphan: true\n---\n\n# Which Coriolis matrix: all results\n\n<!-- table -->\n\n"
 PROPERTIES = ("linear", "bias", "skew", "metric_compatible", "same_geodesics", "torsion_free")
 
 
@@ -146,7 +147,7 @@ def main():
         found = audits(libraries[1:], titles, []) | audits(libraries[:1], [], kinds)
     if not libraries:
         raise SystemExit("no library to audit is installed: pip install 'connections[audit]'")
-    text = "\n".join(page(found, libraries, variants, titles, kinds)) + "\n"
+    text = HEADER + "\n".join(page(found, libraries, variants, titles, kinds)) + "\n"
     print(text)
     if everything:
         Path("which_coriolis_table.md").write_text(text)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from connections.interop.libraries import LibraryError, joint_example
 
@@ -127,7 +128,8 @@ def require_readable(robots: Sequence[str], floating_base: bool) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mb.from_urdf(robot, floating_base)
-        if "<loop" in Path(robot).read_text(errors="replace"):
+        root = ElementTree.parse(robot).getroot()
+        if root.find("loop") is not None or root.find("coupling") is not None:
             raise LibraryError(f"{robot}: URDF+ loops and couplings are read by this library only")
 
 
