@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 _WAITING = 4  # chunks under way for each thread of the cluster
 _QUIET = "--xla_cpu_multi_thread_eigen=false"  # one thread for JAX, too
 
+_WORKER_SETTINGS: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
+    # Without Dask's MALLOC_TRIM_THRESHOLD_, memory of a chunk serves the next one.
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+    },
+}
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -201,7 +211,10 @@ def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Cl
         yield scheduler
         return
     if scheduler is None:
-        with _local(workers or _processors()) as cluster, Client(cluster, set_as_default=False) as client:
+        with (
+            local_cluster(workers or _processors()) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
             yield client
         return
     client = _connected(str(scheduler), timeout)
@@ -214,21 +227,30 @@ def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Cl
 
 
 @contextmanager
-def _local(workers: int) -> Iterator[Any]:
+def local_cluster(workers: int) -> Iterator[Any]:
+    """A Dask cluster in processes of this machine, one thread each, as `run_sweep` starts it.
+
+    Parameters
+    ----------
+    workers : how many.
+    """
     import logging
 
+    import dask
     from distributed import LocalCluster
 
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_QUIET}".strip()
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
-        env={"XLA_FLAGS": flags},
-    ) as cluster:
+    with dask.config.set(_WORKER_SETTINGS):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
+            env={"XLA_FLAGS": flags},
+        )
+    with cluster:
         yield cluster
 
 

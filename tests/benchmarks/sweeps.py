@@ -12,7 +12,6 @@ whose first worker is killed with them. Prints a Markdown table.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import shutil
 import signal
@@ -21,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import zarr
@@ -30,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from robots import robot_path
 
 from connections import multibody as mb
-from connections.sweeps import Done, Summary, Sweep, run_sweep, table_sweep
+from connections.sweeps import Done, Summary, Sweep, local_cluster, run_sweep, table_sweep
 
 ROBOT = "solo12"
 REPEATS = 3
@@ -51,7 +49,7 @@ def bare(sweep: Sweep) -> tuple[float, float]:
 
 def measured(sweep: Sweep, path: Path, workers: int, kill: bool = False) -> tuple[Summary, float]:
     """A run on a warm cluster and its wall time; with `kill`, its first worker ends after its first chunk."""
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     killed: list[int] = []
 
@@ -61,8 +59,7 @@ def measured(sweep: Sweep, path: Path, workers: int, kill: bool = False) -> tupl
             killed.append(done.process)
 
     shutil.rmtree(path, ignore_errors=True)
-    quiet: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
-    with LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", **quiet) as cluster:
+    with local_cluster(workers) as cluster:
         with Client(cluster, set_as_default=False) as client:
             warm = table_sweep(sweep.function.model, sweep.function.names, 100 * workers, chunk=20)  # type: ignore[attr-defined]
             with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +105,7 @@ def main() -> None:
                 share = processor * each / (checking + computing + writing)
                 text = f"{workers}, one killed" if kill else str(workers)
                 print(f"| {name} | {sweep.chunk:,} | {processor * each:.2f} | {text} | {computing:.2f} "
-                      f"| {checking + writing:.2f} | {100 * share:.0f} % | {wall:.1f} |", flush=True)  # fmt: skip
+                      f"| {checking + writing:.2f} | {100 * share:.0f} % | {wall:.1f} |")  # fmt: skip
             same = all(
                 len({part.tobytes() for part in parts}) == 1
                 for parts in zip(*(pieces(path, sweep) for path in stores), strict=True)

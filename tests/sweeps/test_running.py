@@ -1,6 +1,5 @@
 """Sweeps on a local cluster: any number of workers, workers and clients that are killed, the command line."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from sweep_functions import ends_its_process, sweep
 
 from connections import multibody as mb
 from connections.cli import main
-from connections.sweeps import Done, SchedulerError, Store, run_sweep, table_sweep
+from connections.sweeps import Done, SchedulerError, Store, local_cluster, run_sweep, table_sweep
 
 TESTS = Path(__file__).parents[1]
 PATIENCE = 60.0  # s
@@ -27,15 +26,7 @@ PATIENCE = 60.0  # s
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[object]:
     """Two workers for all tests: each takes seconds to start."""
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    ) as local:
+    with local_cluster(2) as local:
         yield local
 
 
