@@ -10,6 +10,8 @@ from typing import Any
 
 from connections.cli import arguments
 
+_MOST_NAMES = 4  # of joints in a line
+
 _DESCRIPTION = """\
 Which Coriolis matrix does a library compute? Its C(q, v) is audited as an affine connection, on a robot or on
 a small mechanism per type of joint.
@@ -22,6 +24,9 @@ a small mechanism per type of joint.
 Libraries: pinocchio, idyntree, jaxsim, roboticstoolbox (C), mujoco, drake (the vector C v only). Variants:
 pinocchio:untied (joints that mimic move on their own), idyntree:mixed, idyntree:inertial, jaxsim:mixed,
 jaxsim:inertial (velocity representations). Each runs in a process of its own.
+
+Types of joints: revolute, continuous, prismatic, helical, cylindrical, planar, translation, spherical,
+spherical-zyx, universal, composite, free, mimic.
 
 Where a property fails, the joint types are named with which it fails when all other joints are locked.
 Exit status: 0 if every H is that of the robot, every C v is right and every Hdot - 2 C skew, 1 if not, 2 if a
@@ -71,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         for result in audits_apart(request):
             if options.joints is None:
                 _print(result)
-            results.append(result)
+            results.append(result | {"library": name})
     if options.joints is not None or len(results) > 1:
         _print_table(results)
     if not options.library:
@@ -157,11 +162,13 @@ def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
     by_kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for fault in faults:
         by_kinds.setdefault(tuple(fault["kinds"]), []).append(fault)
-    return [
-        f"fails where only joints of type {' and '.join(kinds)} move: "
-        + ", ".join(f"{fault['property']} ({fault['relative']:.1e})" for fault in group)
-        for kinds, group in by_kinds.items()
-    ]
+    lines = []
+    for kinds, group in by_kinds.items():
+        joints = group[0]["joints"]
+        names = ", ".join(joints) if len(joints) <= _MOST_NAMES else f"{len(joints)} of them"
+        properties = ", ".join(f"{fault['property']} ({fault['relative']:.1e})" for fault in group)
+        lines.append(f"fails where only joints of type {' and '.join(kinds)} move ({names}): {properties}")
+    return lines
 
 
 def _print_table(results: Sequence[dict[str, Any]]) -> None:

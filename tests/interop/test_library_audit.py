@@ -71,6 +71,7 @@ def test_pinocchio_fails_where_joints_mimic_and_not_where_they_do_not():
     assert all("mimicked revolute" in fault.kinds for fault in tied.faults)
     panda = audit_library(robot_path("panda"), "pinocchio", samples=1)
     assert panda.kind == "inadmissible" and panda.same_robot.ok and panda.dofs == 8
+    assert all("mimicked prismatic" in fault.kinds for fault in panda.faults)
     untied = audit_library(robot_path("panda"), "pinocchio:untied", samples=1)
     assert untied.kind == "riemannian" and untied.same_robot.ok and untied.dofs == 9
     assert any("mimic" in note for note in untied.notes)

@@ -10,7 +10,7 @@ import pytest
 
 from connections.cli import main
 from connections.interop import library_runs
-from connections.interop.libraries import LIBRARIES, Library
+from connections.interop.libraries import KINDS, LIBRARIES, Library
 from connections.interop.library_runs import Request, audits_apart
 
 DATA = Path(__file__).parent.parent / "data"
@@ -94,7 +94,9 @@ def test_faults_are_said_by_joint_type(in_this_process, capsys):
     assert main(["audit", BRANCHED, "--floating-base", "--library", "idyntree", "--samples", "1"]) == 1
     out = capsys.readouterr().out
     (line,) = [line for line in out.splitlines() if "fails where" in line]
-    assert "fails where only joints of type free move: skew (" in line and "torsion_free (" in line
+    assert (
+        "fails where only joints of type free move (root_joint): skew (" in line and "torsion_free (" in line
+    )
 
 
 def test_a_library_that_refuses_the_robot_does_not_stop_the_others(in_this_process, capsys):
@@ -150,3 +152,11 @@ def test_a_library_that_is_not_installed_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["audit", BRANCHED, "--library", "drake"]) == 2
     assert "drake is not installed: pip install drake (or all of them: pip install" in capsys.readouterr().err
+
+
+def test_the_help_names_every_library_and_type(capsys):
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    out = capsys.readouterr().out
+    words = set(out.replace(",", " ").replace(".", " ").split())
+    assert set(KINDS) <= words and set(LIBRARIES) <= words

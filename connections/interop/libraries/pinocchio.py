@@ -26,7 +26,9 @@ def read(description: Description, variant: str) -> LibraryRobot:
     root = (pin.JointModelFreeFlyer(),) if description.floating_base else ()
     model = pin.buildModelFromUrdf(str(description.file()), *root, mimic=tied)
     notes = [] if tied or not description.leaders else ["joints that mimic move on their own (mimic=False)"]
-    kinds = {leader: "mimicked revolute" for leader in description.leaders.values()} if tied else {}
+    types = {joint.get("name"): joint.get("type") for joint in description.joints}
+    followed = description.leaders.values() if tied else ()
+    kinds = {leader: f"mimicked {types[leader]}" for leader in followed}
     return _robot(model, description.model if tied else description.untied, kinds, tuple(notes))
 
 
