@@ -5,6 +5,7 @@ packages of connections[test].
 """
 
 import io
+import re
 import sys
 import tempfile
 import time
@@ -53,7 +54,7 @@ def views_of_space(folder, profile):
         window.choose("view", "The controlled point mass")
         window.wait("zero crossings of v_z")
         window.slide("beta [kg/m]", *([LEFT] * 60))
-        window.wait("β = -5 ")
+        window.wait(lambda text: re.search(r"β = -5\s", text))
         save(window, folder / "explorer_point_mass.png")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.explorer.drawing import Desk, View
+from connections.explorer.drawing import Desk, View, camera_distance
 from connections.explorer.robot import Robot
 from connections.explorer.robot_view import RobotView
 from connections.explorer.space_views import ParallelogramView, PointMassView, TransportView
@@ -86,17 +86,12 @@ class Page:
         self._thread.join(wait)
 
     def _chosen(self, event: Any) -> None:
-        """Show the chosen view alone, and put the camera before it."""
+        """Show the chosen view alone, from where all of it is seen."""
         for view in self.views.values():
             view.show(view is self.view)
         self.beta.visible = self.view.uses_beta
-        eye, target = (np.array(point) for point in self.view.camera)
-        aspect = self.client.camera.aspect
-        with self.client.atomic():
-            self.client.camera.fov = _FIELD
-            self.client.camera.up_direction = (0.0, 0.0, 1.0)
-            self.client.camera.position = target + max(1.0, 1.1 / aspect) * (eye - target)
-            self.client.camera.look_at = target
+        if self.view.known:
+            self._aim(self.view)
         self.changed(event)
 
     def _work(self) -> None:
@@ -126,7 +121,19 @@ class Page:
             if not view.known:
                 view.known = True
                 view.show(view is self.view)
+                self._aim(view)
             self._say("")
+
+    def _aim(self, view: View) -> None:
+        """Put the camera where all that the view shows at first is seen."""
+        camera, (middle, radius) = self.client.camera, view.sphere
+        outlook = np.array(view.outlook) / np.linalg.norm(view.outlook)
+        distance = camera_distance(radius, _FIELD, camera.aspect)
+        with self.client.atomic():
+            camera.fov = _FIELD
+            camera.up_direction = (0.0, 0.0, 1.0)
+            camera.position = np.array(middle) + distance * outlook
+            camera.look_at = np.array(middle)
 
     def _say(self, text: str) -> None:
         if self.status.content != text:

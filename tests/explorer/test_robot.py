@@ -1,12 +1,13 @@
-"""What the explorer shows of robots, against the library's public functions."""
+"""What the explorer shows of robots, against the library's other functions; the pages, run and looked at."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from chromium import Window, browser, require_chromium
 from robots import robot_path
-from test_docs import ROOT
+from test_docs import ROOT, execute, python_blocks
 
 from connections import explorer
 from connections import multibody as mb
@@ -14,7 +15,7 @@ from connections.checks import ClosureError, NonFiniteError
 from connections.explorer import bodies
 from connections.explorer.robot import FRAMES, Robot, RobotMotion
 
-SIX_BAR = ROOT / "tests" / "data" / "urdf_plus" / "six_bar.urdf"
+PAGE = ROOT / "docs" / "explorer.md"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,17 @@ def motion(arm: Robot) -> RobotMotion:
 
 @pytest.fixture(scope="module")
 def six_bar() -> Robot:
-    return Robot(mb.from_urdf(SIX_BAR), "six_bar")
+    """The robot of the documentation's page, which is executed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return execute(PAGE)["robot"]
+
+
+def test_the_documentation(six_bar: Robot) -> None:
+    assert len(python_blocks(PAGE)) == 2 and six_bar.model.nv == 3
+    pictures = re.findall(r"\]\((figures/.*?)\)", PAGE.read_text())
+    assert len(pictures) == 6
+    assert all((PAGE.parent / picture).stat().st_size > 10_000 for picture in pictures)
 
 
 def test_the_motion_is_a_geodesic(arm: Robot, motion: RobotMotion) -> None:
@@ -75,6 +86,30 @@ def test_torsion_turns_what_is_carried(motion: RobotMotion) -> None:
     assert motion.has_torsion and angle[0] < 1e-12 and np.degrees(angle[-1]) > 5.0
     assert motion.angle(motion.v, 2.0 * motion.v).max() < 1e-12
     assert motion.angle(motion.v, -motion.v).min() == pytest.approx(np.pi)
+
+
+def test_the_turn_of_a_frame(motion: RobotMotion) -> None:
+    """Angles come in pairs, no vector turns by more than the largest, and some turn by nearly that."""
+    turns = np.sort(motion.turns(1.0))
+    np.testing.assert_allclose(turns[::2], turns[1::2], atol=1e-6)
+    assert motion.turns(0.0).max() < 1e-6
+    before, after = motion.carry(0.0)[-1], motion.carry(1.0)[-1]
+    L = np.linalg.cholesky(motion.H[-1])
+    rotation = L.T @ after @ np.linalg.inv(before) @ np.linalg.inv(L.T)
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(6), atol=1e-7)
+    assert np.trace(rotation) == pytest.approx(np.cos(turns).sum())
+    assert np.cos(turns[-1]) == pytest.approx(np.linalg.eigvalsh(rotation + rotation.T)[0] / 2.0)
+
+
+def test_components_have_names() -> None:
+    model = mb.from_urdf(robot_path("ur5"), floating_base=True)
+    robot = Robot(model)
+    assert len(robot.components) == model.nv == len(set(robot.components))
+    assert robot.components[:6] == tuple(
+        f"root_joint {part}" for part in ("wx", "wy", "wz", "vx", "vy", "vz")
+    )
+    assert not robot.push(3)[3:6].any() and np.abs(robot.push(3)).max() == 1.0
+    assert (robot.push(3) != robot.push(4)).any() and (robot.push(3) == robot.push(3)).all()
 
 
 def test_the_steps_converge_at_order_four(motion: RobotMotion) -> None:

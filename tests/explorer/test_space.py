@@ -10,6 +10,7 @@ import connections as cn
 from connections import explorer
 from connections.control.tracking_example import explore
 from connections.explorer import space
+from connections.explorer.drawing import camera_distance
 from connections.explorer.point_mass import track, without_torsion
 from connections.explorer.space import ADMISSIBLE, KINDS, LENGTH, carry, parallelogram
 from connections.plots import four_contorsions
@@ -109,6 +110,16 @@ def test_the_point_mass_is_that_of_the_example() -> None:
 def test_bad_input(call: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         call()
+
+
+@pytest.mark.parametrize("aspect", [0.4, 1.0, 2.5])
+def test_the_camera_sees_the_whole_sphere(aspect: float) -> None:
+    """Rays from the camera along the edges of the picture pass outside the sphere, the nearer pair touches."""
+    field, radius = 0.7, 1.7
+    distance = camera_distance(radius, field, aspect)
+    half = np.array([field / 2.0, np.arctan(aspect * np.tan(field / 2.0))])
+    misses = distance * np.sin(half) - radius
+    assert misses.min() == pytest.approx(0.0, abs=1e-12) and misses.max() >= -1e-12
 
 
 def test_a_geodesic_that_escapes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
