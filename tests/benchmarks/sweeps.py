@@ -1,24 +1,26 @@
 """A sweep of a million configurations of a quadruped: how much of a core goes into its own work.
 
-    python tests/benchmarks/sweeps.py [ROWS] [--disk FOLDER] [--chunk ROWS]
+    python tests/benchmarks/sweeps.py [ROWS] [--quantity NAME] [--chunk ROWS] [--disk FOLDER]
 
-The bare batch is the sweep's own function, chunk after chunk in one process and one thread, without Dask and
-without Zarr: it draws configurations and computes; its results are dropped. Against it, the sweep with one
-worker and with two: processor's time of the workers for checking, computing and writing, by row, which says
-how much of a core is left for the work, and wall time. The stores of both are compared bit by bit, and a run
-whose first worker is killed with them. Prints a Markdown table.
+The bare batch is the sweep's own function, chunk after chunk, without Dask and without Zarr: it draws
+configurations and computes, and drops the results; in as many processes at a time as the sweep has workers.
+Against it, the sweep: processor's time of the workers by row, for computing and for checking and writing. The
+bare batch over their sum is the throughput of a core. A run whose first worker is killed is among them; all
+stores are compared bit by bit. `tofile` is the processor's time of writing the same bytes to new files with
+NumPy. Prints a Markdown table.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,24 +33,43 @@ from connections import multibody as mb
 from connections.sweeps import Done, Summary, Sweep, local_cluster, run_sweep, table_sweep
 
 ROBOT = "solo12"
-REPEATS = 3
+HEAD = ("table", "rows per chunk", "workers", "bare [us]", "computing [us]", "checking, writing [us]")
+HEAD = (*HEAD, "throughput of a core", "tofile [us]", "wall [s]")
 
 
-def bare(sweep: Sweep) -> tuple[float, float]:
-    """Processor's and wall time of the function alone, s for all rows; the best of some runs."""
+def bare(sweep: Sweep, first: int, every: int) -> float:
+    """Processor's time of the function on some chunks, s; of three times the least."""
     mb.set_num_threads(1)
     sweep.compute(0)  # compiled
     times = []
-    for _ in range(REPEATS):
-        start = time.process_time(), time.perf_counter()
-        for number in range(sweep.chunks):
+    for _ in range(3):
+        start = time.process_time()
+        for number in range(first, sweep.chunks, every):
             sweep.compute(number)
-        times.append((time.process_time() - start[0], time.perf_counter() - start[1]))
+        times.append(time.process_time() - start)
     return min(times)
 
 
+def bare_by(sweep: Sweep, processes: int) -> float:
+    """Processor's time of the bare batch in so many processes at once, s."""
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        parts = [pool.submit(bare, sweep, first, processes) for first in range(processes)]
+        return sum(part.result() for part in parts)
+
+
+def written_plainly(sweep: Sweep, folder: Path) -> float:
+    """Processor's time of writing a chunk's arrays to new files, s for all rows."""
+    arrays, times = sweep.compute(0), []
+    for number in range(5):
+        start = time.process_time()
+        for name, array in arrays.items():
+            array.tofile(folder / f"{name}{number}")
+        times.append(time.process_time() - start)
+    return float(np.median(times)) * sweep.rows / len(next(iter(arrays.values())))
+
+
 def measured(sweep: Sweep, path: Path, workers: int, kill: bool = False) -> tuple[Summary, float]:
-    """A run on a warm cluster and its wall time; with `kill`, its first worker ends after its first chunk."""
+    """A run on a warm cluster and its wall time, s; with `kill`, a worker ends after the first chunk."""
     from distributed import Client
 
     killed: list[int] = []
@@ -58,24 +79,44 @@ def measured(sweep: Sweep, path: Path, workers: int, kill: bool = False) -> tupl
             os.kill(done.process, signal.SIGKILL)
             killed.append(done.process)
 
-    shutil.rmtree(path, ignore_errors=True)
-    with local_cluster(workers) as cluster:
-        with Client(cluster, set_as_default=False) as client:
-            warm = table_sweep(sweep.function.model, sweep.function.names, 100 * workers, chunk=20)  # type: ignore[attr-defined]
-            with tempfile.TemporaryDirectory() as folder:
-                run_sweep(warm, Path(folder) / "warm", scheduler=client)
-            start = time.perf_counter()
-            summary = run_sweep(sweep, path, scheduler=client, progress=progress)
-            wall = time.perf_counter() - start
-    return summary, wall
+    table = sweep.function
+    with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
+        warm = table_sweep(table.model, table.names, 100 * workers, chunk=20)  # type: ignore[attr-defined]
+        run_sweep(warm, path.with_suffix(".warm"), scheduler=client)
+        start = time.perf_counter()
+        summary = run_sweep(sweep, path, scheduler=client, progress=progress)
+        return summary, time.perf_counter() - start
 
 
-def pieces(path: Path, sweep: Sweep) -> Iterator[np.ndarray]:
+def pieces(path: Path, sweep: Sweep) -> Iterator[bytes]:
     """The arrays of a store, chunk by chunk."""
     group = zarr.open_group(path, mode="r")
     for number in range(sweep.chunks):
         for name in sweep.outputs:
-            yield group[name][slice(*sweep.bounds(number))]
+            yield group[name][slice(*sweep.bounds(number))].tobytes()
+
+
+def table(sweep: Sweep, folder: Path) -> None:
+    """Measure one sweep and print its rows."""
+    each, stores = 1e6 / sweep.rows, []
+    plain = written_plainly(sweep, folder) * each
+    for workers, kill in ((1, False), (2, False), (2, True)):
+        without = bare_by(sweep, workers) * each
+        stores.append(folder / f"{len(stores)}.zarr")
+        summary, wall = measured(sweep, stores[-1], workers, kill)
+        checking, computing, writing = (seconds * each for seconds in summary.seconds)
+        share = without / (checking + computing + writing)
+        name = " and ".join(sweep.function.names)  # type: ignore[attr-defined]
+        cells = [
+            name,
+            f"{sweep.chunk:,}",
+            f"{workers}, one killed" if kill else f"{workers}",
+            f"{without:.2f}",
+        ]
+        cells += [f"{computing:.2f}", f"{checking + writing:.2f}", f"{100 * share:.0f} %", f"{plain:.2f}"]
+        print("| " + " | ".join([*cells, f"{wall:.1f}"]) + " |", flush=True)
+    same = all(len(set(parts)) == 1 for parts in zip(*(pieces(p, sweep) for p in stores), strict=True))
+    print(f"the three stores are {'bitwise equal' if same else 'DIFFERENT'}", file=sys.stderr)
 
 
 def main() -> None:
@@ -84,35 +125,14 @@ def main() -> None:
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000)
     parser.add_argument("--disk", type=Path, help="where the stores go (default: a temporary folder)")
     parser.add_argument("--chunk", type=int)
-    parser.add_argument("--quantity", action="append", help="default christoffel_bounds and coriolis_matrix")
+    parser.add_argument("--quantity", action="append", help="default christoffel_bounds")
     options = parser.parse_args()
     robot = mb.from_urdf(robot_path(ROBOT), floating_base=True)
     print(f"{ROBOT} on a floating base, {robot.nv} velocities, {options.rows:,} random configurations\n")
-    print("| table | rows per chunk | bare batch [us] | workers | computing [us] | checking, writing [us] "
-          "| of a core for the work | wall [s] |")  # fmt: skip
-    print("|---|---:|---:|---|---:|---:|---:|---:|")
-    with tempfile.TemporaryDirectory(dir=options.disk) as folder:
-        for name in options.quantity or ("christoffel_bounds", "coriolis_matrix"):
-            sweep = table_sweep(robot, [name], options.rows, chunk=options.chunk)
-            processor, wall = bare(sweep)
-            each = 1e6 / sweep.rows
-            print(f"| {name} | {sweep.chunk:,} | {processor * each:.2f} | none | | | | {wall:.1f} |")
-            stores = []
-            for workers, kill in ((1, False), (2, False), (2, True)):
-                stores.append(Path(folder) / f"{name}-{len(stores)}")
-                summary, wall = measured(sweep, stores[-1], workers, kill)
-                checking, computing, writing = (seconds * each for seconds in summary.seconds)
-                share = processor * each / (checking + computing + writing)
-                text = f"{workers}, one killed" if kill else str(workers)
-                print(f"| {name} | {sweep.chunk:,} | {processor * each:.2f} | {text} | {computing:.2f} "
-                      f"| {checking + writing:.2f} | {100 * share:.0f} % | {wall:.1f} |")  # fmt: skip
-            same = all(
-                len({part.tobytes() for part in parts}) == 1
-                for parts in zip(*(pieces(path, sweep) for path in stores), strict=True)
-            )
-            print(f"{name}: the three stores are {'bitwise equal' if same else 'DIFFERENT'}", file=sys.stderr)
-            for path in stores:
-                shutil.rmtree(path)
+    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
+    for name in options.quantity or ("christoffel_bounds",):
+        with tempfile.TemporaryDirectory(dir=options.disk) as folder:
+            table(table_sweep(robot, [name], options.rows, chunk=options.chunk), Path(folder))
 
 
 if __name__ == "__main__":
