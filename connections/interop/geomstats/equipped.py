@@ -132,7 +132,11 @@ class EquippedConnection(Connection):
 
     def christoffels(self, base_point: Any = None) -> Any:
         """Gamma[..., k, i, j] of the coordinate fields: i the direction, j the field, as in this library."""
-        return as_backend(self._coordinates("Christoffel symbols").coefficients(as_numpy(base_point)))
+        coordinates, q = self._coordinates("Christoffel symbols"), as_numpy(base_point)
+        gamma = flow.symbols(coordinates, q) if q.shape[-1:] == (coordinates.frame.dim,) else None
+        if gamma is None:
+            gamma = np.asarray(coordinates.coefficients(q))  # or its error
+        return as_backend(gamma)
 
     def riemann_tensor(self, base_point: Any) -> Any:
         """R[..., i, j, k, l] = R_ijk^l of R(X_j, X_k) X_i, torsion or not."""
@@ -225,9 +229,9 @@ def components(frame: FrameField, q: Any, rate: Any) -> np.ndarray:
 
 
 def push(frame: FrameField, q: Any, v: Any) -> np.ndarray:
-    """Rates X v (..., nq)."""
-    velocities = Argument("v", v, (frame.dim,))
-    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, _q(frame, q), velocities))
+    """Rates X v (..., nq), at points that were validated before."""
+    pair = _q(frame, q), Argument("v", v, (frame.dim,))
+    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, *pair, checked=False))
 
 
 def _q(frame: FrameField, q: Any) -> Argument:

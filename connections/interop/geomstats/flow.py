@@ -78,6 +78,15 @@ def transported(
     return flow[0][-1], flow[2][-1]
 
 
+def symbols(nabla: AffineConnection, q: np.ndarray) -> np.ndarray | None:
+    """Gamma (..., n, n, n), compiled for blocks of rows because a solver's mesh changes; None if not valid."""
+    rows = q.reshape(-1, q.shape[-1])
+    if not len(rows) or not _valid(nabla, rows).all():
+        return None
+    gamma = _mapped(nabla, "symbols", nabla.coefficients_at, rows)
+    return gamma.reshape(*q.shape[:-1], *gamma.shape[1:]) if np.isfinite(gamma).all() else None
+
+
 # --- private -----------------------------------------------------------------------------------------------
 
 
