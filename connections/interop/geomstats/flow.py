@@ -79,7 +79,7 @@ def transported(
 
 
 def symbols(nabla: AffineConnection, q: np.ndarray) -> np.ndarray | None:
-    """Gamma (..., n, n, n), compiled for blocks of rows because a solver's mesh changes; None if not valid."""
+    """Gamma (..., n, n, n), compiled for blocks of rows: a solver changes its mesh; None if not valid."""
     rows = q.reshape(-1, q.shape[-1])
     if not len(rows) or not _valid(nabla, rows).all():
         return None
