@@ -90,6 +90,8 @@ def run_sweep(
 ) -> Summary:
     """Compute all chunks of a sweep that are not in its store yet.
 
+    A script has to call it below ``if __name__ == "__main__":``, as workers are new processes that import it.
+
     Parameters
     ----------
     sweep : what to compute.
@@ -109,10 +111,7 @@ def run_sweep(
     SweepError, StoreError : the sweep or the store is not as it should be.
     SchedulerError : the scheduler does not answer, has no workers, or a chunk keeps ending its worker.
     ModuleNotFoundError : Dask or Zarr is not installed.
-    Whatever the sweep's function raises; chunks that are finished stay.
-
-    A script that is run must call this below ``if __name__ == "__main__":``: workers are new processes that
-    import it.
+    Exception : whatever the sweep's function raises; chunks that are finished stay.
     """
     require_installed()
     if scheduler is not None and workers is not None:
