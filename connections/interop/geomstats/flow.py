@@ -19,7 +19,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.geodesics import exponential, logarithm
 from connections.affine.integrate import Trajectories
 
-TIGHT, LOOSE = 1e-11, 1e-6  # rtol = atol
+TIGHT, LOOSE = 1e-11, 1e-5  # rtol = atol
 LOG_TOLERANCE = 1e-10
 NEWTON_STEPS = 10
 MOST_EVALUATIONS = 20_000
@@ -28,6 +28,7 @@ _DIFFERENCE = 1e-4  # of the size of v, one-sided
 _REGULAR = 1e-2  # of det d exp(t v) / t^n, which is one at t = 0: far above the error of the differences
 _TIMES = np.linspace(0.0, 1.0, 33)
 _SMALLEST_BLOCK = 16
+_STAGES = 6
 
 Rates = Callable[..., Any]
 
@@ -61,7 +62,11 @@ def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
     frame = nabla.frame
     q1 = _mapped(nabla, "align", lambda q, to: frame.align_at(frame.project_at(q), to), q1, q0)
     v = _mapped(nabla, "straight", lambda a, b: frame.velocity_at(a, b - a), q0, q1)
+    straight = v.copy()
     near, inverse = _loose_newton(nabla, q0, q1, v)
+    far = np.flatnonzero(~near)
+    if len(far):
+        v[far], near[far], inverse[far] = _in_stages(nabla, q0[far], q1[far], straight[far])
     done = _tight_newton(nabla, q0, q1, v, np.flatnonzero(near), inverse)
     for row in np.flatnonzero(~done):
         v[row] = np.asarray(logarithm(nabla, q0[row], q1[row]))
@@ -111,6 +116,19 @@ def _loose_newton(
         if not len(todo):
             break
     return near, inverse
+
+
+def _in_stages(
+    nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray, straight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `_loose_newton`, by way of points between q0 and q1, each solution the guess of the next; with v."""
+    v, before = straight / _STAGES, 1.0 / _STAGES
+    for stage in np.arange(1, _STAGES + 1) / _STAGES:
+        v *= stage / before
+        target = _mapped(nabla, "project", nabla.frame.project_at, q0 + stage * (q1 - q0))
+        near, inverse = _loose_newton(nabla, q0, target, v)
+        before = stage
+    return v, near, inverse
 
 
 def _tight_newton(
