@@ -37,7 +37,7 @@ def save(window, path):
 
 def open_page(driver, url, seen):
     """The page once `seen` is seen, without the note that there is no graphics card."""
-    window = Window(driver, url)
+    window = Window(driver, url, 1.0)
     window.wait(seen)
     window.close_warnings()
     return window

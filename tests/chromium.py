@@ -76,11 +76,12 @@ class Window:
     ----------
     driver : the browser.
     url : of the page.
+    resolution : pixels of the scene per pixel of the page; few, as there is no graphics card.
     """
 
-    def __init__(self, driver: Any, url: str) -> None:
+    def __init__(self, driver: Any, url: str, resolution: float = 0.5) -> None:
         self.driver = driver
-        driver.get(f"{url}/?fixedDpr=1")  # the resolution does not follow the machine's load
+        driver.get(f"{url}/?fixedDpr={resolution}")  # the resolution does not follow the machine's load
 
     @property
     def text(self) -> str:

@@ -113,6 +113,9 @@ def serve(
         server.stop()
         raise PortError(_in_use(host, port))
     server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 191))
+    # Even light: viser's reflections take ten seconds to prepare where there is no graphics card.
+    server.scene.configure_environment_map(None)
+    server.scene.add_light_ambient("/light", intensity=1.6)
     server.gui.set_panel_label("connections: explorer")
     # A film that runs while its browser goes away sends a last picture to nobody.
     warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)

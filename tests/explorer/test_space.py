@@ -114,7 +114,7 @@ def test_bad_input(call: object, complaint: str) -> None:
 
 @pytest.mark.parametrize("aspect", [0.4, 1.0, 2.5])
 def test_the_camera_sees_the_whole_sphere(aspect: float) -> None:
-    """Rays from the camera along the edges of the picture pass outside the sphere, the nearer pair touches."""
+    """The edges of the picture pass outside the sphere, the nearer pair touches it."""
     field, radius = 0.7, 1.7
     distance = camera_distance(radius, field, aspect)
     half = np.array([field / 2.0, np.arctan(aspect * np.tan(field / 2.0))])
