@@ -53,8 +53,8 @@ def word(result):
     """What a library computes, in a word or two."""
     if "error" in result:
         return "-"
-    other = "" if result["same_robot"]["ok"] else " (of another robot)"
-    untied = " (mimic left out)" if any("mimic" in note for note in result["notes"]) else ""
+    other = "" if result["same_robot"]["ok"] else ", of another robot"
+    untied = " \\*" if any("mimic" in note for note in result["notes"]) else ""
     return result["kind"] + other + untied
 
 
@@ -94,12 +94,15 @@ def number(value, ok):
 
 
 def refusals(found):
-    """What could not be audited, and why."""
-    rows = {}
+    """What could not be audited, and why; types of joints that a library lacks on one line."""
+    lacking, rows = {}, {}
     for (library, title), result in found.items():
-        if "error" in result:
+        if "error" in result and title in KINDS and "no " in result["error"]:
+            lacking.setdefault(library, []).append(title)
+        elif "error" in result:
             rows.setdefault((library, result["error"]), []).append(title)
-    return [f"- {library}, {', '.join(titles)}: {error}" for (library, error), titles in rows.items()]
+    lines = [f"- {library} has no joints of type {', '.join(kinds)}" for library, kinds in lacking.items()]
+    return lines + [f"- {library}, {'; '.join(titles)}: {error}" for (library, error), titles in rows.items()]
 
 
 def page(found, libraries, variants, titles, kinds):
@@ -116,8 +119,11 @@ def page(found, libraries, variants, titles, kinds):
         "",
         "**Robots**",
         "",
-        *grid(found, [*libraries, *variants], titles),
+        *grid(found, libraries, titles),
         "",
+        "\\* joints that mimic move on their own there, and ours do so, too, in the comparison.",
+        "",
+        *(["**Variants**", "", *grid(found, variants, titles), ""] if variants else []),
         "**Types of joints**, each in a small mechanism on a fixed base",
         "",
         *grid(found, libraries, kinds),

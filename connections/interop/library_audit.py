@@ -1,4 +1,4 @@
-"""Which Coriolis matrix does a library compute? The audit of another library on a robot, in its own process.
+"""Which Coriolis matrix does a library compute? The audit of another library on a robot.
 
 The library's C is audited against the library's own H, so a verdict does not depend on ours; whether H is
 ours is measured first, as a library may model another robot. Where it gives the vector only, C v is compared

@@ -34,8 +34,8 @@ def read(description: Description, variant: str) -> LibraryRobot:
 
 def build(example: JointExample, variant: str) -> LibraryRobot:
     """The robot of a mechanism, as SDF."""
-    if example.kind == "mimic":
-        raise LibraryError("JaxSim has no mimic joints")
+    if example.kind not in ("revolute", "continuous", "prismatic", "free"):
+        raise LibraryError(f"JaxSim has no {example.kind} joints")
     return _robot(example.model, variant, example.kinds, ())
 
 

@@ -157,7 +157,7 @@ def _mjcf(example: JointExample) -> str:
         if part.kind in ("helical", "mimic"):
             raise LibraryError(f"MuJoCo has no {part.kind} joints (a soft constraint is none)")
         if part.kind == "free" and part.parent is not None:
-            raise LibraryError("MuJoCo has free joints on bodies of the world only")
+            raise LibraryError("MuJoCo has no free joints but on bodies of the world")
         bodies[part.name] = _body(bodies[part.parent], part)
     return ElementTree.tostring(root, encoding="unicode")
 
