@@ -38,9 +38,7 @@ postures = folded + share * (stretched - folded) + rng.normal(0.0, 0.1, (6, 3))
 mean = FrechetMean(space).set(epsilon=1e-8).fit(postures).estimate_
 average = postures.mean(axis=0)
 spread = [np.sum(metric.dist(center, postures) ** 2) for center in (mean, average)]
-print(
-    f"sum of squared distances: {spread[0]:.4f} to the Frechet mean, {spread[1]:.4f} to the mean of the angles"
-)
+print(f"squared distances: {spread[0]:.4f} to the Frechet mean, {spread[1]:.4f} to the mean of the angles")
 assert spread[0] < 0.999 * spread[1]
 
 # 2. A motion through noisy postures: geodesic regression against a straight line in the angles.
@@ -77,9 +75,7 @@ misses = [
     np.sum(metric.dist(curve, measured) ** 2)
     for curve in (regression.predict(times), line[0] + np.outer(times, line[1]))
 ]
-print(
-    f"sum of squared misses: {misses[0]:.4f} of the geodesic, {misses[1]:.4f} of the straight line in angles"
-)
+print(f"squared misses: {misses[0]:.4f} of the geodesic, {misses[1]:.4f} of the straight line in angles")
 assert misses[0] < 0.7 * misses[1]
 
 # 3. Clusters: two groups whose shoulders differ, with wrists everywhere. The wrist weighs little.
@@ -125,8 +121,9 @@ for number, center in enumerate(flat):
 last.set_title(f"Two groups: {right[0]:.0%} and {right[1]:.0%} recovered")
 for axes in (left, middle, last):
     axes.set_aspect("equal")
+    axes.set(xlim=(-0.05, 1.3), ylim=(axes.get_ylim() if axes is not left else (-0.4, 0.6)))
     axes.set_xlabel("x [m]")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13))
 left.set_ylabel("y [m]")
 figure.tight_layout()
 figure.savefig("robot_postures.png")
