@@ -77,6 +77,15 @@ def test_pinocchio_fails_where_joints_mimic_and_not_where_they_do_not():
     assert any("mimic" in note for note in untied.notes)
 
 
+@pytest.mark.parametrize("kind", ["universal", "composite", "spherical-zyx", "mimic", "planar"])
+def test_pinocchio_s_rnea_is_right_where_its_matrix_is_not(kind, rng):
+    theirs = pinocchio.build(joint_example(kind, floating_base=True), "mimic")
+    q, v = theirs.model.random(rng), rng.standard_normal(theirs.model.nv)
+    ours = mb.coriolis_matrix(theirs.model, q, v) @ v
+    np.testing.assert_allclose(theirs.bias(q, v), ours, atol=1e-12)
+    assert (np.abs(theirs.coriolis(q, v) @ v - ours).max() > 1e-3) == (kind != "planar")
+
+
 @pytest.fixture(scope="module")
 def floating(tmp_path_factory):
     """A body that floats and carries two hinges, as iDynTree's robot in each representation."""

@@ -47,7 +47,7 @@ class LibraryRobot:
     function : the name of the library's function that is audited.
     mass_matrix : q -> H (nv, nv).
     coriolis : (q, v) -> C (nv, nv), where the library has a matrix.
-    bias : (q, v) -> C v (nv,) without gravity, where the library has the vector only.
+    bias : (q, v) -> C v (nv,) without gravity; audited where the library has no matrix.
     kinds : {joint: what the library calls its type}; our names for joints that are not in it.
     notes : what the library makes of the description, where that is not what the description says.
     """

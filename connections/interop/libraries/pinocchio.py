@@ -9,7 +9,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.interop.libraries.base import Array, Description, LibraryRobot, slots
 from connections.interop.libraries.joint_examples import JointExample, Part, composite_step
-from connections.interop.libraries.twists import Change, pulled_matrix, widened
+from connections.interop.libraries.twists import Change, pulled_bias, pulled_matrix, widened
 
 VARIANTS = {
     "mimic": "read with mimic=True: joints that mimic follow",
@@ -113,8 +113,15 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
         C = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(change.T @ v))
         return pulled_matrix(C[np.ix_(layout.order, layout.order)], H, change)
 
+    def bias(q: Array, v: Array) -> Array:
+        """By `rnea`, which is not what is audited where there is a matrix."""
+        x, change, none = layout.configuration(q), layout.change(q, v), np.zeros(theirs.nv)
+        c = pin.rnea(theirs, data, x, layout.velocity(change.T @ v), none)[layout.order]
+        return pulled_bias(c, in_their_frame(x), change, v)
+
+    theirs.gravity.linear = np.zeros(3)
     named = {**layout.kinds, **kinds}
-    return LibraryRobot(ours, "computeCoriolisMatrix", mass_matrix, coriolis, kinds=named, notes=notes)
+    return LibraryRobot(ours, "computeCoriolisMatrix", mass_matrix, coriolis, bias, named, notes)
 
 
 class _Layout:
