@@ -68,7 +68,7 @@ class Job:
             self.store.write(number, arrays, inputs)
         while len(times) < 4:
             times.append(time.process_time())
-        checking, computing, writing = np.diff(times)
+        checking, computing, writing = np.diff(times).tolist()
         return Done(number, flaw is not None, flaw or "", os.getpid(), (checking, computing, writing))
 
 
