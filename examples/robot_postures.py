@@ -121,9 +121,9 @@ for number, center in enumerate(flat):
 last.set_title(f"Two groups: {right[0]:.0%} and {right[1]:.0%} recovered")
 for axes in (left, middle, last):
     axes.set_aspect("equal")
-    axes.set(xlim=(-0.05, 1.3), ylim=(axes.get_ylim() if axes is not left else (-0.4, 0.6)))
+    axes.set(xlim=(-0.05, 1.3), ylim=(-1.1, 0.95))
     axes.set_xlabel("x [m]")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13))
+    axes.legend(fontsize=8, loc="lower left")
 left.set_ylabel("y [m]")
 figure.tight_layout()
 figure.savefig("robot_postures.png")
