@@ -149,7 +149,7 @@ class Robot:
 
     @cached_property
     def components(self) -> tuple[str, ...]:
-        """(nv,) names of the velocity's components: the joint, and a number where it has several."""
+        """Names of the velocity's components, nv, each its joint, and which one where there are several."""
         names: list[str] = []
         for joint in self.model.joint_names:
             part = self.model.velocity_slice(joint)

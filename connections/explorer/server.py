@@ -33,10 +33,6 @@ class Explorer:
     server : viser's server.
     host : what it is bound to.
     pages : the pages that were opened; those of browsers that are gone close by themselves.
-
-    Attributes
-    ----------
-    url : its address.
     """
 
     def __init__(self, server: Any, host: str, pages: list[Any]) -> None:

@@ -76,7 +76,7 @@ class Carried:
 
     @property
     def ribbon(self) -> tuple[np.ndarray, np.ndarray]:
-        """(T, 3) twice: the edges of the strip that the second carried vector sweeps out."""
+        """The edges of the strip that the second carried vector sweeps out, (T, 3) each."""
         return self.points, self.points + self.frames[:, 1]
 
     @property
@@ -103,7 +103,7 @@ class Parallelogram:
 
     @property
     def gap(self) -> np.ndarray:
-        """(2, 3) m, where the sides end: u first, then w; and w first, then u."""
+        """(2, 3) m, where the sides end, with u first and with w first."""
         return np.stack([self.sides[1, -1], self.sides[3, -1]])
 
     @property
