@@ -149,7 +149,12 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ShapeError : the trailing axes differ.
     TypeError : the value is not made of real numbers.
     """
-    if not isinstance(value, jax.Array):
+    count = len(core_shape)
+    if type(value) is np.ndarray and value.dtype == np.float64:  # what control loops pass
+        tail = value.shape[value.ndim - count :]
+        if tail == tuple(core_shape):
+            return value
+    elif not isinstance(value, jax.Array):
         try:
             value = np.asarray(value)
             numbers = value.dtype.kind in "biufO"
@@ -162,7 +167,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
     if value.dtype != np.float64:
         value = value.astype(np.float64)
-    shape, count = value.shape, len(core_shape)
+    shape = value.shape
     tail = shape[len(shape) - count :] if count else ()
     if len(tail) != count or any(
         want is not None and want != have for want, have in zip(core_shape, tail, strict=True)
@@ -174,11 +179,12 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
 def require_finite(name: str, value: Any) -> None:
     """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
     array = np.asarray(value)
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):  # not bad.size: the index of a scalar is empty
-        index = tuple(int(i) for i in bad[0])
-        where = f"{name}[{', '.join(map(str, index))}]" if index else name
-        raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
+    finite = np.isfinite(array)
+    if finite.all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~finite)[0])  # empty for a scalar
+    where = f"{name}[{', '.join(map(str, index))}]" if index else name
+    raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
 def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:

@@ -1,42 +1,117 @@
-"""connections explore: what torsion does to a controlled point mass."""
+"""connections explore: what torsion does, to a controlled point mass in figures, to more in a browser."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from connections.cli import arguments
 from connections.cli.printing import print_paths
 
+_BETAS = (0.0, -5.0, -10.0)
+_BUILT_IN = Path()  # --web without a robot
+_PORT = arguments.checked(int, lambda n: 0 <= n <= 65535, "a port, from 0 to 65535")
+_DESCRIPTION = """\
+Track a point moving on a line with the passivity-based law, C = beta (v x): figures, and a table of tracking
+error, control effort and frequency content.
+
+With --web, a page to look at in a browser: beta on a slider, frames carried along geodesics, a parallelogram
+that torsion keeps open, the controlled point mass; with a robot its free motion, its cluster tree, and what
+two connections carry along it. The page is served to this machine alone unless --host says otherwise; Ctrl-C
+ends it.
+"""
+
 
 def add(commands: Any) -> None:
     """Register the command."""
     explore = commands.add_parser(
         "explore",
-        help="sweep the contorsion family of the tracking example",
-        description="Track a point moving on a line with the passivity-based law, C = beta (v x): figures, "
-        "and a table of tracking error, control effort and frequency content.",
+        help="sweep the contorsion family of the tracking example; --web: look at torsion in a browser",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     explore.add_argument(
-        "--beta", type=arguments.number, nargs="+", default=[0.0, -5.0, -10.0], help="values of beta [kg]"
+        "--beta",
+        type=arguments.number,
+        nargs="+",
+        metavar="BETA",
+        help="values of beta [kg/m] (default 0 -5 -10); with --web one, where the slider begins (default 1)",
     )
     explore.add_argument(
         "--output",
         dest="directory",
         type=Path,
-        default=Path("connections-figures"),
         metavar="DIR",
         help="where the figures go (default ./connections-figures)",
+    )
+    web = explore.add_argument_group("in a browser")
+    web.add_argument(
+        "--web",
+        nargs="?",
+        type=Path,
+        const=_BUILT_IN,
+        metavar="ROBOT.urdf",
+        help="serve a page; with a robot where one is named",
+    )
+    web.add_argument("--floating-base", action="store_true", help="give the robot's root link a free joint")
+    web.add_argument("--port", type=_PORT, metavar="N", help="port (default 8080; 0: any that is free)")
+    web.add_argument(
+        "--host", metavar="ADDRESS", help="address to serve on (default 127.0.0.1: this machine only)"
     )
     explore.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the figures and print the table."""
+    """Write the figures and print the table, or serve the page until interrupted."""
+    if options.web is not None:
+        return _serve(options)
+    given = ("port", "host", "floating_base")
+    for name in given:
+        if getattr(options, name) not in (None, False):
+            raise ValueError(
+                f"--{name.replace('_', '-')} needs --web: connections explore --web [ROBOT.urdf]"
+            )
     from connections.plots import write_exploration
 
-    paths, table = write_exploration(options.directory, options.beta)
+    directory = options.directory if options.directory is not None else Path("connections-figures")
+    paths, table = write_exploration(directory, options.beta if options.beta is not None else list(_BETAS))
     print(table)
     print_paths(paths)
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from connections import explorer
+
+    if options.directory is not None:
+        raise ValueError("--output writes figures, --web serves a page: leave one out")
+    if options.beta is not None and len(options.beta) != 1:
+        raise ValueError(f"--beta: with --web one value, where the slider begins; got {len(options.beta)}")
+    model, name = None, "robot"
+    if options.web != _BUILT_IN:
+        from connections import multibody as mb
+
+        model, name = mb.from_urdf(options.web, floating_base=options.floating_base), options.web.stem
+    elif options.floating_base:
+        raise ValueError(
+            "--floating-base needs a robot: connections explore --web ROBOT.urdf --floating-base"
+        )
+    host = options.host if options.host is not None else explorer.LOOPBACK
+    port = options.port if options.port is not None else explorer.PORT
+    beta = options.beta[0] if options.beta is not None else 1.0
+    with explorer.serve(model, name, beta, host, port) as server:
+        print(f"The explorer is at {server.url}")
+        if not server.local:
+            print(
+                f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
+                "can look at it and use it",
+                file=sys.stderr,
+            )
+        print("Ctrl-C ends it.", flush=True)
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            print("\nThe explorer has ended.")
     return 0

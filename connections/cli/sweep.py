@@ -1,0 +1,283 @@
+"""connections sweep: tables, the contorsion family, or the propositions, on many processes or machines."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connections.cli import arguments
+
+if TYPE_CHECKING:
+    from connections.sweeps import Done, Store, Summary, Sweep
+
+DESCRIPTION = """\
+Compute chunk by chunk on a local cluster, or on one that runs already, and keep the results in a Zarr store.
+The same command resumes a sweep that was interrupted; what is in the store, whole and with its checksum, is
+kept. Results do not depend on the number of workers.
+
+  connections sweep table ROBOT.urdf --floating-base --rows 1000000 --output bounds.zarr
+  connections sweep contorsion ROBOT.urdf --torsion 0 5 10 --starts 100 --output torsion.zarr
+  connections sweep propositions --system sphere --points 50 --output sphere.zarr
+  connections sweep table ROBOT.urdf --rows 1000000 --scheduler tcp://10.0.0.1:8786 --output /shared/C.zarr
+"""
+_TABLES = (
+    "christoffel_bounds",
+    "christoffel_symbols",
+    "coriolis_matrix",
+    "gravity",
+    "inverse_mass_matrix",
+    "mass_matrix",
+    "mass_matrix_rate",
+)
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(
+        "sweep",
+        help="tables, torsion or propositions, on many processes or machines",
+        description=DESCRIPTION,
+        formatter_class=plain,
+    )
+    kinds = parser.add_subparsers(metavar="KIND", required=True)
+    _add_table(kinds)
+    _add_contorsion(kinds)
+    _add_propositions(kinds)
+
+
+def _add_table(kinds: Any) -> None:
+    table = kinds.add_parser(
+        "table",
+        help="H, C, Christoffel symbols, or bounds of them, over a robot's configurations",
+        description="Quantities of a robot at random configurations, or at those of a Zarr array.",
+    )
+    table.add_argument("robot", type=Path, metavar="ROBOT.urdf")
+    table.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
+    table.add_argument(
+        "--quantity",
+        action="append",
+        choices=_TABLES,
+        help="what to tabulate; may be repeated (default christoffel_bounds)",
+    )
+    table.add_argument("--rows", type=arguments.count, metavar="N", help="random configurations")
+    table.add_argument(
+        "--configurations", type=Path, metavar="Q.zarr", help="a Zarr array (rows, nq) instead"
+    )
+    table.add_argument("--velocities", type=Path, metavar="V.zarr", help="a Zarr array (rows, nv)")
+    table.add_argument("--body-factor", choices=("christoffel", "force_cross"), default="christoffel")
+    _add_common(table)
+    table.set_defaults(run=run, sweep=_table, report=_report_table)
+
+
+def _add_contorsion(kinds: Any) -> None:
+    contorsion = kinds.add_parser(
+        "contorsion",
+        help="what torsion does to tracking: torsions x initial states x robots",
+        description="Tracking error, effort and frequencies of robots, or of the paper's point mass.",
+    )
+    contorsion.add_argument("robots", nargs="*", type=Path, metavar="ROBOT.urdf")
+    contorsion.add_argument(
+        "--torsion",
+        type=arguments.number,
+        nargs="+",
+        default=[0.0, -5.0, -10.0],
+        help="gamma of robots; beta of the point mass [kg] (default 0 -5 -10)",
+    )
+    contorsion.add_argument(
+        "--starts", type=arguments.count, default=10, metavar="N", help="initial states (default 10)"
+    )
+    _add_common(contorsion)
+    contorsion.set_defaults(run=run, sweep=_contorsion, report=_report_contorsion)
+
+
+def _add_propositions(kinds: Any) -> None:
+    propositions = kinds.add_parser(
+        "propositions",
+        help="the propositions at many random points of a system",
+        description="Every proposition at random points with random fields; exit status 1 if one fails.",
+    )
+    propositions.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
+    propositions.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
+    propositions.add_argument("--system", metavar="NAME", help="a built-in system such as sphere, snakeboard")
+    propositions.add_argument(
+        "--points", type=arguments.count, default=20, metavar="N", help="random points (default 20)"
+    )
+    propositions.add_argument("--only", action="append", metavar="KEY", help="a proposition; may be repeated")
+    propositions.add_argument("--tol", type=arguments.tolerance, default=1e-9, help="default 1e-9")
+    _add_common(propositions)
+    propositions.set_defaults(run=run, sweep=_propositions, report=_report_propositions)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", type=Path, required=True, metavar="STORE", help="the Zarr store's folder")
+    parser.add_argument(
+        "--workers", type=arguments.count, metavar="N", help="local processes (default one per processor)"
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a running Dask scheduler, tcp://10.0.0.1:8786"
+    )
+    parser.add_argument("--seed", type=arguments.seed, default=0, help="of all random numbers (default 0)")
+    parser.add_argument("--chunk", type=arguments.count, metavar="ROWS", help="rows per chunk")
+    parser.add_argument("--compress", action="store_true", help="compress the store's chunks")
+    parser.add_argument(
+        "--other-versions",
+        action="store_true",
+        help="go on with a store that was begun with other versions of the packages",
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, default=10.0, metavar="S", help="for the scheduler to answer (default 10)"
+    )
+
+
+_seconds = arguments.checked(float, lambda x: 0.0 < x < float("inf"), "a positive number of seconds")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the sweep, and print what is in the store."""
+    from connections.sweeps import Store
+
+    if options.workers is not None and options.scheduler is not None:
+        raise ValueError("give --workers, for a local cluster, or --scheduler, not both")
+    try:
+        summary = _with_progress(options.sweep(options), options)
+    except ModuleNotFoundError as error:
+        raise ValueError(str(error)) from error
+    status: int = options.report(Store(summary.path))
+    print(summary)
+    return status
+
+
+def _with_progress(sweep: Sweep, options: argparse.Namespace) -> Summary:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from connections.sweeps import run_sweep
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"{sweep.name}: starting", total=sweep.chunks)
+
+        def advance(done: Done, chunks: int) -> None:
+            progress.update(task, advance=1, description=f"{sweep.name}: chunks of {sweep.chunk} rows")
+            if done.flaw:
+                progress.console.print(f"connections: note: chunk {done.number} computed again: {done.flaw}")
+
+        return run_sweep(
+            sweep,
+            options.output,
+            workers=options.workers,
+            scheduler=options.scheduler,
+            progress=advance,
+            compress=options.compress,
+            other_versions=options.other_versions,
+            timeout=options.timeout,
+        )
+
+
+# --- the kinds -----------------------------------------------------------------------------------
+
+
+def _table(options: argparse.Namespace) -> Sweep:
+    from connections import multibody as mb
+    from connections.sweeps import table_sweep
+
+    return table_sweep(
+        mb.from_urdf(options.robot, floating_base=options.floating_base),
+        options.quantity or ["christoffel_bounds"],
+        options.rows,
+        chunk=options.chunk,
+        seed=options.seed,
+        body_factor=options.body_factor,
+        configurations=options.configurations,
+        velocities=options.velocities,
+    )
+
+
+def _contorsion(options: argparse.Namespace) -> Sweep:
+    from connections import multibody as mb
+    from connections.sweeps import contorsion_sweep
+
+    return contorsion_sweep(
+        options.torsion,
+        options.starts,
+        robots=[mb.from_urdf(path) for path in options.robots],
+        names=[path.stem for path in options.robots],
+        chunk=options.chunk,
+        seed=options.seed,
+    )
+
+
+def _propositions(options: argparse.Namespace) -> Sweep:
+    from connections import multibody as mb
+    from connections.sweeps import proposition_sweep
+
+    if (options.robot is None) == (options.system is None):
+        raise ValueError("give a robot, or a system: connections sweep propositions --system sphere ...")
+    if options.robot is None and options.floating_base:
+        raise ValueError("--floating-base needs a robot")
+    return proposition_sweep(
+        mb.from_urdf(options.robot, floating_base=options.floating_base) if options.robot else options.system,
+        options.points,
+        propositions=options.only,
+        chunk=options.chunk or 1,
+        seed=options.seed,
+        tol=options.tol,
+        name=options.robot.stem if options.robot else "",
+    )
+
+
+def _report_table(store: Store) -> int:
+    """The arrays, and the extremes of those with one number for each row."""
+    import numpy as np
+
+    for name, array in store.arrays.items():
+        print(f"{name}: {array.shape} {array.dtype}, {array.nbytes / 1e6:.4g} MB")
+        if array.ndim == 1:
+            values = np.asarray(array[:])
+            print(
+                f"  from {values.min():.6g} (row {values.argmin()}) to {values.max():.6g} "
+                f"(row {values.argmax()}), mean {values.mean():.6g}"
+            )
+    return 0
+
+
+def _report_contorsion(store: Store) -> int:
+    from connections.sweeps import contorsion_summary
+
+    rows = contorsion_summary(store)
+    head = [name for name in rows[0] if name != "step_error"]
+    _print_columns([head, *[[_text(row[name]) for name in head] for row in rows]])
+    steps = [row["step_error"] for row in rows if "step_error" in row]
+    if steps:
+        print(f"error of the integration at the end: {max(steps):.1e} rad or m (mean of the worst torsion)")
+    return 0
+
+
+def _report_propositions(store: Store) -> int:
+    from connections.sweeps import proposition_summary
+
+    rows = proposition_summary(store)
+    head = ["proposition", "points", "worst", "at row", "median", "control", "verdict"]
+    lines = []
+    for row in rows:
+        holds = (
+            "holds"
+            if not row.failed and not row.weak
+            else f"FAILS ({row.failed} points, {row.weak} controls)"
+        )
+        numbers = [f"{row.worst:.1e}", str(row.row), f"{row.median:.1e}", f"{row.control:.1e}"]
+        lines.append([row.key, str(row.points), *numbers, holds])
+    _print_columns([head, *lines])
+    return 1 if any(row.failed or row.weak for row in rows) else 0
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _print_columns(lines: list[list[str]]) -> None:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

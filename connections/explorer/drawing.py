@@ -1,0 +1,294 @@
+"""What all views of the page share: colours, legends, plots, a film's time, and the desk they work at."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import viser
+
+Rgb = tuple[int, int, int]
+
+PLAIN: Rgb = (31, 95, 191)  # without torsion, everywhere
+TWISTED: Rgb = (200, 16, 46)  # with torsion, everywhere
+PLAIN_THIRD: Rgb = (0, 140, 150)
+TWISTED_THIRD: Rgb = (225, 110, 20)
+DARK: Rgb = (40, 40, 44)
+GREY: Rgb = (150, 150, 156)
+GAP: Rgb = (142, 36, 170)
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """What a view draws with: one browser's page.
+
+    Parameters
+    ----------
+    client : the browser.
+    plots : where plots go.
+    changed : to be called by a control that was moved.
+    """
+
+    client: viser.ClientHandle
+    plots: Any
+    changed: Callable[[Any], None]
+
+    def slider(
+        self, label: str, low: float, high: float, step: float, value: float, hint: str | None = None
+    ) -> Any:
+        """A slider that has the view drawn anew when it moves."""
+        slider = self.client.gui.add_slider(label, low, high, step, value, hint=hint)
+        slider.on_update(self.changed)
+        return slider
+
+    def dropdown(self, label: str, options: Sequence[str], hint: str | None = None) -> Any:
+        """A list to choose from; the first is chosen."""
+        dropdown = self.client.gui.add_dropdown(label, tuple(options), initial_value=options[0], hint=hint)
+        dropdown.on_update(self.changed)
+        return dropdown
+
+    def checkbox(self, label: str, value: bool, hint: str | None = None) -> Any:
+        """A box to tick."""
+        checkbox = self.client.gui.add_checkbox(label, value, hint=hint)
+        checkbox.on_update(self.changed)
+        return checkbox
+
+    def plot(self, title: str, x_label: str, y_label: str, series: Sequence[tuple[str, Rgb, bool]]) -> Any:
+        """An empty plot; `fill` gives it its curves.
+
+        Parameters
+        ----------
+        title, x_label, y_label : what is drawn, with units.
+        series : (label, colour, dashed) of each curve.
+        """
+        lines: list[Any] = [{"label": x_label}]
+        for label, color, dashed in series:
+            line = {"label": label, "stroke": f"rgb{color}", "width": 1.8}
+            lines.append(line | ({"dash": (6.0, 4.0)} if dashed else {}))
+        with self.plots:
+            return self.client.gui.add_uplot(
+                tuple(np.array([0.0, 1.0]) for _ in lines),
+                tuple(lines),
+                title=title,
+                scales={"x": {"time": False}},
+                axes=(
+                    {"label": x_label, "labelSize": 20, "size": 34},
+                    {"label": y_label, "labelSize": 20, "size": 52},
+                ),
+                height=235,
+                visible=False,
+            )
+
+
+class Film:
+    """A time that a slider holds and that runs while a box is ticked.
+
+    Parameters
+    ----------
+    desk : where the controls go, into the container that is open.
+    duration, start : how long it is, and where it stands at first, s.
+    """
+
+    def __init__(self, desk: Desk, duration: float, start: float) -> None:
+        self.playing = desk.checkbox("play", False)
+        self._slider = desk.slider("time [s]", 0.0, duration, 0.01, start)
+
+    @property
+    def time(self) -> float:
+        """Where the film is, s."""
+        return float(self._slider.value)
+
+    def cut(self, duration: float) -> None:
+        """Give the film another length, s."""
+        duration = max(round(duration, 2), 0.01)
+        if self._slider.value > duration:
+            self._slider.value = 0.0
+        self._slider.max = duration
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass while the film runs, and begin again after the end."""
+        if self.playing.value:
+            now = self.time + seconds
+            self._slider.value = round(now if now <= self._slider.max else 0.0, 2)
+
+
+class View(ABC):
+    """One thing to look at: its part of the scene, its controls, its plots.
+
+    Parameters
+    ----------
+    desk : what to draw with.
+
+    Attributes
+    ----------
+    title : as the list of views has it.
+    uses_beta : whether the slider of beta belongs to it.
+    sphere : centre (3,) and radius, m, of what is to be seen at first.
+    outlook : (3,) the direction from there to the camera.
+    known : whether it has been drawn.
+    """
+
+    title: str
+    uses_beta = True
+    sphere: tuple[tuple[float, float, float], float]
+    outlook: tuple[float, float, float]
+
+    def __init__(self, desk: Desk, key: str) -> None:
+        self.desk, self.key = desk, key
+        self.root = desk.client.scene.add_frame(f"/{key}", show_axes=False, visible=False)
+        self.folder = desk.client.gui.add_folder(self.title, visible=False)
+        self.plots: list[Any] = []
+        self.known = False
+
+    def show(self, visible: bool) -> None:
+        """Show the view, or hide it; what has not been drawn yet stays hidden."""
+        self.folder.visible = visible
+        self.root.visible = visible and self.known
+        for plot in self.plots:
+            plot.visible = visible and self.known
+
+    @abstractmethod
+    def compute(self, beta: float) -> None:
+        """Compute what the controls ask for, where it is not there yet; touches nothing on the page.
+
+        Parameters
+        ----------
+        beta : where its slider stands, kg/m.
+        """
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Draw what was computed."""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a film, and it runs."""
+        return False
+
+    def advance(self, seconds: float) -> None:
+        """Let a film run, where there is one."""
+        return None
+
+    def floor(self, center: tuple[float, float, float], size: float, cell: float) -> None:
+        """A grid on the ground.
+
+        Parameters
+        ----------
+        center : (3,) m.
+        size, cell : m, of the grid and of its cells.
+        """
+        self.desk.client.scene.add_grid(
+            f"/{self.key}/floor",
+            width=size,
+            height=size,
+            cell_size=cell,
+            section_size=5.0 * cell,
+            cell_color=(222, 222, 226),
+            section_color=(196, 196, 202),
+            position=center,
+        )
+
+
+class FilmView(View):
+    """A view with a film; `film` is made with its controls."""
+
+    film: Film
+
+    @property
+    def running(self) -> bool:
+        """Whether the film runs."""
+        return bool(self.film.playing.value)
+
+    def advance(self, seconds: float) -> None:
+        """Let the film run."""
+        self.film.advance(seconds)
+
+
+def fill(plot: Any, *arrays: np.ndarray) -> None:
+    """Give a plot its curves: x, and one y for each series."""
+    plot.data = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
+
+
+def legend(entries: Sequence[tuple[Rgb, str]], note: str = "") -> str:
+    """HTML: a coloured square and words for each entry, and a note below.
+
+    Parameters
+    ----------
+    entries : colours, and what they mean, in HTML.
+    note : HTML.
+    """
+    style = "display:inline-block;width:0.8em;height:0.8em;border-radius:2px;margin-right:0.5em;background"
+    rows = "".join(f'<div><span style="{style}:rgb{color}"></span>{words}</div>' for color, words in entries)
+    below = f'<div style="margin-top:0.5em;color:#555">{note}</div>' if note else ""
+    return f'<div style="padding:0.2em 0.8em;font-size:0.85em;line-height:1.5">{rows}{below}</div>'
+
+
+def readout(rows: Sequence[tuple[str, ...]]) -> str:
+    """HTML: a table.
+
+    Parameters
+    ----------
+    rows : what, and how much once or more, in HTML.
+    """
+    number = '<td style="text-align:right;padding-left:1em;font-variant-numeric:tabular-nums">'
+    cells = "".join(
+        f'<tr><td style="color:#555">{what}</td>'
+        + "".join(f"{number}{value}</td>" for value in values)
+        + "</tr>"
+        for what, *values in rows
+    )
+    return f'<table style="margin:0.3em 0.8em;font-size:0.85em;line-height:1.5">{cells}</table>'
+
+
+def strip(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (2 T, 3) and faces (2 (T - 1), 3) of the strip between two curves.
+
+    Parameters
+    ----------
+    first, second : (T, 3).
+    """
+    count = len(first)
+    low = np.arange(count - 1)
+    high = low + count
+    faces = np.concatenate([np.stack([low, low + 1, high], 1), np.stack([low + 1, high + 1, high], 1)])
+    return np.concatenate([first, second]), faces
+
+
+def segments(points: np.ndarray) -> np.ndarray:
+    """(T - 1, 2, 3) the segments of a curve (T, 3)."""
+    return np.stack([points[:-1], points[1:]], axis=1)
+
+
+def index(time: float, times: np.ndarray) -> int:
+    """The sample of `times` (T,), evenly spaced from 0, that is nearest to `time`."""
+    return int(np.clip(round(time / times[-1] * (len(times) - 1)), 0, len(times) - 1))
+
+
+def arrows(origins: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """(m, 2, 3) arrows from origins (m, 3); one that vanishes keeps a length that can be drawn."""
+    origins, vectors = (np.reshape(a, (-1, 3)) for a in (origins, vectors))
+    vanishing = np.linalg.norm(vectors, axis=1, keepdims=True) < 1e-6
+    return np.stack([origins, origins + np.where(vanishing, [0.0, 0.0, 1e-6], vectors)], axis=1)
+
+
+def arrow_sizes(size: float) -> Any:
+    """Radii and head of arrows, m, for a scene in which a vector is about `size` long, m."""
+    return {"shaft_radius": 0.02 * size, "head_radius": 0.055 * size, "head_length": 0.13 * size}
+
+
+def camera_distance(radius: float, field: float, aspect: float) -> float:
+    """How far from its centre a camera sees the whole of a sphere.
+
+    Parameters
+    ----------
+    radius : of the sphere, m.
+    field : vertical field of view, rad.
+    aspect : width over height of the picture.
+    """
+    half = min(0.5 * field, float(np.arctan(np.tan(0.5 * field) * aspect)))
+    return radius / float(np.sin(half))

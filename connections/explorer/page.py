@@ -1,0 +1,141 @@
+"""The page of one browser: a choice of views, their controls, and the thread that draws what is asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.explorer.drawing import Desk, View, camera_distance
+from connections.explorer.robot import Robot
+from connections.explorer.robot_view import RobotView
+from connections.explorer.space_views import ParallelogramView, PointMassView, TransportView
+
+if TYPE_CHECKING:
+    import viser
+
+LARGEST_BETA = 10.0  # kg/m, where the slider ends
+_FIELD = 0.7  # rad, vertical field of view
+_TICK = 1.0 / 20.0  # s between the pictures of a film
+
+
+class Page:
+    """What one browser shows. Controls only say that something changed; one thread draws, the latest values.
+
+    Parameters
+    ----------
+    client : the browser.
+    robot : a robot to show, or None.
+    beta : where the slider stands at first, kg/m.
+    """
+
+    def __init__(self, client: viser.ClientHandle, robot: Robot | None, beta: float) -> None:
+        self.client = client
+        self._stale, self._closed = threading.Event(), False
+        gui = client.gui
+        panel = gui.add_panel()
+        plots = panel.add_tab("Plots")
+        panel.dock_left()
+        panel.set_width(380)
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(400)
+        desk = Desk(client, plots, self.changed)
+        self.status = gui.add_markdown("Computing ...")
+        makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
+        titles = [make.title for make in makers]
+        if robot is not None:
+            titles.insert(0, f"Robot: {robot.name}")
+        self.choice = desk.dropdown("view", titles)
+        largest = max(LARGEST_BETA, abs(beta))
+        self.beta = desk.slider(
+            "beta [kg/m]", -largest, largest, 0.1, beta, hint="C = beta (v x): how much torsion."
+        )
+        views: list[View] = [] if robot is None else [RobotView(desk, robot, titles[0])]
+        views += [make(desk) for make in makers]
+        self.views = dict(zip(titles, views, strict=True))
+        self.choice.on_update(self._chosen)
+        self._chosen(None)
+        self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
+        self._thread.start()
+
+    @property
+    def view(self) -> View:
+        """The view that is shown."""
+        return self.views[str(self.choice.value)]
+
+    def changed(self, event: Any) -> None:
+        """Have the view drawn anew, soon."""
+        self._stale.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
+    def close(self, wait: float = 0.0) -> None:
+        """End the thread, when it has computed what it is at.
+
+        Parameters
+        ----------
+        wait : for its end, at most, s.
+        """
+        self._closed = True
+        self._stale.set()
+        self._thread.join(wait)
+
+    def _chosen(self, event: Any) -> None:
+        """Show the chosen view alone, from where all of it is seen."""
+        for view in self.views.values():
+            view.show(view is self.view)
+        self.beta.visible = self.view.uses_beta
+        if self.view.known:
+            self._aim(self.view)
+        self.changed(event)
+
+    def _work(self) -> None:
+        before = time.monotonic()
+        while True:
+            self._stale.wait(_TICK if self.view.running else None)
+            self._stale.clear()
+            if self._closed:
+                return
+            now = time.monotonic()
+            view, elapsed, before = self.view, min(now - before, 0.2), now
+            view.advance(elapsed)
+            self._draw(view)
+            time.sleep(max(0.0, 0.5 * _TICK - (time.monotonic() - now)))
+
+    def _draw(self, view: View) -> None:
+        """Compute, then draw at once: messages wait for the end of an atomic block."""
+        if not view.known:
+            self._say("Computing ... (the first time takes some seconds)")
+        try:
+            view.compute(float(self.beta.value))
+            with self.client.atomic():
+                view.draw()
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            self._say(f"**Cannot be drawn:** {' '.join(str(error).split())}. The picture is the one before.")
+        else:
+            if not view.known:
+                view.known = True
+                view.show(view is self.view)
+                self._aim(view)
+            self._say("")
+
+    def _aim(self, view: View) -> None:
+        """Put the camera where all that the view shows at first is seen."""
+        camera, (middle, radius) = self.client.camera, view.sphere
+        outlook = np.array(view.outlook) / np.linalg.norm(view.outlook)
+        distance = camera_distance(radius, _FIELD, camera.aspect)
+        with self.client.atomic():
+            camera.fov = _FIELD
+            camera.up_direction = (0.0, 0.0, 1.0)
+            camera.position = np.array(middle) + distance * outlook
+            camera.look_at = np.array(middle)
+
+    def _say(self, text: str) -> None:
+        if self.status.content != text:
+            self.status.content = text
+            self.status.visible = bool(text)

@@ -1,0 +1,169 @@
+"""The explorer's server: a page for each browser, on this machine alone unless told otherwise."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+import warnings
+from contextlib import AbstractContextManager, redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from connections.checks import require_finite
+
+if TYPE_CHECKING:
+    from connections.explorer.robot import Robot
+    from connections.multibody import Model
+
+LOOPBACK = "127.0.0.1"
+PORT = 8080
+MOST_BETA = 50.0  # kg/m
+
+
+class PortError(OSError):
+    """The port cannot be used; the message says what to do."""
+
+
+class Explorer:
+    """A running server; ``with`` stops it at the end.
+
+    Parameters
+    ----------
+    server : viser's server.
+    host : what it is bound to.
+    pages : the pages that were opened; those of browsers that are gone close by themselves.
+    """
+
+    def __init__(self, server: Any, host: str, pages: list[Any]) -> None:
+        self._server, self._pages = server, pages
+        self.host, self.port = host, int(server.get_port())
+
+    @property
+    def url(self) -> str:
+        """What to open in a browser on this machine."""
+        shown = LOOPBACK if self.host in ("0.0.0.0", "::", "") else self.host
+        return f"http://[{shown}]:{self.port}" if ":" in shown else f"http://{shown}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+
+    def wait(self) -> None:
+        """Serve until interrupted."""
+        while True:
+            time.sleep(3600.0)
+
+    def stop(self) -> None:
+        """End the server, and the threads that draw, when they have computed what they are at."""
+        with _without_its_prints():
+            self._server.stop()
+        for page in list(self._pages):
+            page.close(wait=60.0)
+
+    def __enter__(self) -> Explorer:
+        """The explorer itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def serve(
+    model: Model | Robot | None = None,
+    name: str = "robot",
+    beta: float = 1.0,
+    host: str = LOOPBACK,
+    port: int = PORT,
+) -> Explorer:
+    """A server of the page, in threads of its own.
+
+    Parameters
+    ----------
+    model : a robot to show beside the views of R^3; a `robot.Robot` keeps what is compiled for it.
+    name : of the robot, where it is a model.
+    beta : where the slider stands at first, kg/m.
+    host : address to bind to; the default is reached from this machine only.
+    port : port to bind to; 0 for any that is free.
+
+    Raises
+    ------
+    ValueError : beta is larger than 50 kg/m, the port is no port, or viser is not installed.
+    PortError : the port is in use, or may not be used; the address is not one of this machine's.
+    """
+    require_finite("beta", beta)
+    if abs(beta) > MOST_BETA:
+        raise ValueError(
+            f"beta: expected a number between -{MOST_BETA:g} and {MOST_BETA:g} kg/m, got {beta:g}"
+        )
+    viser = _viser()
+    _require_free(host, port)
+    from connections.explorer.page import Page
+    from connections.explorer.robot import Robot
+
+    robot = model if model is None or isinstance(model, Robot) else Robot(model, name)
+    with _without_its_prints():
+        server = viser.ViserServer(host=host, port=port, verbose=False)
+    if port and server.get_port() != port:  # taken since: viser looks for another one
+        server.stop()
+        raise PortError(_in_use(host, port))
+    server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 191))
+    # Even light: viser's reflections take ten seconds to prepare where there is no graphics card.
+    server.scene.configure_environment_map(None)
+    server.scene.add_light_ambient("/light", intensity=1.6)
+    server.gui.set_panel_label("connections: explorer")
+    # A film that runs while its browser goes away sends a last picture to nobody.
+    warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
+    pages: list[Page] = []
+
+    @server.on_client_connect
+    def _(client: Any) -> None:
+        pages[:] = [page for page in pages if page.alive]
+        pages.append(Page(client, robot, float(beta)))
+
+    @server.on_client_disconnect
+    def _(client: Any) -> None:
+        for page in list(pages):
+            if page.client is client:
+                page.close()
+
+    return Explorer(server, host, pages)
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _without_its_prints() -> AbstractContextManager[Any]:
+    """Viser prints a table of its own, and a farewell."""
+    return redirect_stdout(StringIO())
+
+
+def _viser() -> Any:
+    try:
+        import viser
+    except ImportError as error:
+        raise ValueError(f'the explorer needs viser ({error}): pip install "connections[web]"') from None
+    return viser
+
+
+def _require_free(host: str, port: int) -> None:
+    """Bind and let go: viser would take another port without a word, or try a thousand."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port: expected a number between 0 and 65535, got {port}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortError(_in_use(host, port)) from None
+        reason = error.strerror or str(error)
+        raise PortError(f"cannot serve on {host}, port {port}: {reason}") from None
+
+
+def _in_use(host: str, port: int) -> str:
+    return f"port {port} of {host} is in use: choose another with --port, or --port 0 for any that is free"

@@ -1,0 +1,10 @@
+"""The library geomstats, both directions: its metrics here, this library's connections there.
+
+geomstats is imported when one of the functions is called.
+"""
+
+from connections.interop.geomstats.reading import from_geomstats
+from connections.interop.geomstats.translation import GeomstatsMetric, Parametrization
+from connections.interop.geomstats.writing import to_geomstats
+
+__all__ = ["GeomstatsMetric", "Parametrization", "from_geomstats", "to_geomstats"]

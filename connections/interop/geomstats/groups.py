@@ -1,0 +1,115 @@
+"""Exact invariant metrics on matrix groups: constant in a frame of invariant fields.
+
+SO(3) and SE(3) with left-invariant metrics take this library's quaternion frames. Any other matrix group, and
+right-invariant metrics, keep the matrix itself: q is its entries, X_i = g E_i or E_i g. The Gram matrix is
+that of geomstats' inner products at the identity; ``metric_mat_at_identity`` is not what those use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import MetricError
+from connections.geometry.frames import FrameField, MatrixFrame
+from connections.geometry.groups import SE3Frame, SO3Frame, rotation_matrix
+from connections.geometry.metrics import ConstantMetric
+from connections.interop.geomstats.charts import Exact
+from connections.interop.geomstats.loading import as_numpy
+from connections.interop.geomstats.translation import Parametrization, gram
+
+
+def invariant(space: Any, metric: Any) -> Exact:
+    """A left- or right-invariant metric of a group of matrices."""
+    if space.lie_algebra is None:
+        raise MetricError(f"{type(space).__name__} gives no Lie algebra: its invariant fields are not known")
+    chart = _chart(space, bool(getattr(metric, "left", True)))
+    identity = chart.coordinates(as_numpy(space.identity)[None])[0]
+    point, basis = jax.jit(lambda q: (chart.point_at(q), chart.basis_at(q)))(identity)
+    H = gram(metric.inner_product, np.asarray(point), np.asarray(basis))
+    _warn_of_ignored_matrix(metric)
+    side = "left" if getattr(metric, "left", True) else "right"
+    return ConstantMetric(chart.frame, H), chart, f"the {side}-invariant metric of its Gram matrix"
+
+
+def _chart(space: Any, left: bool) -> Parametrization:
+    size = space.shape[0]
+    kind = type(space).__name__
+    if left and kind == "_SpecialOrthogonalMatrices" and size == 3:
+        return Parametrization(SO3Frame(), (3, 3), rotation_matrix, _quaternions, _random_quaternion)
+    if left and kind == "_SpecialEuclideanMatrices" and size == 4:
+        return Parametrization(SE3Frame(), (4, 4), _homogeneous, _poses, _random_pose)
+    basis = as_numpy(space.lie_algebra.basis)
+    rotation = {"_SpecialOrthogonalMatrices": size, "_SpecialEuclideanMatrices": size - 1}.get(kind, 0)
+    return _entries(basis, size, left, rotation)
+
+
+def _entries(basis: np.ndarray, size: int, left: bool, rotation: int) -> Parametrization:
+    """The matrix itself; `rotation` says how large a leading block of it is orthogonal."""
+    product = "ab,ibc->aci" if left else "iab,bc->aci"
+
+    def fields(q: jax.Array) -> jax.Array:
+        g = q.reshape(size, size)
+        pair = (g, basis) if left else (basis, g)
+        return jnp.einsum(product, *pair).reshape(size * size, -1)
+
+    def project(q: jax.Array) -> jax.Array:
+        g = q.reshape(size, size)
+        R = g[:rotation, :rotation]
+        for _ in range(6):  # Newton and Schulz: quadratic, and smooth where singular values coincide
+            R = 1.5 * R - 0.5 * R @ R.T @ R
+        return g.at[:rotation, :rotation].set(R).reshape(-1)
+
+    def sample(rng: np.random.Generator) -> np.ndarray:
+        algebra = jnp.einsum("i,iab->ab", 0.7 * rng.standard_normal(len(basis)), basis)
+        return np.asarray(jax.scipy.linalg.expm(algebra)).reshape(-1)
+
+    frame: FrameField = MatrixFrame(fields, len(basis), size * size, project=project if rotation else None)
+    return Parametrization(
+        frame,
+        (size, size),
+        lambda q: q.reshape(size, size),
+        lambda points: points.reshape(len(points), -1),
+        sample,
+    )
+
+
+def _quaternions(points: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    proper = np.isfinite(points).all(axis=(1, 2)) & (np.linalg.det(points) > 0.0)
+    return Rotation.from_matrix(np.where(proper[:, None, None], points, np.eye(3))).as_quat()
+
+
+def _poses(points: np.ndarray) -> np.ndarray:
+    return np.concatenate([points[:, :3, 3], _quaternions(points[:, :3, :3])], axis=1)
+
+
+def _homogeneous(q: jax.Array) -> jax.Array:
+    return jnp.eye(4).at[:3, :3].set(rotation_matrix(q[3:])).at[:3, 3].set(q[:3])
+
+
+def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
+    q = rng.standard_normal(4)
+    return q / np.linalg.norm(q)
+
+
+def _random_pose(rng: np.random.Generator) -> np.ndarray:
+    return np.concatenate([rng.standard_normal(3), _random_quaternion(rng)])
+
+
+def _warn_of_ignored_matrix(metric: Any) -> None:
+    matrix = getattr(metric, "metric_mat_at_identity", None)
+    if matrix is None:
+        return
+    matrix = as_numpy(matrix)
+    if np.any(matrix != np.diag(np.diagonal(matrix))):
+        warnings.warn(
+            "geomstats' inner product ignores a metric_mat_at_identity that is not diagonal; what is "
+            "translated is that inner product. For the full matrix H write ConstantMetric(SO3Frame(), H)",
+            stacklevel=5,
+        )

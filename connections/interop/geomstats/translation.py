@@ -1,0 +1,198 @@
+"""A metric of geomstats as a metric of this library, with the maps between both kinds of points.
+
+A `Parametrization` writes geomstats' points in coordinates q with a frame. Everything else follows from it:
+a vector of components v is the derivative of ``point_at`` along X v, and H_ij is the inner product of two
+such vectors, which is compared with geomstats' own before a metric is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import MetricError, PointError, ShapeError
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.metrics import Metric
+from connections.interop.geomstats.loading import as_backend, as_numpy
+
+AGREEMENT = 1e-9
+_SAMPLES = 3
+_ON_MANIFOLD = 1e-6
+
+InnerProduct = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Parametrization:
+    """Coordinates for the points of a geomstats space.
+
+    Parameters
+    ----------
+    frame : frame of this library over the coordinates q.
+    shape : shape of one of geomstats' points.
+    point_at : q (nq,) -> point, of that shape; JAX-traceable.
+    coordinates : points (m, *shape) -> q (m, nq), on NumPy arrays.
+    sample : a generator -> q (nq,), a point at which the metric is compared.
+    """
+
+    frame: FrameField
+    shape: tuple[int, ...]
+    point_at: PointFunction
+    coordinates: Callable[[np.ndarray], np.ndarray]
+    sample: Callable[[np.random.Generator], np.ndarray]
+
+    def tangent_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """geomstats' tangent vector of components v at q, of the points' shape."""
+        return jax.jvp(self.point_at, (q,), (self.frame.matrix_at(q) @ v,))[1]
+
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """geomstats' tangent vectors of the frame fields, (n, *shape)."""
+        return jax.vmap(lambda v: self.tangent_at(q, v))(jnp.eye(self.frame.dim))
+
+    def components_at(self, q: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Components v of the tangent `vector`, and the largest entry of what v does not explain."""
+        J = self.basis_at(q).reshape(self.frame.dim, -1).T
+        orthonormal, R = jnp.linalg.qr(J)
+        v = jax.scipy.linalg.solve_triangular(R, orthonormal.T @ vector.reshape(-1))
+        return v, jnp.max(jnp.abs(J @ v - vector.reshape(-1)))
+
+
+@dataclass(frozen=True, eq=False)
+class GeomstatsMetric(Metric):
+    """The metric of a geomstats space in coordinates and a frame of this library.
+
+    Parameters
+    ----------
+    base : the metric.
+    chart : the coordinates.
+    space : geomstats' space.
+    route : how H(q) and its derivatives are computed, in words.
+    """
+
+    base: Metric
+    chart: Parametrization
+    space: Any
+    route: str
+
+    @property
+    def frame(self) -> FrameField:  # type: ignore[override]
+        """Frame of the base."""
+        return self.base.frame
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H of the base, (n, n)."""
+        return self.base.matrix_at(q)
+
+    def derivative_at(self, q: jax.Array) -> jax.Array:
+        """dH of the base, (n, n, n)."""
+        return self.base.derivative_at(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The base is valid."""
+        return self.base.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The base's error."""
+        self.base.explain(q)
+
+    def to_ours(self, point: Any, vector: Any = None) -> Any:
+        """Coordinates q of geomstats' points, or (q, v) with the components of tangent vectors.
+
+        Parameters
+        ----------
+        point : (..., *shape) points of the space, in any backend's arrays.
+        vector : optional, (..., *shape) tangent vectors at them.
+
+        Returns
+        -------
+        q (..., nq); with `vector`, also v (..., n). JAX arrays.
+
+        Raises
+        ------
+        ShapeError : the trailing axes are not the space's.
+        PointError : a point off the space, or a vector that is not tangent.
+        """
+        points = self._shaped("point", point)
+        flat = points.reshape(-1, *self.chart.shape)
+        q = np.asarray(self.chart.coordinates(flat)).reshape(len(flat), -1)
+        back = np.asarray(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
+        off = np.abs(back - flat).reshape(len(flat), -1).max(axis=1, initial=0.0)
+        size = 1.0 + np.abs(flat).max(initial=0.0)
+        if not (off <= _ON_MANIFOLD * size).all():
+            row = int(np.argmax(~(off <= _ON_MANIFOLD * size)))
+            raise PointError(f"{_name(self.space)}: the point {flat[row].tolist()} is {off[row]:.2e} off it")
+        q = q.reshape(*points.shape[: points.ndim - len(self.chart.shape)], -1)
+        if vector is None:
+            return jnp.asarray(q)
+        vectors = self._shaped("vector", vector)
+        pair = self._q(q), Argument("vector", vectors, self.chart.shape)
+        v, rest = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
+        largest = float(np.max(np.asarray(rest), initial=0.0))
+        if not largest <= _ON_MANIFOLD * (1.0 + np.abs(vectors).max(initial=0.0)):
+            raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
+        return jnp.asarray(q), v
+
+    def to_theirs(self, q: Any, v: Any = None) -> Any:
+        """geomstats' points of coordinates q, or (point, vector) with tangent vectors of components v.
+
+        Parameters
+        ----------
+        q : (..., nq) coordinates.
+        v : optional, (..., n) frame components.
+
+        Returns
+        -------
+        (..., *shape) arrays of geomstats' backend.
+        """
+        point = as_backend(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
+        if v is None:
+            return point
+        components = Argument("v", v, (self.frame.dim,))
+        vector = evaluate(self, "push", self.chart.tangent_at, self._q(q), components, checked=False)
+        return point, as_backend(vector)
+
+    def _q(self, q: Any) -> Argument:
+        return Argument("q", q, (self.frame.ambient_dim,))
+
+    def _shaped(self, name: str, value: Any) -> np.ndarray:
+        array, shape = as_numpy(value), self.chart.shape
+        if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+            raise ShapeError(f"{name} of {_name(self.space)}", ("...", *shape), array.shape)
+        return array
+
+
+def gram(inner: InnerProduct, point: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """<<X_i, X_j>> by geomstats' inner product, one call per pair, (n, n).
+
+    Parameters
+    ----------
+    inner : (vector, vector, point) -> number, on the backend's arrays.
+    point : (*shape). basis : (n, *shape), tangent vectors.
+    """
+    at, fields = as_backend(point), [as_backend(vector) for vector in basis]
+    return np.array([[float(as_numpy(inner(a, b, at)).reshape(())) for b in fields] for a in fields])
+
+
+def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
+    """Raise `MetricError` unless H is geomstats' inner product of the frame's vectors at sampled points."""
+    rng, chart = np.random.default_rng(0), metric.chart
+    ours = jax.jit(lambda q: (metric.base.matrix_at(q), chart.point_at(q), chart.basis_at(q)))
+    for _ in range(_SAMPLES):
+        H, point, basis = (np.asarray(array) for array in ours(chart.sample(rng)))
+        theirs = gram(inner, point, basis)
+        gap, size = float(np.max(np.abs(H - theirs))), float(np.max(np.abs(theirs)))
+        if not gap <= AGREEMENT * size:
+            raise MetricError(
+                f"the inner product of {_name(metric.space)} is not the one that {metric.route} gives (they "
+                f"differ by {gap / size:.1e}, relative): write its matrix as a MatrixMetric instead"
+            )
+
+
+def _name(space: Any) -> str:
+    return type(space).__name__.lstrip("_")

@@ -1,0 +1,92 @@
+"""To geomstats: a connection of this library as one that geomstats' solvers and statistics take.
+
+geomstats' points are the coordinates q and its tangent vectors are the rates qdot, whatever the frame: v is
+turned into X v and back. Where nq = n the space is R^n and the symbols are those of the coordinate fields;
+where nq > n (quaternions, embeddings) it is the set of valid q, without symbols.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.affine.induced import InducedConnection
+from connections.affine.levi_civita import LeviCivita
+from connections.checks import MetricError, require_same_frame
+from connections.geometry.metrics import Metric
+from connections.interop.geomstats.loading import backend
+from connections.multibody.recursive_connection import RecursiveConnection
+
+
+def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
+    """A geomstats space equipped with `nabla`: ``space.metric`` is the connection.
+
+    Parameters
+    ----------
+    nabla : any connection, a robot's included.
+    metric : its metric, in the same frame; ``nabla.metric`` if None and there is one. With a metric,
+        ``space.metric`` is a geomstats ``RiemannianMetric`` (inner products, norms, distances), which the
+        Frechet mean, the geodesic regression and k-means ask for; without, a ``Connection``.
+
+    Returns
+    -------
+    The space: ``Euclidean(n)`` where nq = n, a ``CoordinateManifold`` where nq > n. Exponential, logarithm,
+    geodesics and transport are this library's, for all rows of a call together (`flow`);
+    ``space.metric.exp_solver`` and ``log_solver`` may be replaced by geomstats' own.
+
+    Raises
+    ------
+    TypeError : not a connection. FrameError : the metric is in another frame.
+    """
+    if not isinstance(nabla, AffineConnection):
+        hint = ": pass LeviCivita(metric)" if isinstance(nabla, Metric) else ""  # type: ignore[unreachable]
+        raise TypeError(f"expected an AffineConnection, got {type(nabla).__name__}{hint}")
+    if metric is None:
+        metric = getattr(nabla, "metric", None)
+    if metric is not None:
+        if not isinstance(metric, Metric):
+            raise TypeError(f"metric: expected a Metric, got {type(metric).__name__}")
+        require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
+    backend()
+    from connections.interop.geomstats import equipped
+
+    return equipped.space_of(nabla, metric)
+
+
+def require_distances(nabla: AffineConnection, metric: Metric, q: Any) -> None:
+    """Raise `MetricError` where the geodesics of `nabla` are not the metric's: they give no distance."""
+    if is_levi_civita(nabla, metric):
+        return
+    check = nabla.check_same_geodesics(metric, jnp.asarray(q))
+    if not check.ok:
+        raise MetricError(
+            "a distance is the length of the metric's geodesic, and this connection has other geodesics "
+            f"({check}): use LeviCivita(metric), or exp, log and norm"
+        )
+
+
+def is_levi_civita(nabla: AffineConnection, metric: Metric) -> bool:
+    """Whether `nabla` is the metric's own by construction; a robot's connections are."""
+    if getattr(nabla, "metric", None) is not metric:
+        return False
+    if isinstance(nabla, InducedConnection):
+        return is_levi_civita(nabla.ambient, nabla.metric.ambient_metric)
+    return isinstance(nabla, (LeviCivita, RecursiveConnection))
+
+
+def coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
+    """`nabla` in the coordinate fields, X' = X X^-1; for frames with nq = n."""
+    frame = nabla.frame
+    coordinates = nabla.__dict__.get("_in_coordinates")
+    if coordinates is None:
+        coordinates = nabla.change(frame.dual_at)
+        nabla.__dict__["_in_coordinates"] = coordinates
+    return coordinates
+
+
+def curvature_indices(R: Any) -> np.ndarray:
+    """geomstats' riemann[..., k, i, j, l] out of R[..., l, k, i, j]: the lifted index last."""
+    return np.moveaxis(np.asarray(R), -4, -1)

@@ -1,0 +1,177 @@
+"""Exploration of the contorsion family: what torsion does to tracking, over many initial states and robots.
+
+Without robots, the paper's point mass with C = beta (v x), beta in kg, from random initial states; robots
+move as `tracking` says, with C_gamma = C* + gamma (C_x - C*).
+Source: [W] IV-A2 and eq. (12), (13); [E] eq. (11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from connections.checks import require_finite
+from connections.control.tracking_example import MEASURES, START, START_VELOCITY, explore
+from connections.multibody import Model
+from connections.sweeps.errors import SweepError
+from connections.sweeps.store import Store
+from connections.sweeps.sweep import Chunk, Output, Sweep, whole
+from connections.sweeps.tracking import ROBOT_MEASURES, Motions, Tracking
+
+
+def contorsion_sweep(
+    torsions: Sequence[float],
+    starts: int,
+    *,
+    robots: Sequence[Model] = (),
+    names: Sequence[str] = (),
+    tracking: Tracking | None = None,
+    chunk: int | None = None,
+    seed: int = 0,
+) -> Sweep:
+    """The tracking error, the effort and the frequencies of motions: torsions x initial states x robots.
+
+    Parameters
+    ----------
+    torsions : values of gamma, or, without robots, of the point mass's beta, kg.
+    starts : how many random initial states; each is tried with every torsion.
+    robots : trees whose joints have v = qdot (none free or spherical); the paper's point mass if empty.
+    names : of the robots; numbered if empty.
+    tracking : how the robots are to move; its horizon holds for the point mass, too (10 s if None).
+    chunk : motions per chunk; those of ten initial states if None.
+    seed : of the initial states and of the phases of the references.
+
+    The rows are motions; the torsion changes fastest, then the initial state, then the robot. The store has
+    ``robot`` (a number), ``start``, ``torsion`` and the measures; a motion that runs away has NaN there. The
+    law keeps s bounded for every gamma: what runs away is an integration whose step is too long for the
+    frequencies that torsion brings.
+
+    Raises
+    ------
+    SweepError : no torsions, or a robot of another kind. NonFiniteError : a torsion is not finite.
+    """
+    values = np.asarray(torsions, dtype=np.float64)
+    if values.ndim != 1 or not values.size:
+        raise SweepError(f"torsions: expected a list of numbers, got the shape {values.shape}")
+    require_finite("torsions", values)
+    starts = whole("starts", starts, 1)
+    names = tuple(names) or tuple(f"robot {number}" for number in range(len(robots)))
+    if len(names) != len(robots):
+        raise SweepError(f"names: expected {len(robots)}, got {len(names)}")
+    function: Any
+    measures: tuple[str, ...]
+    if robots:
+        for name, model in zip(names, robots, strict=True):
+            if model.closed or model.nq != model.nv:
+                raise SweepError(f"{name}: expected a tree whose joints have v = qdot, got {model!r}")
+        tracking = tracking or Tracking()
+        function = _Robots(tuple(robots), values, starts, tracking)
+        measures, about = ROBOT_MEASURES, {"robots": list(names), "tracking": vars(tracking)}
+    else:
+        horizon = tracking.horizon if tracking else 10.0
+        function = _PointMass(values, starts, horizon)
+        measures, about = (
+            tuple(name for name in MEASURES if name != "beta"),
+            {
+                "robots": ["point mass"],
+                "tracking": {"horizon": horizon},
+            },
+        )
+    outputs = {"robot": Output(dtype="int64"), "start": Output(dtype="int64"), "torsion": Output()}
+    return Sweep(
+        name="contorsion",
+        function=function,
+        rows=max(1, len(robots)) * starts * values.size,
+        outputs=outputs | {name: Output() for name in measures},
+        chunk=10 * values.size if chunk is None else chunk,
+        seed=seed,
+        about=about | {"torsions": values.tolist(), "starts": starts, "measures": list(measures)},
+    )
+
+
+def contorsion_summary(store: Store) -> list[dict[str, Any]]:
+    """For every robot and torsion: the mean of every measure over the initial states that did not run away.
+
+    Parameters
+    ----------
+    store : of a sweep that is finished.
+    """
+    about = store.described["about"]
+    robot, torsion = (np.asarray(store.arrays[name][:]) for name in ("robot", "torsion"))
+    measures = {name: np.asarray(store.arrays[name][:]) for name in about["measures"]}
+    rows = []
+    for number, name in enumerate(about["robots"]):
+        for value in about["torsions"]:
+            those = (robot == number) & (torsion == value)
+            good = those & np.isfinite(measures["rms_error"])
+            means = {key: float(np.mean(x[good])) if good.any() else np.nan for key, x in measures.items()}
+            lost = int(those.sum() - good.sum())
+            rows.append({"robot": name, "torsion": value, "motions": int(those.sum()), "lost": lost} | means)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Which torsion, initial state and robot a row has."""
+
+    torsions: np.ndarray
+    starts: int
+
+    def rows(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        """Numbers of robots and initial states, and torsions, (rows,) each."""
+        number = np.arange(chunk.start, chunk.stop)
+        rest, column = np.divmod(number, self.torsions.size)
+        robot, start = np.divmod(rest, self.starts)
+        return {"robot": robot, "start": start, "torsion": self.torsions[column]}
+
+
+@dataclass(frozen=True, eq=False)
+class _PointMass(_Grid):
+    """The function of `contorsion_sweep` for the paper's point mass."""
+
+    horizon: float
+
+    def __call__(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        grid = self.rows(chunk)
+        names = [name for name in MEASURES if name != "beta"]
+        arrays = {name: np.empty(chunk.rows) for name in names}
+        for start in np.unique(grid["start"]):
+            rows = np.flatnonzero(grid["start"] == start)
+            rng = chunk.rng_of(0, int(start))
+            position, velocity = rng.normal(START, 0.5), rng.normal(START_VELOCITY, 0.5)
+            results = explore(grid["torsion"][rows].tolist(), self.horizon, position, velocity)
+            for row, result in zip(rows, results, strict=True):
+                for name in names:
+                    arrays[name][row] = getattr(result, name)
+        return grid | arrays
+
+
+@dataclass(frozen=True, eq=False)
+class _Robots:
+    """The function of `contorsion_sweep` for robots."""
+
+    models: tuple[Model, ...]
+    torsions: np.ndarray
+    starts: int
+    tracking: Tracking
+
+    def __call__(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        grid = _Grid(self.torsions, self.starts).rows(chunk)
+        arrays = {name: np.empty(chunk.rows) for name in ROBOT_MEASURES}
+        for number in np.unique(grid["robot"]):
+            rows = np.flatnonzero(grid["robot"] == number)
+            motions = self._motions[number]
+            starts, own = np.unique(grid["start"][rows], return_inverse=True)
+            drawn = [motions.start(chunk.rng_of(int(number), int(start))) for start in starts]
+            q, v, phase = (np.stack(part)[own] for part in zip(*drawn, strict=True))
+            for name, values in motions.measure(grid["torsion"][rows], q, v, phase).items():
+                arrays[name][rows] = values
+        return grid | arrays
+
+    @cached_property
+    def _motions(self) -> list[Motions]:
+        return [Motions(model, self.tracking) for model in self.models]

@@ -1,0 +1,224 @@
+"""Monte Carlo verification: every proposition at many random points of a system, each with random fields.
+
+Row by row, the residual of every proposition, the largest term before cancellation, and the relative residual
+of its negative control, as `verify` measures them. Every point has random fields and contorsions of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from connections.multibody import Model
+from connections.sweeps.errors import SweepError
+from connections.sweeps.store import Store
+from connections.sweeps.sweep import Chunk, Output, Sweep
+from connections.verify import AnySubject, applicable, built_in_subjects, system_subject
+from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample
+from connections.verify.robots import robot_subject
+
+TOLERANCE = 1e-9
+_REDRAWN = 4  # velocities at the same point, for a control that happens to be weak
+
+
+def proposition_sweep(
+    subject: str | Model,
+    rows: int,
+    *,
+    propositions: Sequence[str] | None = None,
+    chunk: int = 1,
+    seed: int = 0,
+    tol: float = TOLERANCE,
+    name: str = "robot",
+) -> Sweep:
+    """The propositions at random points of a system.
+
+    Parameters
+    ----------
+    subject : name of a built-in system (``"sphere"``, ``"rigid body"`` ...) or of a system of
+        `connections.systems` (``"snakeboard"`` ...), or a robot.
+    rows : how many points.
+    propositions : their keys, as ``connections verify`` prints them; all that apply if None.
+    chunk : points per chunk; a point takes seconds, as every random field is compiled.
+    seed : of points, velocities, fields and contorsions.
+    tol : relative tolerance, for the summary.
+    name : of the robot.
+
+    The store has ``residual``, ``scale`` and ``control`` (rows, propositions), the last one relative.
+
+    Raises
+    ------
+    SweepError : there is no such system or no such proposition about it; tol is not between 0 and 1.
+    """
+    if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
+        raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
+    source = _Source(subject, name) if isinstance(subject, Model) else _named(subject)
+    items = {item.key: item for item in applicable(_subject(source))}
+    keys = tuple(items) if propositions is None else tuple(dict.fromkeys(propositions))
+    unknown = [key for key in keys if key not in items]
+    if unknown or not keys:
+        raise SweepError(
+            f"propositions: {', '.join(map(repr, unknown)) or 'none'} given; about {source.name} there are "
+            f"{', '.join(items)}"
+        )
+    return Sweep(
+        name="propositions",
+        function=_Propositions(source, keys),
+        rows=rows,
+        outputs={
+            part: Output((len(keys),), dims=("proposition",)) for part in ("residual", "scale", "control")
+        },
+        chunk=chunk,
+        seed=seed,
+        about={
+            "subject": source.name,
+            "propositions": list(keys),
+            "statements": [items[key].statement for key in keys],
+            "tol": tol,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class PropositionSummary:
+    """One proposition over all points of a store.
+
+    Parameters
+    ----------
+    key, statement : of the proposition.
+    points : how many there are.
+    failed : at how many the relative residual is above the tolerance.
+    worst : the largest relative residual, and `row` where.
+    median : of the relative residuals.
+    control : the smallest relative residual of the negative control; `weak` is how many are below 1e-2.
+    """
+
+    key: str
+    statement: str
+    points: int
+    failed: int
+    worst: float
+    row: int
+    median: float
+    control: float
+    weak: int
+
+
+def proposition_summary(store: Store) -> list[PropositionSummary]:
+    """What a store of `proposition_sweep` says about every proposition.
+
+    Parameters
+    ----------
+    store : of a sweep that is finished.
+    """
+    about = store.described["about"]
+    residual, scale, control = (
+        np.asarray(store.arrays[part][:]) for part in ("residual", "scale", "control")
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(residual == 0.0, 0.0, residual / scale)
+    result = []
+    for number, (key, statement) in enumerate(zip(about["propositions"], about["statements"], strict=True)):
+        column, fails = relative[:, number], ~(residual[:, number] <= about["tol"] * scale[:, number])
+        row = int(np.argmax(np.where(np.isnan(column), np.inf, column)))
+        controls = control[:, number]
+        result.append(
+            PropositionSummary(
+                key=key,
+                statement=statement,
+                points=len(column),
+                failed=int(fails.sum()),
+                worst=float(column[row]),
+                row=row,
+                median=float(np.median(column)),
+                control=float(controls.min()),
+                weak=int((~(controls >= CONTROL_FLOOR)).sum()),
+            )
+        )
+    return result
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where subjects come from: a robot, or the name of a system."""
+
+    model: Model | None
+    name: str
+
+    def subject(self, samples: int, seed: int) -> AnySubject:
+        """A subject with samples of its own."""
+        if self.model is not None:
+            return robot_subject(self.model, self.name, samples, seed)
+        for each in built_in_subjects(samples, seed):
+            if each.name == self.name:
+                return each
+        return system_subject(self.name, samples, seed)
+
+
+def _named(name: Any) -> _Source:
+    built_in = [subject.name for subject in built_in_subjects(1, 0)]
+    words = str(name).strip().lower().replace("-", " ").replace("_", " ")
+    if words in built_in:
+        return _Source(None, words)
+    try:
+        return _Source(None, system_subject(str(name), 1, 0).name)
+    except ValueError as error:
+        raise SweepError(f"subject: {error}, and the built-in ones are {', '.join(built_in)}") from error
+
+
+@lru_cache(maxsize=2)
+def _subject(source: _Source) -> AnySubject:
+    """The subject whose compiled functions serve all points."""
+    base = source.subject(1, 0)
+    for name, value in vars(type(base)).items():
+        if isinstance(value, cached_property):
+            getattr(base, name)  # copies of the subject have what it has by now
+    return base
+
+
+@dataclass(frozen=True, eq=False)
+class _Propositions:
+    """The function of `proposition_sweep`."""
+
+    source: _Source
+    keys: tuple[str, ...]
+
+    def __call__(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        base = _subject(self.source)
+        items = {item.key: item for item in applicable(base)}
+        seed, *seeds = (int(number) for number in chunk.rng().integers(2**31, size=1 + chunk.rows))
+        points = self.source.subject(chunk.rows, seed)
+        rows = []
+        for number, own in enumerate(seeds):
+            sample = Sample(points.q[number], points.v[number], points.a[number])
+            one = _at(base, sample, own)
+            rows.append([_measured(items[key], one, sample) for key in self.keys])
+        residual, scale, control = np.moveaxis(np.array(rows), -1, 0)
+        return {"residual": residual, "scale": scale, "control": control}
+
+
+def _at(base: AnySubject, sample: Sample, seed: int) -> AnySubject:
+    """The subject at one point, with random fields of its own and the compiled functions of `base`."""
+    one = copy.copy(base)  # `replace` would forget the compiled functions
+    own: dict[str, Any] = {"q": sample.q[None], "v": sample.v[None], "a": sample.a[None], "seed": seed}
+    for name, value in (own | {"_memory": {}}).items():
+        object.__setattr__(one, name, value)
+    return one
+
+
+def _measured(item: Proposition, subject: AnySubject, sample: Sample) -> tuple[float, float, float]:
+    """Residual, scale, and relative residual of the negative control."""
+    residual, scale = item.measure(subject, sample, False)
+    rng, control = subject.rng("control"), 0.0
+    velocities = [(sample.v, sample.a), *rng.normal(size=(_REDRAWN, 2, sample.v.size))]
+    for v, a in velocities:
+        wrong, size = item.measure(subject, Sample(sample.q, v, a), True)
+        control = wrong / size if size > 0.0 else np.inf if wrong > 0.0 else 0.0
+        if control >= CONTROL_FLOOR:
+            break
+    return residual, scale, control

@@ -1,0 +1,293 @@
+"""`run_sweep`: the chunks of a sweep on a Dask cluster, each written by the worker that computed it.
+
+A chunk that is in the store, whole and with its checksum, is kept. So a sweep that was interrupted, by an
+error, by the end of the client or of the machine, is resumed by the same call; a worker that ends is replaced
+and its chunks go to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connections.sweeps.errors import SchedulerError, SweepError
+from connections.sweeps.fingerprint import require_installed
+from connections.sweeps.store import Store, description, open_inputs
+from connections.sweeps.sweep import Sweep, whole
+from connections.sweeps.work import Done, Job, hand_over, pack, work
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_WAITING = 4  # chunks under way for each thread of the cluster
+_QUIET = "--xla_cpu_multi_thread_eigen=false"  # one thread for JAX, too
+
+_WORKER_SETTINGS: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
+    # Without Dask's MALLOC_TRIM_THRESHOLD_, memory of a chunk serves the next one.
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did.
+
+    Parameters
+    ----------
+    path : of the store.
+    chunks : how many there are.
+    computed : numbers of the chunks that this run computed.
+    repaired : {number: what was wrong} of those among them that were there, but damaged.
+    removed : files that an interrupted write had left behind.
+    processes : how many processes computed them.
+    seconds : processor's time of the workers, (checking what is there, computing, writing).
+    """
+
+    path: Path
+    chunks: int
+    computed: tuple[int, ...]
+    repaired: dict[int, str]
+    removed: int
+    processes: int
+    seconds: tuple[float, float, float]
+
+    @property
+    def kept(self) -> int:
+        """How many chunks were there already."""
+        return self.chunks - len(self.computed)
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.chunks} chunks, {len(self.computed)} computed, {self.kept} already there"
+        for number, flaw in self.repaired.items():
+            text += f"\n  chunk {number} computed again: {flaw}"
+        if self.removed:
+            text += f"\n  removed {self.removed} file(s) that an interrupted write had left"
+        return text
+
+
+def run_sweep(
+    sweep: Sweep,
+    path: Any,
+    *,
+    workers: int | None = None,
+    scheduler: Any = None,
+    progress: Callable[[Done, int], None] | None = None,
+    compress: bool = False,
+    other_versions: bool = False,
+    timeout: float = 10.0,
+) -> Summary:
+    """Compute all chunks of a sweep that are not in its store yet.
+
+    A script has to call it below ``if __name__ == "__main__":``, as workers are new processes that import it.
+
+    Parameters
+    ----------
+    sweep : what to compute.
+    path : of the store; a folder that does not exist, or the store of this very sweep, to be completed. All
+        workers must see it under this path.
+    workers : processes of a local cluster, one thread each; as many as processors if None. 0: compute here,
+        without a cluster.
+    scheduler : address of a running scheduler such as ``"tcp://10.0.0.1:8786"``, or a `distributed.Client`;
+        instead of a local cluster.
+    progress : called with every chunk's `Done` and the number of chunks.
+    compress : whether a new store compresses its chunks.
+    other_versions : whether to go on with a store that was begun with other versions of the packages.
+    timeout : s, for a scheduler and its first worker to answer.
+
+    Raises
+    ------
+    SweepError, StoreError : the sweep or the store is not as it should be.
+    SchedulerError : the scheduler does not answer, has no workers, or a chunk keeps ending its worker.
+    ModuleNotFoundError : Dask or Zarr is not installed.
+    Exception : whatever the sweep's function raises; chunks that are finished stay.
+    """
+    require_installed()
+    if scheduler is not None and workers is not None:
+        raise SweepError("give workers, for a local cluster, or a scheduler, not both")
+    if workers is not None:
+        workers = whole("workers", workers, 0)
+    place = Path(path).absolute()
+    packed = pack(sweep, str(place))
+    described = description(sweep, open_inputs(sweep.inputs, sweep.rows))
+    if place.exists():
+        Store(place).require(described, other_versions)
+    done: dict[int, Done] = {}
+
+    def note(each: Done) -> None:
+        done[each.number] = each
+        if progress is not None:
+            progress(each, sweep.chunks)
+
+    with _cluster(workers, scheduler, timeout) as client:  # before anything is written
+        store = Store(place) if place.exists() else Store.create(place, sweep, described, compress)
+        remnants = store.remnants()
+        chunks = _here(sweep, place) if client is None else _on_cluster(client, packed, sweep.chunks)
+        for each in chunks:
+            note(each)
+    for remnant in remnants:
+        remnant.unlink(missing_ok=True)
+    return _summary(store, done, len(remnants))
+
+
+def _summary(store: Store, done: dict[int, Done], removed: int) -> Summary:
+    ordered = [done[number] for number in sorted(done)]
+    checking, computing, writing = (sum(each.seconds[kind] for each in ordered) for kind in range(3))
+    return Summary(
+        path=store.path,
+        chunks=len(ordered),
+        computed=tuple(each.number for each in ordered if each.computed),
+        repaired={each.number: each.flaw for each in ordered if each.flaw},
+        removed=removed,
+        processes=len({each.process for each in ordered if each.computed}),
+        seconds=(checking, computing, writing),
+    )
+
+
+def _here(sweep: Sweep, place: Path) -> Iterator[Done]:
+    """The chunks one after the other, in this process."""
+    job = Job(sweep, str(place))
+    return map(job.do, range(sweep.chunks))
+
+
+def _on_cluster(client: Client, packed: bytes, chunks: int) -> Iterator[Done]:
+    """The chunks as they are done, a bounded number of them under way."""
+    from distributed import KilledWorker, as_completed
+    from distributed.client import FutureCancelledError
+
+    token = uuid.uuid4().hex
+    shared = client.submit(hand_over, packed, key=f"sweep-{token}")
+    waiting = iter(range(chunks))
+
+    def submit(number: int) -> Any:
+        key = f"chunk-{number}-{token}"
+        return client.submit(work, shared, token, number, key=key, priority=-number)
+
+    ahead = _WAITING * max(1, sum(client.nthreads().values()))
+    first = [submit(number) for _, number in zip(range(ahead), waiting, strict=False)]
+    under_way = as_completed(first, loop=client.loop)
+    try:
+        for future in under_way:
+            try:
+                each = future.result()
+            except KilledWorker as error:
+                raise SchedulerError(
+                    f"chunk {str(future.key).split('-')[1]} ended its worker several times: is there memory "
+                    "enough? take smaller chunks; finished chunks are kept"
+                ) from error
+            except FutureCancelledError as error:
+                raise SchedulerError("the scheduler is gone; finished chunks are kept") from error
+            yield each
+            future.release()
+            for number in waiting:
+                under_way.add(submit(number))
+                break
+    finally:
+        shared.release()
+
+
+@contextmanager
+def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Client | None]:
+    """A client of a local cluster that ends with it, or of a running scheduler; None for no workers."""
+    from distributed import Client
+
+    if workers == 0:
+        yield None
+        return
+    if isinstance(scheduler, Client):
+        _require_workers(scheduler, timeout)
+        yield scheduler
+        return
+    if scheduler is None:
+        with (
+            local_cluster(workers or _processors()) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    client = _connected(str(scheduler), timeout)
+    try:
+        _require_workers(client, timeout)
+        yield client
+    finally:
+        with suppress(Exception):
+            client.close(timeout=timeout)
+
+
+@contextmanager
+def local_cluster(workers: int) -> Iterator[Any]:
+    """A Dask cluster in processes of this machine, one thread each, as `run_sweep` starts it.
+
+    Parameters
+    ----------
+    workers : how many.
+    """
+    import logging
+
+    import dask
+    from distributed import LocalCluster
+
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {_QUIET}".strip()
+    with dask.config.set(_WORKER_SETTINGS):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
+            env={"XLA_FLAGS": flags},
+        )
+    with cluster:
+        yield cluster
+
+
+def _connected(address: str, timeout: float) -> Client:
+    from distributed import Client
+
+    try:
+        with ThreadPoolExecutor(1) as thread:  # there may be an event loop in this one
+            thread.submit(asyncio.run, _shake_hands(address, timeout)).result()
+        return Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise SchedulerError(
+            f"the scheduler {address} does not answer within {timeout:g} s: is it running, and is the "
+            "address right? `dask scheduler` prints it"
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise SweepError(
+            f"scheduler: expected an address such as tcp://10.0.0.1:8786, got {address!r}"
+        ) from error
+
+
+async def _shake_hands(address: str, timeout: float) -> None:
+    """Connect and disconnect; `Client` would wait forever for a port that takes connections and is silent."""
+    from distributed.comm import connect
+
+    comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)
+    comm.abort()
+
+
+def _require_workers(client: Client, timeout: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except (OSError, TimeoutError) as error:
+        address = client.scheduler.address if client.scheduler is not None else "the scheduler"
+        raise SchedulerError(
+            f"the scheduler {address} has no workers after {timeout:g} s: start some, `dask worker {address}`"
+        ) from error
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

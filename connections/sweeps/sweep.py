@@ -1,0 +1,184 @@
+"""`Sweep`: a function of a chunk of rows, the arrays that it gives, and how many rows there are.
+
+A chunk knows its number, its rows, its inputs, and a random generator of its own,
+
+    SeedSequence(seed, spawn_key=(chunk,)),
+
+so what a chunk gives depends neither on the worker that computes it nor on how many there are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ShapeError
+from connections.sweeps.errors import SweepError
+
+_FORBIDDEN = ("checksums",)  # an array of the store's own
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a sweep gives for every row.
+
+    Parameters
+    ----------
+    shape : of one row's value; () for a number.
+    dtype : NumPy's name of it.
+    dims : a name for every axis of `shape`; numbered if empty.
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: str = "float64"
+    dims: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = tuple(operator.index(size) for size in self.shape)
+        dims = tuple(self.dims) or tuple(f"axis_{number}" for number in range(len(shape)))
+        if len(dims) != len(shape):
+            raise SweepError(f"dims: expected {len(shape)} names for the shape {shape}, got {dims}")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dims", dims)
+        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of one row's value."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some consecutive rows of a sweep.
+
+    Parameters
+    ----------
+    number : of the chunk, from 0.
+    start, stop : its rows.
+    seed : of the sweep.
+    inputs : the rows of the sweep's inputs, (stop - start, ...) each.
+    """
+
+    number: int
+    start: int
+    stop: int
+    seed: int
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.stop - self.start
+
+    def rng(self) -> np.random.Generator:
+        """The random generator of the chunk, from its beginning at every call."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.number,)))
+
+    def rng_of(self, *key: int) -> np.random.Generator:
+        """The random generator of something that several chunks share, by its numbers."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, *key)))
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Rows that a function gives chunk by chunk.
+
+    Parameters
+    ----------
+    name : what the sweep is.
+    function : `Chunk` -> {name: (rows of the chunk, ...)}, an array for every output. It travels to the
+        workers by pickle, functions of a script or a notebook included.
+    rows : how many rows there are.
+    outputs : {name: `Output`}.
+    chunk : rows per chunk; the last one may have fewer.
+    seed : of all random numbers.
+    inputs : {name: path of a Zarr array (rows, ...)}, which workers read chunk by chunk.
+    about : what a reader of the store should know, as JSON.
+
+    Raises
+    ------
+    SweepError : a number is not a positive whole one, there is no output, or a name is not usable.
+    """
+
+    name: str
+    function: Callable[[Chunk], Mapping[str, Any]]
+    rows: int
+    outputs: Mapping[str, Output]
+    chunk: int = 1000
+    seed: int = 0
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, least in (("rows", 1), ("chunk", 1), ("seed", 0)):
+            object.__setattr__(self, name, whole(name, getattr(self, name), least))
+        object.__setattr__(self, "chunk", min(self.chunk, self.rows))
+        if not callable(self.function):
+            raise SweepError(f"function: expected a function of a chunk, got {self.function!r}")
+        if not self.outputs:
+            raise SweepError("outputs: a sweep gives at least one array")
+        for name in self.outputs:
+            if not isinstance(name, str) or not name.isidentifier() or name in _FORBIDDEN:
+                raise SweepError(f"outputs: {name!r} cannot be the name of an array")
+        for name, path in self.inputs.items():
+            if isinstance(path, np.ndarray | list | tuple):
+                raise SweepError(
+                    f"inputs: '{name}' is an array; write it first, zarr.save_array(PATH, array), "
+                    "and give the path, so that workers read their rows themselves"
+                )
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.rows // self.chunk)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """First row of a chunk, and the one behind its last."""
+        return number * self.chunk, min((number + 1) * self.chunk, self.rows)
+
+    def compute(self, number: int, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """The arrays of one chunk, checked against `outputs`, C-contiguous.
+
+        Parameters
+        ----------
+        number : of the chunk.
+        inputs : its rows of the inputs.
+
+        Raises
+        ------
+        SweepError : the function did not return the arrays it should. ShapeError : one has another shape.
+        """
+        start, stop = self.bounds(number)
+        given = self.function(Chunk(number, start, stop, self.seed, dict(inputs or {})))
+        if not isinstance(given, Mapping) or set(given) != set(self.outputs):
+            got = ", ".join(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
+            raise SweepError(f"the function should return {', '.join(self.outputs)}; it returned {got}")
+        arrays = {}
+        for name, output in self.outputs.items():
+            array = np.ascontiguousarray(given[name], dtype=output.dtype)
+            if array.shape != (stop - start, *output.shape):
+                raise ShapeError(f"'{name}' of a chunk", (stop - start, *output.shape), np.shape(given[name]))
+            arrays[name] = array
+        return arrays
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """`value` as a whole number that is at least `least`.
+
+    Raises
+    ------
+    SweepError : it is not.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
+        raise SweepError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+    return operator.index(value)
+
+
+def rows_within(limit: int, outputs: Mapping[str, Output], bytes_per_chunk: int = 2**25) -> int:
+    """Rows per chunk for which its arrays stay within some bytes, and at most `limit`."""
+    return max(1, min(limit, bytes_per_chunk // max(1, sum(output.row_bytes for output in outputs.values()))))

@@ -1,0 +1,206 @@
+"""Robots that track a reference under the passivity-based law, with any torsion, many at a time.
+
+A robot follows q_d(t) = amplitude sin(omega t + phase) about its neutral configuration, joint by joint, under
+
+    tau = H a_r + C_gamma v_r + g - K_D s,  s = v - v_r,  v_r = qdot_d - Lambda (q - q_d),
+    C_gamma = C* + gamma (C_x - C*),
+
+with C* of Levi-Civita, C_x that of the body-level factor (v x*) I, and H, C, g of an estimate whose inertias
+are all wrong by one factor. Every gamma is admissible; all have the same geodesics, and torsion acts where
+s is not zero. K_D is the mass matrix at the neutral configuration times a rate. Motions are integrated
+together by the classical Runge-Kutta method; a run with twice the step tells how accurate that is.
+Source: [W] IV-A2 and eq. (12), (13); [E] eq. (11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from connections.control.robots import RobotController
+from connections.control.tracking_example import high_frequency_fraction
+from connections.multibody import Model, coriolis_product, forward_dynamics, mass_matrix
+from connections.sweeps.errors import SweepError
+
+ROBOT_MEASURES = (
+    "rms_error",
+    "final_error",
+    "effort",
+    "peak_force",
+    "rms_frequency",
+    "high_frequency",
+    "step_error",
+)
+_RUNAWAY = 1e3  # rad/s or m/s: a motion that is that fast has left the law's reach
+_SAMPLES = 4  # steps between two samples that are measured
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """How a robot is made to move, and for how long.
+
+    Parameters
+    ----------
+    horizon : s.
+    step : of the integration, s.
+    amplitude, frequency : of the reference, rad (or m) and Hz; its phase is random for every joint.
+    stiffness : Lambda, 1/s.
+    damping : K_D over the mass matrix at the neutral configuration, 1/s.
+    estimate : inertias that the controller believes in, over the true ones.
+    spread, speed : standard deviation of the initial error, rad (or m), and of its rate, rad/s (or m/s).
+    """
+
+    horizon: float = 4.0
+    step: float = 0.01
+    amplitude: float = 0.6
+    frequency: float = 0.5
+    stiffness: float = 2.0
+    damping: float = 4.0
+    estimate: float = 0.9
+    spread: float = 0.3
+    speed: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            good = isinstance(value, int | float) and np.isfinite(value) and value >= 0.0
+            if not good or (value == 0.0 and name not in ("amplitude", "spread", "speed")):
+                raise SweepError(f"{name}: expected a positive finite number, got {value!r}")
+        if self.horizon < 4 * _SAMPLES * self.step:
+            raise SweepError(f"step: {self.step:g} s is too long for a motion of {self.horizon:g} s")
+
+
+@dataclass(frozen=True, eq=False)
+class Motions:
+    """Closed loops of one robot, many at a time.
+
+    Parameters
+    ----------
+    plant : the robot.
+    tracking : how it is to move.
+
+    Attributes
+    ----------
+    believed : the robot that the controller believes in.
+    law : its law without torsion.
+    """
+
+    plant: Model
+    tracking: Tracking
+    believed: Model = field(init=False)
+    law: RobotController = field(init=False)
+
+    def __post_init__(self) -> None:
+        tree = self.plant.kinematics.tree
+        scaled = replace(tree, inertias=self.tracking.estimate * tree.inertias)
+        believed = Model.of(scaled, self.plant.gravity)
+        gain = self.tracking.damping * mass_matrix(believed, self.plant.neutral())
+        object.__setattr__(self, "believed", believed)
+        object.__setattr__(self, "law", RobotController(believed, gain))
+
+    def start(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A random initial state and the reference's phases, (nv,) each."""
+        phase = rng.uniform(-np.pi, np.pi, self.plant.nv)
+        position, velocity, _ = self.reference(0.0, phase)
+        error, rate = rng.standard_normal((2, self.plant.nv))
+        return position + self.tracking.spread * error, velocity + self.tracking.speed * rate, phase
+
+    def reference(self, t: float, phase: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q_d and its first two rates, (..., nv) each."""
+        omega = 2.0 * np.pi * self.tracking.frequency
+        angle, size = omega * t + phase, self.tracking.amplitude
+        position = self.plant.neutral() + size * np.sin(angle)
+        return position, size * omega * np.cos(angle), -size * omega**2 * np.sin(angle)
+
+    def measure(
+        self, torsion: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The measures of motions (m,) from q, v (m, nv), NaN where they run away.
+
+        Parameters
+        ----------
+        torsion : (m,) gamma.
+        q, v : (m, nv) initial states.
+        phase : (m, nv) of the references.
+        """
+        step = self.tracking.step
+        times, error, rate, force, last = self._run(torsion, q, v, phase, step)
+        coarse = self._run(torsion, q, v, phase, 2.0 * step)[-1]
+        sizes, forces = np.linalg.norm(error, axis=2), np.linalg.norm(force, axis=2)
+        spacing = times[1] - times[0]
+        bend = np.gradient(rate, spacing, axis=0)
+        energy = np.trapezoid((rate**2).sum(axis=2), times, axis=0)
+        ratio = np.trapezoid((bend**2).sum(axis=2), times, axis=0) / energy
+        lost = ~np.isfinite(last).all(axis=1)
+        shares = [
+            np.nan if gone else high_frequency_fraction(rate[:, row], spacing)
+            for row, gone in enumerate(lost)
+        ]
+        return {
+            "rms_error": np.sqrt(np.trapezoid(sizes**2, times, axis=0) / times[-1]),
+            "final_error": sizes[-1],
+            "effort": np.trapezoid(forces**2, times, axis=0),
+            "peak_force": forces.max(axis=0),
+            "rms_frequency": np.sqrt(ratio) / (2.0 * np.pi),
+            "high_frequency": np.array(shares),
+            "step_error": np.abs(last - coarse).max(axis=1) / 15.0,
+        }
+
+    def _run(
+        self, torsion: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray, step: float
+    ) -> tuple[np.ndarray, ...]:
+        """Times (T,), tracking errors, their rates and forces (T, m, nv), and the last q (m, nv)."""
+        skip = max(1, round(_SAMPLES * self.tracking.step / step))
+        count = skip * round(self.tracking.horizon / step / skip)
+        lost, home = np.zeros(len(q), dtype=bool), (q.copy(), v.copy())
+        times, errors, rates, forces = [], [], [], []
+        for number in range(count + 1):
+            t = number * step
+            if number % skip == 0:
+                wanted, velocity, _ = self.reference(t, phase)
+                blank = np.where(lost, np.nan, 0.0)[:, None]
+                times.append(t)
+                errors.append(q - wanted + blank)
+                rates.append(v - velocity + blank)
+                forces.append(self.torque(torsion, t, q, v, phase) + blank)
+            if number < count:
+                q, v = self._step(torsion, t, q, v, phase, step)
+                gone = ~((np.abs(v) < _RUNAWAY).all(axis=1) & np.isfinite(q).all(axis=1))
+                lost |= gone
+                if gone.any():  # go on with numbers that the recursions take
+                    q[gone], v[gone] = home[0][gone], home[1][gone]
+        last = q + np.where(lost, np.nan, 0.0)[:, None]
+        return np.array(times), np.array(errors), np.array(rates), np.array(forces), last
+
+    def _step(self, torsion: Any, t: float, q: Any, v: Any, phase: Any, h: float) -> tuple[Any, Any]:
+        """One step of the classical method of fourth order."""
+
+        def slope(at: float, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return y, forward_dynamics(self.plant, x, y, self.torque(torsion, at, x, y, phase))
+
+        q1, v1 = slope(t, q, v)
+        q2, v2 = slope(t + h / 2, q + h / 2 * q1, v + h / 2 * v1)
+        q3, v3 = slope(t + h / 2, q + h / 2 * q2, v + h / 2 * v2)
+        q4, v4 = slope(t + h, q + h * q3, v + h * v3)
+        return q + h / 6 * (q1 + 2 * q2 + 2 * q3 + q4), v + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
+
+    def torque(self, torsion: np.ndarray, t: float, q: Any, v: Any, phase: Any) -> np.ndarray:
+        """The law's forces tau (m, nv); they are affine in gamma.
+
+        Parameters
+        ----------
+        torsion : (m,) gamma.
+        t : s.
+        q, v, phase : (m, nv).
+        """
+        wanted, velocity, acceleration = self.reference(t, phase)
+        Lambda = self.tracking.stiffness
+        v_r = velocity - Lambda * (q - wanted)
+        a_r = acceleration - Lambda * (v - velocity)
+        tau = self.law.torque(q, v, v_r, a_r)
+        if not torsion.any():
+            return tau
+        turned = coriolis_product(self.believed, q, v, v_r, body_factor="force_cross")
+        return tau + torsion[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))
