@@ -15,6 +15,25 @@ from connections.multibody.recursions.threads import get_num_threads, pool
 _WORTH_A_THREAD = 16 * LANES  # configurations
 
 
+def is_lazy(value: Any) -> bool:
+    """Whether `value` is one of Dask's arrays, or another of its collections."""
+    return type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__")
+
+
+def lazily(model: Any, name: str, given: tuple[Any, ...], out: Any, *layout: Any) -> Any:
+    """The recursion `name` on Dask arrays, block by block; `layout` as in `blockwise.lazy`.
+
+    Raises
+    ------
+    TypeError : `out` is given, which a lazy result cannot fill.
+    """
+    from connections.multibody.recursions.blockwise import lazy  # imports Dask
+
+    if out is not None:
+        raise TypeError("out: a Dask array is computed later; leave out, and store the result when it is")
+    return lazy(model, name, given, *layout)
+
+
 def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
     """`value` (..., k) as a float64 array; what is one already passes at once."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
