@@ -17,7 +17,7 @@ _WORTH_A_THREAD = 16 * LANES  # configurations
 
 def is_lazy(value: Any) -> bool:
     """Whether `value` is one of Dask's arrays, or another of its collections."""
-    return type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__")
+    return hasattr(type(value), "__dask_graph__")
 
 
 def lazily(model: Any, name: str, given: tuple[Any, ...], out: Any, *layout: Any) -> Any:

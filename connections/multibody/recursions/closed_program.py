@@ -131,8 +131,11 @@ class ClosedProgram:
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = ("q", *SIGNATURES[name][0])
-        if any(is_lazy(value) for value in given):
-            return lazily(self._model, name, given, out, names, self._sizes, self._cores[name], body_factor)
+        for value in given:
+            if type(value) is not np.ndarray and is_lazy(value):
+                return lazily(
+                    self._model, name, given, out, names, self._sizes, self._cores[name], body_factor
+                )
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self._cores[name]
         if out is not None:

@@ -79,8 +79,11 @@ class Program:
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = self._names[name]
-        if any(is_lazy(value) for value in given):
-            return lazily(self._model, name, given, out, names, self._sizes, self.cores[name], body_factor)
+        for value in given:
+            if type(value) is not np.ndarray and is_lazy(value):
+                return lazily(
+                    self._model, name, given, out, names, self._sizes, self.cores[name], body_factor
+                )
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = batch_axes(names, vectors)
         core = self.cores[name]
