@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+from PIL import Image
+
+CHANGED = 0.002  # of the pixels of a picture
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -27,14 +35,16 @@ FLAGS = (
 )
 
 
-def reason_to_skip() -> str:
-    """Why there is no browser to test with; empty if there is one."""
+def require_chromium() -> None:
+    """Skip the test where there is no browser; fail it where the variable CI is set."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return f"{' and '.join(missing)} not installed" if missing else ""
+    if missing:
+        reason = f"{' and '.join(missing)} not installed: apt-get install chromium chromium-driver"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
 @contextmanager
-def browser(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Any]:
+def browser(folder: Path, width: int = 1120, height: int = 600) -> Iterator[Any]:
     """A browser with an empty profile in `folder`; its console is kept."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -59,6 +69,94 @@ def browser(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Any]
         driver.quit()
 
 
-def complaints(driver: Any) -> list[str]:
-    """What the console has said since it was last asked: errors only."""
-    return [entry["message"] for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+class Window:
+    """The explorer's page as a person has it before them: words, controls by their labels, the picture.
+
+    Parameters
+    ----------
+    driver : the browser.
+    url : of the page.
+    """
+
+    def __init__(self, driver: Any, url: str) -> None:
+        self.driver = driver
+        driver.get(f"{url}/?fixedDpr=1")  # the resolution does not follow the machine's load
+
+    @property
+    def text(self) -> str:
+        """All words that are seen."""
+        return self.driver.execute_script("return document.body.innerText")
+
+    def wait(self, what: str | Callable[[str], Any], seconds: float = 120.0) -> Any:
+        """Until words are seen, or until a function of all words returns something true."""
+        seen = (lambda text: what in text) if isinstance(what, str) else what
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            answer = seen(self.text)
+            if answer:
+                return answer
+            time.sleep(0.1)
+        raise AssertionError(f"not seen within {seconds:g} s: {what}. The page says: {self.text}")
+
+    def number(self, pattern: str) -> float:
+        """The number in parentheses of a regular expression, among the words."""
+        return float(self.wait(lambda text: re.search(pattern, text))[1].replace("\u2212", "-"))
+
+    def control(self, label: str) -> Any:
+        """What the label belongs to."""
+        owner = self.driver.find_element("xpath", f"//label[normalize-space()='{label}']").get_attribute(
+            "for"
+        )
+        return self.driver.find_element("id", owner)
+
+    def slide(self, label: str, *keys: str) -> float:
+        """Press keys on a slider, and where it then stands."""
+        thumb = self.control(label).find_element("css selector", "[role=slider]")
+        thumb.send_keys(*keys)
+        return self.standing(label)
+
+    def standing(self, label: str) -> float:
+        """Where a slider stands."""
+        thumb = self.control(label).find_element("css selector", "[role=slider]")
+        return float(thumb.get_attribute("aria-valuenow"))
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose from a list."""
+        self.control(label).click()
+        end = time.monotonic() + 10.0
+        while time.monotonic() < end:
+            for item in self.driver.find_elements("css selector", "[role=option]"):
+                if item.is_displayed() and item.text == option:
+                    item.click()
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"{label}: there is no {option}")
+
+    def close_warnings(self) -> None:
+        """Close the note that there is no graphics card."""
+        for button in self.driver.find_elements("css selector", ".mantine-Notification-closeButton"):
+            button.click()
+
+    def picture(self) -> np.ndarray:
+        """The scene, (height, width, 3), without the panels."""
+        canvas = self.driver.find_element("css selector", "canvas[data-engine]")
+        image = Image.open(io.BytesIO(canvas.screenshot_as_png)).convert("RGB")
+        return np.asarray(image, dtype=np.int16)
+
+    def picture_changes(self, before: np.ndarray, seconds: float = 20.0) -> bool:
+        """Whether the scene becomes another than `before` within the time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if differing(before, self.picture()) > CHANGED:
+                return True
+            time.sleep(0.2)
+        return False
+
+    def complaints(self) -> list[str]:
+        """What the console has said: errors only."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def differing(first: np.ndarray, second: np.ndarray) -> float:
+    """The part of the pixels that clearly differ."""
+    return float((np.abs(first - second).max(axis=2) > 40).mean())

@@ -15,10 +15,10 @@ from importlib import metadata
 from typing import Any
 
 from connections import checks
-from connections.cli import demo, explore, figures, sweep, verify
+from connections.cli import audit, demo, explore, figures, sweep, verify
 from connections.cli.arguments import Parser
 
-COMMANDS = (verify, explore, figures, sweep, demo)  # in the order of the help
+COMMANDS = (verify, audit, explore, figures, sweep, demo)  # in the order of the help
 
 _DESCRIPTION = """\
 Geometric mechanics of robots: every Coriolis matrix is an affine connection.

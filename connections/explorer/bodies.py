@@ -166,5 +166,5 @@ def _ends(model: mb.Model) -> list[list[np.ndarray]]:
 def _line(depth: int, color: Rgb, bodies: str, joints: str) -> str:
     dot = f'<span style="color:rgb{color};font-size:1.2em">&#9679;</span>'
     moved = f' <span style="color:#777">({escape(joints)})</span>' if joints else ""
-    style = f"padding-left:{1.1 * depth:.1f}em;white-space:nowrap;font-size:0.8em;line-height:1.45"
+    style = f"padding-left:{1.1 * depth:.1f}em;font-size:0.8em;line-height:1.45"
     return f'<div style="{style}">{dot} {escape(bodies)}{moved}</div>'

@@ -16,8 +16,8 @@ Rgb = tuple[int, int, int]
 
 PLAIN: Rgb = (31, 95, 191)  # without torsion, everywhere
 TWISTED: Rgb = (200, 16, 46)  # with torsion, everywhere
-PLAIN_PALE: Rgb = (120, 160, 225)
-TWISTED_PALE: Rgb = (232, 120, 132)
+PLAIN_THIRD: Rgb = (0, 140, 150)
+TWISTED_THIRD: Rgb = (225, 110, 20)
 DARK: Rgb = (40, 40, 44)
 GREY: Rgb = (150, 150, 156)
 GAP: Rgb = (142, 36, 170)
@@ -91,12 +91,12 @@ class Film:
     Parameters
     ----------
     desk : where the controls go, into the container that is open.
-    duration : s.
+    duration, start : how long it is, and where it stands at first, s.
     """
 
-    def __init__(self, desk: Desk, duration: float) -> None:
+    def __init__(self, desk: Desk, duration: float, start: float) -> None:
         self.playing = desk.checkbox("play", False)
-        self._slider = desk.slider("time [s]", 0.0, duration, 0.01, 0.0)
+        self._slider = desk.slider("time [s]", 0.0, duration, 0.01, start)
 
     @property
     def time(self) -> float:
@@ -128,13 +128,15 @@ class View(ABC):
     ----------
     title : as the list of views has it.
     uses_beta : whether the slider of beta belongs to it.
-    camera : where the camera stands and looks at first, m.
+    sphere : centre (3,) and radius, m, of what is to be seen at first.
+    outlook : (3,) the direction from there to the camera.
     known : whether it has been drawn.
     """
 
     title: str
     uses_beta = True
-    camera: tuple[tuple[float, float, float], tuple[float, float, float]]
+    sphere: tuple[tuple[float, float, float], float]
+    outlook: tuple[float, float, float]
 
     def __init__(self, desk: Desk, key: str) -> None:
         self.desk, self.key = desk, key
@@ -226,17 +228,19 @@ def legend(entries: Sequence[tuple[Rgb, str]], note: str = "") -> str:
     return f'<div style="padding:0.2em 0.8em;font-size:0.85em;line-height:1.5">{rows}{below}</div>'
 
 
-def readout(rows: Sequence[tuple[str, str]]) -> str:
-    """HTML: a table of two columns.
+def readout(rows: Sequence[tuple[str, ...]]) -> str:
+    """HTML: a table.
 
     Parameters
     ----------
-    rows : what, and how much, in HTML.
+    rows : what, and how much once or more, in HTML.
     """
+    number = '<td style="text-align:right;padding-left:1em;font-variant-numeric:tabular-nums">'
     cells = "".join(
-        f'<tr><td style="padding-right:0.8em;color:#555">{what}</td>'
-        f'<td style="text-align:right;font-variant-numeric:tabular-nums">{value}</td></tr>'
-        for what, value in rows
+        f'<tr><td style="color:#555">{what}</td>'
+        + "".join(f"{number}{value}</td>" for value in values)
+        + "</tr>"
+        for what, *values in rows
     )
     return f'<table style="margin:0.3em 0.8em;font-size:0.85em;line-height:1.5">{cells}</table>'
 
@@ -275,3 +279,16 @@ def arrows(origins: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 def arrow_sizes(size: float) -> Any:
     """Radii and head of arrows, m, for a scene in which a vector is about `size` long, m."""
     return {"shaft_radius": 0.02 * size, "head_radius": 0.055 * size, "head_length": 0.13 * size}
+
+
+def camera_distance(radius: float, field: float, aspect: float) -> float:
+    """How far from its centre a camera sees the whole of a sphere.
+
+    Parameters
+    ----------
+    radius : of the sphere, m.
+    field : vertical field of view, rad.
+    aspect : width over height of the picture.
+    """
+    half = min(0.5 * field, float(np.arctan(np.tan(0.5 * field) * aspect)))
+    return radius / float(np.sin(half))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.explorer.drawing import Desk, View
+from connections.explorer.drawing import Desk, View, camera_distance
 from connections.explorer.robot import Robot
 from connections.explorer.robot_view import RobotView
 from connections.explorer.space_views import ParallelogramView, PointMassView, TransportView
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LARGEST_BETA = 10.0  # kg/m, where the slider ends
 _FIELD = 0.7  # rad, vertical field of view
-_TICK = 1.0 / 25.0  # s between the pictures of a film
+_TICK = 1.0 / 20.0  # s between the pictures of a film
 
 
 class Page:
@@ -43,17 +43,18 @@ class Page:
         gui.main_panel.set_width(400)
         desk = Desk(client, plots, self.changed)
         self.status = gui.add_markdown("Computing ...")
-        self.choice: Any = gui.add_dropdown("view", ("...",))
+        makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
+        titles = [make.title for make in makers]
+        if robot is not None:
+            titles.insert(0, f"Robot: {robot.name}")
+        self.choice = desk.dropdown("view", titles)
         largest = max(LARGEST_BETA, abs(beta))
         self.beta = desk.slider(
             "beta [kg/m]", -largest, largest, 0.1, beta, hint="C = beta (v x): how much torsion."
         )
-        makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
-        views: list[View] = [] if robot is None else [RobotView(desk, robot)]
+        views: list[View] = [] if robot is None else [RobotView(desk, robot, titles[0])]
         views += [make(desk) for make in makers]
-        self.views = {view.title: view for view in views}
-        self.choice.options = tuple(self.views)
-        self.choice.value = views[0].title
+        self.views = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
@@ -68,6 +69,11 @@ class Page:
         """Have the view drawn anew, soon."""
         self._stale.set()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
     def close(self, wait: float = 0.0) -> None:
         """End the thread, when it has computed what it is at.
 
@@ -80,17 +86,12 @@ class Page:
         self._thread.join(wait)
 
     def _chosen(self, event: Any) -> None:
-        """Show the chosen view alone, and put the camera before it."""
+        """Show the chosen view alone, from where all of it is seen."""
         for view in self.views.values():
             view.show(view is self.view)
         self.beta.visible = self.view.uses_beta
-        eye, target = (np.array(point) for point in self.view.camera)
-        aspect = self.client.camera.aspect
-        with self.client.atomic():
-            self.client.camera.fov = _FIELD
-            self.client.camera.up_direction = (0.0, 0.0, 1.0)
-            self.client.camera.position = target + max(1.0, 1.1 / aspect) * (eye - target)
-            self.client.camera.look_at = target
+        if self.view.known:
+            self._aim(self.view)
         self.changed(event)
 
     def _work(self) -> None:
@@ -120,7 +121,19 @@ class Page:
             if not view.known:
                 view.known = True
                 view.show(view is self.view)
+                self._aim(view)
             self._say("")
+
+    def _aim(self, view: View) -> None:
+        """Put the camera where all that the view shows at first is seen."""
+        camera, (middle, radius) = self.client.camera, view.sphere
+        outlook = np.array(view.outlook) / np.linalg.norm(view.outlook)
+        distance = camera_distance(radius, _FIELD, camera.aspect)
+        with self.client.atomic():
+            camera.fov = _FIELD
+            camera.up_direction = (0.0, 0.0, 1.0)
+            camera.position = np.array(middle) + distance * outlook
+            camera.look_at = np.array(middle)
 
     def _say(self, text: str) -> None:
         if self.status.content != text:

@@ -25,6 +25,12 @@ from connections.checks import IntegrationError, as_array, require_finite
 FRAMES = 121  # of the film
 _NODES = 4 * (FRAMES - 1) + 1  # with those between, which the integration of P needs
 _MOST_STEPS = 3 * _NODES
+_COMPONENTS = {
+    mb.Free: ("wx", "wy", "wz", "vx", "vy", "vz"),
+    mb.Spherical: ("wx", "wy", "wz"),
+    mb.Planar: ("x", "y", "angle"),
+    mb.Cylindrical: ("angle", "displacement"),
+}
 VELOCITY = "the velocity itself"
 
 
@@ -86,6 +92,17 @@ class RobotMotion:
         """W_0 (2 T - 1, nv, nv), at the times and halfway between."""
         return _linear(-self.plain, 0.5 * (self.times[1] - self.times[0]))
 
+    def turns(self, gamma: float) -> np.ndarray:
+        """(nv,) angles, rad, by which a frame carried to the end is turned against Levi-Civita's, by planes.
+
+        Parameters
+        ----------
+        gamma : as in `carry`.
+        """
+        L = np.linalg.cholesky(self.H[-1])
+        turned = L.T @ np.linalg.solve(self.carry(0.0)[-1].T, self.carry(gamma)[-1].T).T @ np.linalg.inv(L.T)
+        return np.abs(np.angle(np.linalg.eigvals(turned)))
+
     def lengths(self, z: np.ndarray) -> np.ndarray:
         """(T,) lengths of vectors (T, nv) in the kinetic-energy metric, sqrt(J)."""
         return np.sqrt(np.einsum("ti,tij,tj->t", z, self.H, z))
@@ -137,7 +154,9 @@ class Robot:
         for joint in self.model.joint_names:
             part = self.model.velocity_slice(joint)
             count = part.stop - part.start
-            names += [joint] if count == 1 else [f"{joint} [{k}]" for k in range(count)]
+            kind = type(self.model.kinematics.joints[self.model.joint_names.index(joint)])
+            parts = _COMPONENTS.get(kind, range(1, count + 1))
+            names += [joint] if count == 1 else [f"{joint} {part}" for part in parts]
         return tuple(names)
 
     @cached_property
@@ -160,11 +179,16 @@ class Robot:
     def push(self, seed: int) -> np.ndarray:
         """A velocity (nv,) with entries up to 1 rad/s or m/s, the same for the same seed.
 
+        A free base turns, but has no linear velocity: it would fly out of sight.
+
         Parameters
         ----------
         seed : of the random numbers.
         """
         v = np.random.default_rng([seed, 7]).uniform(-1.0, 1.0, self.model.nv)
+        for joint, kind in zip(self.model.joint_names, self.model.kinematics.joints, strict=True):
+            if isinstance(kind, mb.Free):
+                v[self.model.velocity_slice(joint)][3:] = 0.0
         return v / np.abs(v).max()
 
     def poses(self, q: Any) -> tuple[np.ndarray, np.ndarray]:

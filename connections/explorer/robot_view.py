@@ -19,12 +19,14 @@ class RobotView(drawing.FilmView):
     ----------
     desk : what to draw with.
     robot : what moves.
+    title : as the list of views has it.
     """
 
     uses_beta = False
+    outlook = (1.6, -2.2, 1.1)
 
-    def __init__(self, desk: drawing.Desk, robot: Robot) -> None:
-        self.robot, self.title = robot, f"Robot: {robot.name}"
+    def __init__(self, desk: drawing.Desk, robot: Robot, title: str) -> None:
+        self.robot, self.title = robot, title
         super().__init__(desk, "robot")
         self.shapes = shapes(robot.model)
         self.centers = np.stack([shape.center for shape in self.shapes])
@@ -46,7 +48,7 @@ class RobotView(drawing.FilmView):
         desk, gui, robot = self.desk, self.desk.client.gui, self.robot
         names = robot.model.body_names
         with self.folder:
-            self.film = drawing.Film(desk, 4.0)
+            self.film = drawing.Film(desk, 4.0, 2.0)
             self.gamma = desk.slider(
                 "torsion gamma", -2.0, 2.0, 0.05, 1.0, hint="C = C* + gamma (C_x - C*), C_x that of (v x*) I."
             )
@@ -120,12 +122,10 @@ class RobotView(drawing.FilmView):
                 )
 
     def _stand(self, points: np.ndarray) -> None:
-        """Put the floor under the robot, and the camera before it."""
+        """Put the floor under the robot."""
         middle, size = points.mean(axis=0), self.size
         height = 0.0 if points[:, 2].min() >= 0.0 else float(points[:, 2].min()) - 0.15 * size
         self.floor((float(middle[0]), float(middle[1]), height), 6.0 * size, 0.25 * size)
-        eye = middle + size * np.array([1.6, -2.2, 1.1])
-        self.camera = (tuple(eye.tolist()), tuple(middle.tolist()))
 
     def _add_arrows(self) -> None:
         scene, size, line = self.desk.client.scene, self.size, np.zeros((1, 2, 3))
@@ -192,11 +192,16 @@ class RobotView(drawing.FilmView):
         v = float(self.speed.value) * np.array([slider.value for slider in self.velocities])
         self.motion = self.robot.move(q, v, float(self.duration.value))
         self.points = self.motion.world_points(self.centers)
+        seen = self.points.reshape(-1, 3)
+        middle = 0.5 * (seen.min(axis=0) + seen.max(axis=0))
+        reach = float(np.linalg.norm(seen - middle, axis=1).max())
+        self.sphere = ((float(middle[0]), float(middle[1]), float(middle[2])), reach + 0.15 * self.size)
 
     def _carry(self) -> None:
         motion, number = self.motion, self._component()
         start = motion.v[0] if number is None else np.eye(self.robot.model.nv)[number]
         self.pair = [motion.carry(value) @ start for value in (0.0, float(self.gamma.value))]
+        self.turns = motion.turns(float(self.gamma.value))
         moved = [motion.point_velocities(z, self.centers) for z in self.pair]
         largest = max(float(np.linalg.norm(v, axis=2).max()) for v in moved)
         self.vectors = [0.35 * self.size / max(largest, 1e-9) * v for v in moved]
@@ -224,6 +229,7 @@ class RobotView(drawing.FilmView):
         rows = [
             ("degrees of freedom", f"{self.robot.model.nv}"),
             ("angle between the two at the end", f"{angle[-1]:.2f}&deg;"),
+            ("largest turn of a carried frame", f"{np.degrees(self.turns.max()):.1f}&deg;"),
             ("lengths change by (relative)", f"{drift:.0e}"),
             ("kinetic energy", f"{motion.energy[0]:.4g} J, kept to {np.ptp(motion.energy):.0e} J"),
         ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
-import threading
 import time
+import warnings
 from contextlib import AbstractContextManager, redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from connections.checks import require_finite
 
 if TYPE_CHECKING:
+    from connections.explorer.robot import Robot
     from connections.multibody import Model
 
 LOOPBACK = "127.0.0.1"
@@ -31,14 +32,14 @@ class Explorer:
     ----------
     server : viser's server.
     host : what it is bound to.
-    pages : the pages of the browsers that are connected, by number.
+    pages : the pages that were opened; those of browsers that are gone close by themselves.
 
     Attributes
     ----------
     url : its address.
     """
 
-    def __init__(self, server: Any, host: str, pages: dict[int, Any]) -> None:
+    def __init__(self, server: Any, host: str, pages: list[Any]) -> None:
         self._server, self._pages = server, pages
         self.host, self.port = host, int(server.get_port())
 
@@ -62,7 +63,7 @@ class Explorer:
         """End the server, and the threads that draw, when they have computed what they are at."""
         with _without_its_prints():
             self._server.stop()
-        for page in list(self._pages.values()):
+        for page in list(self._pages):
             page.close(wait=60.0)
 
     def __enter__(self) -> Explorer:
@@ -74,7 +75,7 @@ class Explorer:
 
 
 def serve(
-    model: Model | None = None,
+    model: Model | Robot | None = None,
     name: str = "robot",
     beta: float = 1.0,
     host: str = LOOPBACK,
@@ -84,8 +85,8 @@ def serve(
 
     Parameters
     ----------
-    model : a robot to show beside the views of R^3.
-    name : of the robot.
+    model : a robot to show beside the views of R^3; a `robot.Robot` keeps what is compiled for it.
+    name : of the robot, where it is a model.
     beta : where the slider stands at first, kg/m.
     host : address to bind to; the default is reached from this machine only.
     port : port to bind to; 0 for any that is free.
@@ -105,7 +106,7 @@ def serve(
     from connections.explorer.page import Page
     from connections.explorer.robot import Robot
 
-    robot = None if model is None else Robot(model, name)
+    robot = model if model is None or isinstance(model, Robot) else Robot(model, name)
     with _without_its_prints():
         server = viser.ViserServer(host=host, port=port, verbose=False)
     if port and server.get_port() != port:  # taken since: viser looks for another one
@@ -113,21 +114,20 @@ def serve(
         raise PortError(_in_use(host, port))
     server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 191))
     server.gui.set_panel_label("connections: explorer")
-    pages: dict[int, Page] = {}
-    lock = threading.Lock()
+    # A film that runs while its browser goes away sends a last picture to nobody.
+    warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
+    pages: list[Page] = []
 
     @server.on_client_connect
     def _(client: Any) -> None:
-        page = Page(client, robot, float(beta))
-        with lock:
-            pages[client.client_id] = page
+        pages[:] = [page for page in pages if page.alive]
+        pages.append(Page(client, robot, float(beta)))
 
     @server.on_client_disconnect
     def _(client: Any) -> None:
-        with lock:
-            page = pages.pop(client.client_id, None)
-        if page is not None:
-            page.close()
+        for page in list(pages):
+            if page.client is client:
+                page.close()
 
     return Explorer(server, host, pages)
 

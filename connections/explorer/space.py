@@ -22,6 +22,7 @@ from connections.plots import four_contorsions
 
 LENGTH = 4.0  # m, of the geodesic that is shown
 POINTS = 97  # samples of a curve
+_MOST_STEPS = 5_000  # one that needs more escapes
 FRAMES = 13  # carried frames drawn along it
 
 # (lengths kept, geodesics kept), [W] Props III.1 and III.2
@@ -196,5 +197,5 @@ def _along(D: jax.Array, q0: jax.Array, v0: jax.Array, vectors: jax.Array, times
         q, v, z = state
         return v, -nabla.apply_at(q, v, v), -jax.vmap(lambda vector: nabla.apply_at(q, v, vector))(z)
 
-    points, _, carried = integrate(rhs, (q0, v0, vectors), times)
+    points, _, carried = integrate(rhs, (q0, v0, vectors), times, max_steps=_MOST_STEPS)
     return points, carried

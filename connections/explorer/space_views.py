@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from connections.explorer import drawing
-from connections.explorer.drawing import DARK, GAP, GREY, PLAIN, PLAIN_PALE, TWISTED, TWISTED_PALE
+from connections.explorer.drawing import DARK, GAP, GREY, PLAIN, PLAIN_THIRD, TWISTED, TWISTED_THIRD
 from connections.explorer.point_mass import track, without_torsion
 from connections.explorer.space import ADMISSIBLE, KINDS, LENGTH, carry, parallelogram
 
@@ -16,7 +16,8 @@ class TransportView(drawing.View):
     """A geodesic, and the frame that two connections carry along it."""
 
     title = "Frames along a geodesic"
-    camera = ((1.2, -5.6, 2.6), (0.0, 0.0, -0.1))
+    sphere = ((0.0, 0.0, 0.0), 2.3)
+    outlook = (1.6, -6.6, 2.6)
 
     def __init__(self, desk: drawing.Desk) -> None:
         super().__init__(desk, "transport")
@@ -32,8 +33,10 @@ class TransportView(drawing.View):
                 drawing.legend(
                     (
                         (DARK, "geodesic, and its velocity"),
-                        (TWISTED, "carried by the chosen connection"),
-                        (PLAIN, "carried without torsion (Levi-Civita)"),
+                        (TWISTED, "carried by the chosen connection: the second vector,"),
+                        (TWISTED_THIRD, "and the third"),
+                        (PLAIN, "carried without torsion (Levi-Civita): the second,"),
+                        (PLAIN_THIRD, "and the third"),
                     ),
                     "Torsion does not move the geodesic of an admissible connection. It turns what is "
                     "carried along it about the velocity, by &minus;&beta; for each metre.",
@@ -46,9 +49,9 @@ class TransportView(drawing.View):
         self.triads = [
             scene.add_arrows(f"/transport/{name}", line, color, **drawing.arrow_sizes(0.5))
             for name, color in (
-                ("plain_3", PLAIN_PALE),
+                ("plain_3", PLAIN_THIRD),
                 ("plain_2", PLAIN),
-                ("carried_3", TWISTED_PALE),
+                ("carried_3", TWISTED_THIRD),
                 ("carried_2", TWISTED),
                 ("velocity", DARK),
             )
@@ -63,7 +66,10 @@ class TransportView(drawing.View):
         )
         self.plots.append(
             desk.plot(
-                "Lengths of carried vectors", "length [m]", "largest change", (("carried", TWISTED, False),)
+                "Lengths of the carried vectors",
+                "length [m]",
+                "|z| [m/s]",
+                (("second", TWISTED, False), ("third", TWISTED_THIRD, True)),
             )
         )
 
@@ -87,8 +93,8 @@ class TransportView(drawing.View):
         self.triads[2].points = drawing.arrows(points, _SIZE * result.frames[shown, 2])
         self.triads[3].points = drawing.arrows(points, _SIZE * result.frames[shown, 1])
         self.triads[4].points = drawing.arrows(points[-1:], _SIZE * result.frames[-1:, 0])
-        self._draw_strip("carried_strip", result.points, _SIZE * result.frames[:, 1], TWISTED_PALE)
-        self._draw_strip("plain_strip", straight, np.tile(_SIZE * still[1], (len(straight), 1)), PLAIN_PALE)
+        self._draw_strip("carried_strip", result.points, _SIZE * result.frames[:, 1], TWISTED)
+        self._draw_strip("plain_strip", straight, np.tile(_SIZE * still[1], (len(straight), 1)), PLAIN)
         self._report()
 
     def _report(self) -> None:
@@ -112,7 +118,7 @@ class TransportView(drawing.View):
             vertices,
             faces,
             color=color,
-            opacity=0.45,
+            opacity=0.3,
             side="double",
             cast_shadow=False,
             receive_shadow=False,
@@ -124,7 +130,8 @@ class ParallelogramView(drawing.View):
     """Two ways around a parallelogram that do not meet."""
 
     title = "The open parallelogram"
-    camera = ((1.6, -1.4, 0.95), (0.32, 0.3, 0.05))
+    sphere = ((0.3, 0.3, 0.1), 0.75)
+    outlook = (1.3, -1.7, 0.9)
 
     def __init__(self, desk: drawing.Desk) -> None:
         super().__init__(desk, "parallelogram")
@@ -203,13 +210,14 @@ class PointMassView(drawing.FilmView):
     """The controlled point mass, with and without torsion."""
 
     title = "The controlled point mass"
-    camera = ((5.2, -13.0, 6.0), (4.7, 0.4, -0.2))
+    sphere = ((2.2, 0.2, 0.0), 2.6)
+    outlook = (-4.6, -5.4, 2.6)
 
     def __init__(self, desk: drawing.Desk) -> None:
         super().__init__(desk, "point_mass")
         gui, scene = desk.client.gui, desk.client.scene
         with self.folder:
-            self.film = drawing.Film(desk, 10.0)
+            self.film = drawing.Film(desk, 10.0, 1.0)
             self.numbers = gui.add_html("")
             gui.add_html(
                 drawing.legend(
@@ -277,7 +285,5 @@ class PointMassView(drawing.FilmView):
             ("zero crossings of v_z", [f"{r.zero_crossings}" for r in both]),
             ("energy above 1 Hz", [f"{100 * r.high_frequency:.0f} %" for r in both]),
         )
-        head = [("", f"&beta; = {result.result.beta:g} &nbsp;&nbsp; &beta; = 0")]
-        self.numbers.content = drawing.readout(
-            head + [(what, "&nbsp;&nbsp;&nbsp;&nbsp;".join(pair)) for what, pair in rows]
-        )
+        head = ("", f"&beta; = {result.result.beta:g}", "&beta; = 0")
+        self.numbers.content = drawing.readout([head, *((what, *pair) for what, pair in rows)])

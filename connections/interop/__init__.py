@@ -1,0 +1,15 @@
+"""Other libraries, both ways: spaces of geomstats; Coriolis matrices of libraries of robot dynamics."""
+
+from connections.interop.geomstats import GeomstatsMetric, from_geomstats, to_geomstats
+from connections.interop.libraries import LibraryError, joint_example
+from connections.interop.library_audit import LibraryAudit, audit_library
+
+__all__ = [
+    "GeomstatsMetric",
+    "LibraryAudit",
+    "LibraryError",
+    "audit_library",
+    "from_geomstats",
+    "joint_example",
+    "to_geomstats",
+]

@@ -3,7 +3,7 @@
 from connections.sweeps.contorsion import contorsion_summary, contorsion_sweep
 from connections.sweeps.errors import SchedulerError, StoreError, SweepError
 from connections.sweeps.propositions import PropositionSummary, proposition_summary, proposition_sweep
-from connections.sweeps.running import Summary, run_sweep
+from connections.sweeps.running import Summary, local_cluster, run_sweep
 from connections.sweeps.store import Store
 from connections.sweeps.sweep import Chunk, Output, Sweep
 from connections.sweeps.tables import QUANTITIES, christoffel_bounds, random_configurations, table_sweep
@@ -26,6 +26,7 @@ __all__ = [
     "christoffel_bounds",
     "contorsion_summary",
     "contorsion_sweep",
+    "local_cluster",
     "proposition_summary",
     "proposition_sweep",
     "random_configurations",

@@ -46,7 +46,9 @@ def contorsion_sweep(
     seed : of the initial states and of the phases of the references.
 
     The rows are motions; the torsion changes fastest, then the initial state, then the robot. The store has
-    ``robot`` (a number), ``start``, ``torsion`` and the measures; a motion that runs away has NaN there.
+    ``robot`` (a number), ``start``, ``torsion`` and the measures; a motion that runs away has NaN there. The
+    law keeps s bounded for every gamma: what runs away is an integration whose step is too long for the
+    frequencies that torsion brings.
 
     Raises
     ------

@@ -7,9 +7,11 @@ and its chunks go to others.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,16 @@ if TYPE_CHECKING:
 
 _WAITING = 4  # chunks under way for each thread of the cluster
 _QUIET = "--xla_cpu_multi_thread_eigen=false"  # one thread for JAX, too
+
+_WORKER_SETTINGS: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
+    # Without Dask's MALLOC_TRIM_THRESHOLD_, memory of a chunk serves the next one.
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ def run_sweep(
 ) -> Summary:
     """Compute all chunks of a sweep that are not in its store yet.
 
+    A script has to call it below ``if __name__ == "__main__":``, as workers are new processes that import it.
+
     Parameters
     ----------
     sweep : what to compute.
@@ -97,10 +111,7 @@ def run_sweep(
     SweepError, StoreError : the sweep or the store is not as it should be.
     SchedulerError : the scheduler does not answer, has no workers, or a chunk keeps ending its worker.
     ModuleNotFoundError : Dask or Zarr is not installed.
-    Whatever the sweep's function raises; chunks that are finished stay.
-
-    A script that is run must call this below ``if __name__ == "__main__":``: workers are new processes that
-    import it.
+    Exception : whatever the sweep's function raises; chunks that are finished stay.
     """
     require_installed()
     if scheduler is not None and workers is not None:
@@ -199,7 +210,10 @@ def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Cl
         yield scheduler
         return
     if scheduler is None:
-        with _local(workers or _processors()) as cluster, Client(cluster, set_as_default=False) as client:
+        with (
+            local_cluster(workers or _processors()) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
             yield client
         return
     client = _connected(str(scheduler), timeout)
@@ -212,21 +226,30 @@ def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Cl
 
 
 @contextmanager
-def _local(workers: int) -> Iterator[Any]:
+def local_cluster(workers: int) -> Iterator[Any]:
+    """A Dask cluster in processes of this machine, one thread each, as `run_sweep` starts it.
+
+    Parameters
+    ----------
+    workers : how many.
+    """
     import logging
 
+    import dask
     from distributed import LocalCluster
 
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_QUIET}".strip()
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
-        env={"XLA_FLAGS": flags},
-    ) as cluster:
+    with dask.config.set(_WORKER_SETTINGS):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
+            env={"XLA_FLAGS": flags},
+        )
+    with cluster:
         yield cluster
 
 
@@ -234,6 +257,8 @@ def _connected(address: str, timeout: float) -> Client:
     from distributed import Client
 
     try:
+        with ThreadPoolExecutor(1) as thread:  # there may be an event loop in this one
+            thread.submit(asyncio.run, _shake_hands(address, timeout)).result()
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise SchedulerError(
@@ -244,6 +269,14 @@ def _connected(address: str, timeout: float) -> Client:
         raise SweepError(
             f"scheduler: expected an address such as tcp://10.0.0.1:8786, got {address!r}"
         ) from error
+
+
+async def _shake_hands(address: str, timeout: float) -> None:
+    """Connect and disconnect; `Client` would wait forever for a port that takes connections and is silent."""
+    from distributed.comm import connect
+
+    comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)
+    comm.abort()
 
 
 def _require_workers(client: Client, timeout: float) -> None:

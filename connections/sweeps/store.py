@@ -72,6 +72,8 @@ class Store:
         import zarr
 
         self.path = Path(path)
+        if not self.path.is_dir():
+            raise StoreError(f"{self.path} is not the store of a sweep: it is not a folder")
         zarr.config.set({"array.write_empty_chunks": True})  # a missing file is a chunk that is lost
         try:
             self.group = zarr.open_group(self.path, mode="r+")
@@ -81,7 +83,7 @@ class Store:
             self._checksums: Any = self.group[CHECKSUMS]
             columns: Any = self._checksums.attrs["columns"]
             self._columns: tuple[str, ...] = tuple(columns)
-        except (KeyError, TypeError, ValueError, FileNotFoundError, NotADirectoryError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise StoreError(
                 f"{self.path} is not the store of a sweep ({type(error).__name__}: {error}); "
                 "name another folder, or remove this one"

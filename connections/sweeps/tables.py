@@ -22,7 +22,7 @@ from connections.sweeps.errors import SweepError
 from connections.sweeps.sweep import Chunk, Output, Sweep, rows_within
 
 _BLOCK = 16  # configurations whose Christoffel symbols are in the cache at a time
-_LARGEST = 20_000  # rows per chunk
+_LARGEST = 50_000  # rows per chunk
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def table_sweep(
     quantities : of ``"mass_matrix"``, ``"inverse_mass_matrix"``, ``"gravity"``, ``"coriolis_matrix"``,
         ``"mass_matrix_rate"``, ``"christoffel_symbols"``, ``"christoffel_bounds"``.
     rows : how many random configurations; not with `configurations`.
-    chunk : rows per chunk; so that a chunk has at most 32 MB and 20,000 rows if None.
+    chunk : rows per chunk; so that a chunk has at most 32 MB and 50,000 rows if None.
     seed : of the random configurations (as ``model.random``) and velocities (normal, 1 rad/s and 1 m/s).
     body_factor : as in `multibody.coriolis_matrix`, where a quantity has the choice.
     configurations : path of a Zarr array (rows, nq) instead of random ones.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import geomstats.backend as gs
 import jax
-import jax.numpy as jnp
 import numpy as np
 from geomstats.geometry.connection import Connection
 from geomstats.geometry.euclidean import Euclidean
@@ -14,12 +14,11 @@ from geomstats.geometry.riemannian_metric import RiemannianMetric
 from geomstats.numerics.geodesic import ExpSolver, LogSolver
 
 from connections.affine.connection import AffineConnection
-from connections.affine.geodesics import exponential, geodesic, logarithm
-from connections.affine.integrate import Trajectories, integrate
 from connections.checks import FrameError, IntegrationError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
+from connections.interop.geomstats import flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
 from connections.interop.geomstats.writing import coordinate_symbols, curvature_indices, require_distances
 
@@ -69,43 +68,38 @@ class CoordinateManifold(Manifold):
         return as_backend(_apply(self.frame, "project", as_numpy(point)))
 
     def random_point(self, n_samples: int = 1, bound: float = 1.0) -> Any:
-        """Projections of points drawn uniformly from [-bound, bound]^nq with NumPy's global generator."""
+        """Projections of points drawn uniformly from [-bound, bound]^nq by geomstats' generator."""
         size = self.shape if n_samples == 1 else (n_samples, *self.shape)
-        return self.projection(np.random.uniform(-bound, bound, size))
+        return self.projection(gs.random.uniform(-bound, bound, size))
 
 
-class CompiledExp(ExpSolver):
-    """Exponential and geodesics by this library's integrator (rtol = atol = 1e-10)."""
+class RowsExp(ExpSolver):
+    """Exponentials of this library, all rows of a call together (`flow`, rtol = atol = 1e-11).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
 
     def __init__(self, nabla: AffineConnection) -> None:
-        super().__init__(solves_ivp=True)
+        super().__init__(solves_ivp=False)
         self.nabla = nabla
 
     def exp(self, tangent_vec: Any, base_point: Any) -> Any:
         """End points of the geodesics after unit time, (..., nq)."""
-        q, v = self._initial(tangent_vec, base_point)
-        return as_backend(exponential(self.nabla, q, v))
-
-    def geodesic_ivp(self, tangent_vec: Any, base_point: Any) -> Any:
-        """t -> points (..., T, nq) of the geodesics."""
-        q, v = self._initial(tangent_vec, base_point)
-
-        def path(t: Any) -> Any:
-            times = np.atleast_1d(as_numpy(t))
-            order, inverse = np.unique(np.append(times, 0.0), return_inverse=True)
-            zero = int(inverse[-1])
-            ahead = np.asarray(geodesic(self.nabla, q, v, order[zero:])[0])
-            behind = np.asarray(geodesic(self.nabla, q, v, order[zero::-1])[0])[..., :0:-1, :]
-            return as_backend(np.concatenate([behind, ahead], axis=-2)[..., inverse[:-1], :])
-
-        return path
-
-    def _initial(self, tangent_vec: Any, base_point: Any) -> tuple[np.ndarray, np.ndarray]:
-        return as_numpy(base_point), components(self.nabla.frame, base_point, tangent_vec)
+        q, rate = np.broadcast_arrays(as_numpy(base_point), as_numpy(tangent_vec))
+        v = components(self.nabla.frame, q, rate)
+        ends = flow.exponentials(self.nabla, q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1]))
+        return as_backend(ends.reshape(q.shape))
 
 
-class CompiledLog(LogSolver):
-    """Logarithm by this library's shooting: an error, never a wrong answer."""
+class RowsLog(LogSolver):
+    """Logarithms of this library, all rows of a call together: an error, never a wrong answer.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
 
     def __init__(self, nabla: AffineConnection) -> None:
         super().__init__(solves_bvp=False)
@@ -113,9 +107,12 @@ class CompiledLog(LogSolver):
 
     def log(self, point: Any, base_point: Any) -> Any:
         """Initial rates qdot of the geodesics from `base_point` to `point`, (..., nq)."""
-        q = as_numpy(base_point)
-        v = np.asarray(logarithm(self.nabla, q, as_numpy(point)))
-        return as_backend(push(self.nabla.frame, q, v))
+        frame = self.nabla.frame
+        evaluate(frame, "point", lambda q: q, _q(frame, point))  # shapes, finite numbers, on the manifold
+        end, start = np.broadcast_arrays(as_numpy(point), as_numpy(base_point))
+        rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
+        v = flow.logarithms(self.nabla, *rows).reshape(*start.shape[:-1], frame.dim)
+        return as_backend(push(frame, start, v))
 
 
 class EquippedConnection(Connection):
@@ -130,19 +127,25 @@ class EquippedConnection(Connection):
     def __init__(self, space: Any, nabla: AffineConnection) -> None:
         super().__init__(space)
         self.nabla = nabla
-        self.exp_solver = CompiledExp(nabla)
-        self.log_solver = CompiledLog(nabla)
+        self.exp_solver = RowsExp(nabla)
+        self.log_solver = RowsLog(nabla)
 
     def christoffels(self, base_point: Any = None) -> Any:
         """Gamma[..., k, i, j] of the coordinate fields: i the direction, j the field, as in this library."""
-        return as_backend(self._coordinates("Christoffel symbols").coefficients(as_numpy(base_point)))
+        coordinates, q = self._coordinates("Christoffel symbols"), as_numpy(base_point)
+        gamma = flow.symbols(coordinates, q) if q.shape[-1:] == (coordinates.frame.dim,) else None
+        if gamma is None:
+            gamma = np.asarray(coordinates.coefficients(q))  # or its error
+        return as_backend(gamma)
 
     def riemann_tensor(self, base_point: Any) -> Any:
         """R[..., i, j, k, l] = R_ijk^l of R(X_j, X_k) X_i, torsion or not."""
         R = self._coordinates("components of the curvature").curvature(as_numpy(base_point))
         return as_backend(curvature_indices(R))
 
-    def curvature(self, tangent_vec_a: Any, tangent_vec_b: Any, tangent_vec_c: Any, base_point: Any = None) -> Any:
+    def curvature(
+        self, tangent_vec_a: Any, tangent_vec_b: Any, tangent_vec_c: Any, base_point: Any = None
+    ) -> Any:
         """R(a, b) c, (..., nq), in any frame."""
         frame = self.nabla.frame
         a, b, c = (components(frame, base_point, w) for w in (tangent_vec_a, tangent_vec_b, tangent_vec_c))
@@ -164,17 +167,20 @@ class EquippedConnection(Connection):
             raise ShapeError("parallel_transport", "one of direction and end_point", "both or neither")
         if direction is None:
             direction = self.log(end_point, base_point)
-        frame, q = self.nabla.frame, as_numpy(base_point)
-        v, z = (components(frame, q, w) for w in (direction, tangent_vec))
-        end, carried = transported(self.nabla, q, v, z)
-        return as_backend(push(frame, end, carried))
+        frame = self.nabla.frame
+        q, rate, other = np.broadcast_arrays(*(as_numpy(a) for a in (base_point, direction, tangent_vec)))
+        v, z = (components(frame, q, w).reshape(-1, frame.dim) for w in (rate, other))
+        carried = flow.transported(self.nabla, q.reshape(-1, q.shape[-1]), v, z)
+        if carried is None:
+            raise IntegrationError("parallel_transport: a geodesic does not reach unit time")
+        return as_backend(push(frame, *carried).reshape(q.shape))
 
     def _coordinates(self, what: str) -> AffineConnection:
         frame = self.nabla.frame
         if frame.ambient_dim != frame.dim:
             raise FrameError(
-                f"{what}: q has {frame.ambient_dim} numbers on a manifold of dimension {frame.dim}, so there are "
-                "no coordinate fields; use nabla.coefficients(q) of this library, which is in its frame"
+                f"{what}: q has {frame.ambient_dim} numbers on a manifold of dimension {frame.dim}, so there "
+                "are no coordinate fields; use nabla.coefficients(q) of this library, which is in its frame"
             )
         return coordinate_symbols(self.nabla)
 
@@ -223,31 +229,9 @@ def components(frame: FrameField, q: Any, rate: Any) -> np.ndarray:
 
 
 def push(frame: FrameField, q: Any, v: Any) -> np.ndarray:
-    """Rates X v (..., nq)."""
-    velocities = Argument("v", v, (frame.dim,))
-    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, _q(frame, q), velocities))
-
-
-def transported(nabla: AffineConnection, q: Any, v: Any, z: Any) -> tuple[np.ndarray, np.ndarray]:
-    """End point and transported components of z along the geodesic of (q, v) after unit time."""
-    frame = nabla.frame
-
-    def rhs(t: jax.Array, y: Any, args: Any) -> Any:
-        p, w, carried = y
-        return frame.matrix_at(p) @ w, -nabla.apply_at(p, w, w), -nabla.apply_at(p, w, carried)
-
-    def solve(p: jax.Array, w: jax.Array, carried: jax.Array) -> tuple[jax.Array, jax.Array]:
-        states = integrate(
-            rhs, (p, w, carried), jnp.array([0.0, 1.0]), lambda y: (frame.project_at(y[0]), y[1], y[2])
-        )
-        return states[0][-1], states[2][-1]
-
-    size = (frame.dim,)
-    arguments = (_q(frame, q), Argument("direction", v, size), Argument("tangent vector", z, size))
-    end, carried = evaluate(Trajectories.of(nabla), "geodesic transport", solve, *arguments)
-    if not np.isfinite(end).all():
-        raise IntegrationError("parallel_transport: the geodesic does not reach unit time")
-    return np.asarray(end), np.asarray(carried)
+    """Rates X v (..., nq), at points that were validated before."""
+    pair = _q(frame, q), Argument("v", v, (frame.dim,))
+    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, *pair, checked=False))
 
 
 def _q(frame: FrameField, q: Any) -> Argument:

@@ -109,7 +109,7 @@ def _warn_of_ignored_matrix(metric: Any) -> None:
     matrix = as_numpy(matrix)
     if np.any(matrix != np.diag(np.diagonal(matrix))):
         warnings.warn(
-            "geomstats' inner product ignores a metric_mat_at_identity that is not diagonal; what is translated "
-            "is that inner product. For the full matrix H write ConstantMetric(SO3Frame(), H)",
+            "geomstats' inner product ignores a metric_mat_at_identity that is not diagonal; what is "
+            "translated is that inner product. For the full matrix H write ConstantMetric(SO3Frame(), H)",
             stacklevel=5,
         )

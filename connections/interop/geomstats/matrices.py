@@ -76,7 +76,7 @@ def entries(space: Any) -> tuple[CoordinateFrame, Parametrization, np.ndarray]:
     basis = as_numpy(space.embedding_space.basis)
 
     def sample(rng: np.random.Generator) -> np.ndarray:
-        root = np.eye(space.shape[0]) + 0.3 * rng.standard_normal(space.shape)
+        root = np.eye(space.shape[0]) + 0.2 * rng.standard_normal(space.shape)
         return coefficients(basis, (root @ root.T)[None])[0]
 
     return CoordinateFrame(len(basis)), linear_chart(basis, sample), basis

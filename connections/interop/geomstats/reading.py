@@ -25,7 +25,7 @@ _INVARIANT = {"BiInvariantMetric", "_InvariantMetricMatrix", "SpecialEuclideanMa
 
 
 def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
-    """The metric of a geomstats space as a metric H(q) of this library; ``LeviCivita`` of it is its connection.
+    """The metric of a geomstats space as a metric H(q) of this library, for ``LeviCivita`` and all the rest.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
     Raises
     ------
     TypeError : not a geomstats space or metric.
-    MetricError : the space has no metric, or one that is not positive definite, that cannot be differentiated,
-        or that is not what its class says at points where the two were compared.
+    MetricError : the space has no metric, or one that is not positive definite, that cannot be
+        differentiated, or that is not what its class says at points where the two were compared.
     """
     space, metric = _space_and_metric(space)
     base, chart, route = _read(space, metric, pole)

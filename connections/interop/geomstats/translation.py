@@ -121,7 +121,7 @@ class GeomstatsMetric(Metric):
         points = self._shaped("point", point)
         flat = points.reshape(-1, *self.chart.shape)
         q = np.asarray(self.chart.coordinates(flat)).reshape(len(flat), -1)
-        back = np.asarray(evaluate(self, "to_theirs", self.chart.point_at, self._q(q), checked=False))
+        back = np.asarray(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
         off = np.abs(back - flat).reshape(len(flat), -1).max(axis=1, initial=0.0)
         size = 1.0 + np.abs(flat).max(initial=0.0)
         if not (off <= _ON_MANIFOLD * size).all():
@@ -131,9 +131,8 @@ class GeomstatsMetric(Metric):
         if vector is None:
             return jnp.asarray(q)
         vectors = self._shaped("vector", vector)
-        v, rest = evaluate(
-            self, "to_ours", self.chart.components_at, self._q(q), Argument("vector", vectors, self.chart.shape)
-        )
+        pair = self._q(q), Argument("vector", vectors, self.chart.shape)
+        v, rest = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
         largest = float(np.max(np.asarray(rest), initial=0.0))
         if not largest <= _ON_MANIFOLD * (1.0 + np.abs(vectors).max(initial=0.0)):
             raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
@@ -151,11 +150,12 @@ class GeomstatsMetric(Metric):
         -------
         (..., *shape) arrays of geomstats' backend.
         """
-        point = as_backend(evaluate(self, "to_theirs", self.chart.point_at, self._q(q), checked=False))
+        point = as_backend(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
         if v is None:
             return point
         components = Argument("v", v, (self.frame.dim,))
-        return point, as_backend(evaluate(self, "push", self.chart.tangent_at, self._q(q), components))
+        vector = evaluate(self, "push", self.chart.tangent_at, self._q(q), components, checked=False)
+        return point, as_backend(vector)
 
     def _q(self, q: Any) -> Argument:
         return Argument("q", q, (self.frame.ambient_dim,))

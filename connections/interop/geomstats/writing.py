@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import MetricError, require_same_frame
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats.loading import backend
+from connections.multibody.recursive_connection import RecursiveConnection
 
 
 def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
@@ -32,17 +34,16 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
     Returns
     -------
     The space: ``Euclidean(n)`` where nq = n, a ``CoordinateManifold`` where nq > n. Exponential, logarithm,
-    geodesics and transport are this library's, compiled and for whole batches; ``space.metric.exp_solver`` and
-    ``log_solver`` may be replaced by geomstats' own.
+    geodesics and transport are this library's, for all rows of a call together (`flow`);
+    ``space.metric.exp_solver`` and ``log_solver`` may be replaced by geomstats' own.
 
     Raises
     ------
     TypeError : not a connection. FrameError : the metric is in another frame.
     """
-    if isinstance(nabla, Metric):
-        raise TypeError("expected a connection, got a metric: pass LeviCivita(metric)")
     if not isinstance(nabla, AffineConnection):
-        raise TypeError(f"expected an AffineConnection, got {type(nabla).__name__}")
+        hint = ": pass LeviCivita(metric)" if isinstance(nabla, Metric) else ""  # type: ignore[unreachable]
+        raise TypeError(f"expected an AffineConnection, got {type(nabla).__name__}{hint}")
     if metric is None:
         metric = getattr(nabla, "metric", None)
     if metric is not None:
@@ -56,8 +57,8 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
 
 
 def require_distances(nabla: AffineConnection, metric: Metric, q: Any) -> None:
-    """Raise `MetricError` where geodesics of `nabla` are not those of `metric`: their length is no distance."""
-    if isinstance(nabla, LeviCivita) and nabla.metric is metric:
+    """Raise `MetricError` where the geodesics of `nabla` are not the metric's: they give no distance."""
+    if is_levi_civita(nabla, metric):
         return
     check = nabla.check_same_geodesics(metric, jnp.asarray(q))
     if not check.ok:
@@ -65,6 +66,15 @@ def require_distances(nabla: AffineConnection, metric: Metric, q: Any) -> None:
             "a distance is the length of the metric's geodesic, and this connection has other geodesics "
             f"({check}): use LeviCivita(metric), or exp, log and norm"
         )
+
+
+def is_levi_civita(nabla: AffineConnection, metric: Metric) -> bool:
+    """Whether `nabla` is the metric's own by construction; a robot's connections are."""
+    if getattr(nabla, "metric", None) is not metric:
+        return False
+    if isinstance(nabla, InducedConnection):
+        return is_levi_civita(nabla.ambient, nabla.metric.ambient_metric)
+    return isinstance(nabla, (LeviCivita, RecursiveConnection))
 
 
 def coordinate_symbols(nabla: AffineConnection) -> AffineConnection:

@@ -76,6 +76,19 @@ class Library:
             raise LibraryError(f"{self.name} is not installed: {self.how_to_get}")
         return importlib.import_module(f"connections.interop.libraries.{self.name}")
 
+    def require_variant(self, variant: str) -> str:
+        """The name of a variant, the default for an empty one.
+
+        Raises
+        ------
+        LibraryError : the library is not installed, or has no such variant.
+        """
+        names = list(self.adaptor().VARIANTS)
+        if variant and variant not in names:
+            choices = ", ".join(f"{self.name}:{name}" for name in names if name) or self.name
+            raise LibraryError(f"{self.name} has no variant '{variant}'; there are {choices}")
+        return variant or names[0]
+
 
 LIBRARIES: Mapping[str, Library] = MappingProxyType(
     {

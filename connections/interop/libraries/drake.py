@@ -5,6 +5,7 @@ A free body's velocity is [omega; v] in world axes there.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,28 @@ from connections import multibody as mb
 from connections.interop.libraries.base import (
     ROOT_JOINT,
     Array,
-    Change,
     Description,
     LibraryError,
     LibraryRobot,
     Slots,
-    hat,
-    pulled_bias,
-    rotation,
     slots,
-    turned,
-    widened,
 )
 from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.twists import Change, hat, pulled_bias, rotation, turned, widened
 
 VARIANTS: dict[str, str] = {"": "continuous MultibodyPlant"}
 
 
+def _module(name: str) -> Any:
+    """A module of Drake's; it comes with types that change from version to version, and are left out here."""
+    return importlib.import_module(f"pydrake.{name}")
+
+
 def read(description: Description, variant: str) -> LibraryRobot:
     """The robot of a URDF file."""
-    from pydrake.multibody.parsing import Parser
-    from pydrake.multibody.plant import MultibodyPlant
-
-    plant = MultibodyPlant(0.0)
+    plant = _module("multibody.plant").MultibodyPlant(0.0)
     try:
-        Parser(plant).AddModelsFromString(description.text(mimic=False), "urdf")
+        _module("multibody.parsing").Parser(plant).AddModelsFromString(description.text(mimic=False), "urdf")
         root = plant.GetBodyByName(description.root_link)
         if not description.floating_base:
             plant.WeldFrames(plant.world_frame(), root.body_frame())
@@ -54,18 +52,19 @@ def read(description: Description, variant: str) -> LibraryRobot:
 
 def build(example: JointExample, variant: str) -> LibraryRobot:
     """The robot of a mechanism, built joint by joint."""
-    from pydrake.math import RigidTransform
-    from pydrake.multibody.plant import MultibodyPlant
-    from pydrake.multibody.tree import FixedOffsetFrame, SpatialInertia, UnitInertia
-
-    plant, bodies, named = MultibodyPlant(0.0), {None: None}, {}
+    plant, tree = _module("multibody.plant").MultibodyPlant(0.0), _module("multibody.tree")
+    rigid = _module("math").RigidTransform
+    bodies: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for part in example.parts:
         I = part.inertia  # noqa: E741
-        moments = UnitInertia(*(value / part.mass for value in (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])))
+        moments = tree.UnitInertia(
+            *(value / part.mass for value in (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]))
+        )
         about_origin = moments.ShiftFromCenterOfMass(part.center)
-        body = plant.AddRigidBody(part.body, SpatialInertia(part.mass, part.center, about_origin))
+        body = plant.AddRigidBody(part.body, tree.SpatialInertia(part.mass, part.center, about_origin))
         parent = plant.world_frame() if part.parent is None else bodies[part.parent].body_frame()
-        placed = plant.AddFrame(FixedOffsetFrame(f"{part.name} frame", parent, RigidTransform(part.placement)))
+        placed = plant.AddFrame(tree.FixedOffsetFrame(f"{part.name} frame", parent, rigid(part.placement)))
         bodies[part.name] = body
         named[part.name] = plant.AddJoint(_joint(part, placed, body.body_frame()))
     plant.Finalize()
@@ -74,20 +73,18 @@ def build(example: JointExample, variant: str) -> LibraryRobot:
 
 def _joint(part: Part, parent: Any, child: Any) -> Any:
     """Drake's joint of a part."""
-    from pydrake.math import RigidTransform
-    from pydrake.multibody import tree
-
-    joint = part.chain[0][0]
+    tree = _module("multibody.tree")
+    joint: Any = part.chain[0][0]
     match part.kind:
         case "fixed":
-            return tree.WeldJoint(part.name, parent, child, RigidTransform())
+            return tree.WeldJoint(part.name, parent, child, _module("math").RigidTransform())
         case "revolute" | "continuous":
-            return tree.RevoluteJoint(part.name, parent, child, np.asarray(joint.axis), damping=0.0)  # type: ignore[attr-defined]
+            return tree.RevoluteJoint(part.name, parent, child, np.asarray(joint.axis), damping=0.0)
         case "prismatic":
-            return tree.PrismaticJoint(part.name, parent, child, np.asarray(joint.axis))  # type: ignore[attr-defined]
+            return tree.PrismaticJoint(part.name, parent, child, np.asarray(joint.axis))
         case "helical":
-            pitch = 2.0 * np.pi * joint.pitch  # type: ignore[attr-defined]
-            return tree.ScrewJoint(part.name, parent, child, np.asarray(joint.axis), pitch, 0.0)  # type: ignore[attr-defined]
+            pitch = 2.0 * np.pi * joint.pitch
+            return tree.ScrewJoint(part.name, parent, child, np.asarray(joint.axis), pitch, 0.0)
         case "planar":
             return tree.PlanarJoint(part.name, parent, child)
         case "universal":

@@ -1,20 +1,13 @@
-"""iDynTree: `KinDynComputations.getCoriolisAndMassMatrices` of a URDF file, in each velocity representation."""
+"""iDynTree: `KinDynComputations.getCoriolisAndMassMatrices` of a URDF file, in each representation."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from connections.interop.libraries.base import (
-    Array,
-    Change,
-    Description,
-    FreeBody,
-    LibraryError,
-    LibraryRobot,
-    pulled_matrix,
-    slots,
-    widened,
-)
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
+from connections.interop.libraries.twists import Change, FreeBody, pulled_matrix, widened
 
 VARIANTS = {
     "body": "BODY_FIXED_REPRESENTATION of the base's velocity",
@@ -73,9 +66,9 @@ def read(description: Description, variant: str) -> LibraryRobot:
     return LibraryRobot(ours, "getCoriolisAndMassMatrices", mass_matrix, coriolis, notes=notes)
 
 
-def _joints_of_dofs(theirs: object, n: int) -> list[int]:
+def _joints_of_dofs(theirs: Any, n: int) -> list[int]:
     """The numbers of the joints with one degree of freedom, in the order of their degrees of freedom."""
-    joints = [number for number in range(theirs.getNrOfJoints()) if theirs.getJoint(number).getNrOfDOFs()]  # type: ignore[attr-defined]
-    found = sorted(joints, key=lambda number: theirs.getJoint(number).getDOFsOffset())  # type: ignore[attr-defined]
+    joints = [number for number in range(theirs.getNrOfJoints()) if theirs.getJoint(number).getNrOfDOFs()]
+    found = sorted(joints, key=lambda number: theirs.getJoint(number).getDOFsOffset())
     assert len(found) == n
     return found

@@ -13,19 +13,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import (
-    Array,
-    Change,
-    Description,
-    FreeBody,
-    LibraryError,
-    LibraryRobot,
-    hat,
-    pulled_matrix,
-    slots,
-    widened,
-)
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
 from connections.interop.libraries.joint_examples import JointExample
+from connections.interop.libraries.twists import Change, FreeBody, hat, pulled_matrix, widened
 
 VARIANTS = {
     "body": "VelRepr.Body of the base's velocity",
@@ -99,7 +89,7 @@ def _robot(ours: mb.Model, variant: str, kinds: dict[str, str], notes: tuple[str
     )
 
 
-# --- our model as SDF ----------------------------------------------------------------------------------------
+# --- our model as SDF -----------------------------------------------------------------------------
 
 
 def sdf(model: mb.Model) -> tuple[str, int]:
@@ -128,7 +118,9 @@ def sdf(model: mb.Model) -> tuple[str, int]:
                 f"JaxSim has no {type(joint).__name__.lower()} joints (joint '{tree.joint_names[body]}')"
             )
         parent = tree.body_names[tree.parents[body]] if tree.parents[body] >= 0 else _BASE
-        _add_joint(robot, tree.joint_names[body], joint, parent, name, (tree.positions[body], tree.quaternions[body]))
+        _add_joint(
+            robot, tree.joint_names[body], joint, parent, name, (tree.positions[body], tree.quaternions[body])
+        )
     return ElementTree.tostring(root, encoding="unicode"), 6 * free
 
 
@@ -149,17 +141,22 @@ def _add_link(robot: ElementTree.Element, name: str, inertia: Array, joint: str 
 
 
 def _add_joint(
-    robot: ElementTree.Element, name: str, joint: mb.Joint, parent: str, child: str, placement: tuple[Array, Array]
+    robot: ElementTree.Element,
+    name: str,
+    joint: Any,
+    parent: str,
+    child: str,
+    placement: tuple[Array, Array],
 ) -> None:
     element = ElementTree.SubElement(robot, "joint", name=name, type=_TYPES[type(joint)])
     angles = Rotation.from_quat(placement[1]).as_euler("xyz")
-    ElementTree.SubElement(element, "pose", relative_to=parent).text = (
-        f"{_text(placement[0])} {_text(angles)}"
-    )
+    ElementTree.SubElement(
+        element, "pose", relative_to=parent
+    ).text = f"{_text(placement[0])} {_text(angles)}"
     ElementTree.SubElement(element, "parent").text = parent
     ElementTree.SubElement(element, "child").text = child
     axis = ElementTree.SubElement(element, "axis")
-    ElementTree.SubElement(axis, "xyz").text = _text(np.asarray(joint.axis))  # type: ignore[attr-defined]
+    ElementTree.SubElement(axis, "xyz").text = _text(np.asarray(joint.axis))
     limit = ElementTree.SubElement(axis, "limit")
     for side, value in (("lower", "-9"), ("upper", "9")):
         ElementTree.SubElement(limit, side).text = value

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -114,7 +115,9 @@ class JointExample:
         mechanism = mb.Mechanism()
         for part in self.parts:
             above = "world" if part.parent is None else f"{part.parent}_link"
-            for number, (name, (joint, placement)) in enumerate(zip(part.joint_names, part.chain, strict=True)):
+            for number, (name, (joint, placement)) in enumerate(
+                zip(part.joint_names, part.chain, strict=True)
+            ):
                 last = number == len(part.chain) - 1
                 body = part.body if last else f"{name}_link"
                 if last:
@@ -216,7 +219,7 @@ def composite_step() -> Array:
     return step
 
 
-def _chain(kind: str, axis: Array) -> tuple[tuple[mb.Joint, Array], ...]:
+def _chain(kind: str, axis: Any) -> tuple[tuple[mb.Joint, Array], ...]:
     here = np.eye(4)
     single: dict[str, mb.Joint] = {
         "fixed": mb.Fixed(),
@@ -240,7 +243,7 @@ def _chain(kind: str, axis: Array) -> tuple[tuple[mb.Joint, Array], ...]:
     return tuple((mb.Revolute(axis), here) for axis in (Z, Y, X))
 
 
-# --- as URDF -------------------------------------------------------------------------------------------------
+# --- as URDF --------------------------------------------------------------------------------------
 
 
 def _add_link(robot: ElementTree.Element, part: Part) -> None:
@@ -268,9 +271,7 @@ def _add_joint(robot: ElementTree.Element, part: Part) -> None:
         ElementTree.SubElement(joint, "limit", lower="-9", upper="9", effort="1e9", velocity="1e9")
     if part.mimics is not None:
         leader, multiplier, offset = part.mimics
-        ElementTree.SubElement(
-            joint, "mimic", joint=leader, multiplier=repr(multiplier), offset=repr(offset)
-        )
+        ElementTree.SubElement(joint, "mimic", joint=leader, multiplier=repr(multiplier), offset=repr(offset))
 
 
 def _text(values: Array) -> str:

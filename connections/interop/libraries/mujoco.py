@@ -16,17 +16,14 @@ from connections import multibody as mb
 from connections.interop.libraries.base import (
     ROOT_JOINT,
     Array,
-    Change,
     Description,
-    FreeBody,
     LibraryError,
     LibraryRobot,
     Slots,
-    pulled_bias,
     slots,
-    widened,
 )
 from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.twists import Change, FreeBody, pulled_bias, widened
 
 VARIANTS: dict[str, str] = {"": "mj_forward"}
 _PLANE = ("TX", "TY", "RZ")
@@ -111,7 +108,11 @@ class _Layout:
         self.free: list[tuple[Slots, int]] = []
         named = {theirs.joint(number).name: number for number in range(theirs.njnt)}
         for slot in slots(ours):
-            singles = [slot.name, *(f"{slot.name}/{k}" for k in (1, 2, 3)), *(f"{slot.name}_{k}" for k in _PLANE)]
+            singles = [
+                slot.name,
+                *(f"{slot.name}/{k}" for k in (1, 2, 3)),
+                *(f"{slot.name}_{k}" for k in _PLANE),
+            ]
             found = [named[name] for name in singles if name in named]
             at_v, at_q = slot.v.start, slot.q.start
             for number in found:
@@ -141,19 +142,17 @@ class _Layout:
 
     def change(self, q: Array, v: Array) -> Change:
         """From our body twists to [v in world axes; omega in body axes]."""
-        parts = [
-            (slot.v, self.base.change("linear in world", q[slot.q], v[slot.v])) for slot, _ in self.free
-        ]
+        parts = [(slot.v, self.base.change("linear in world", q[slot.q], v[slot.v])) for slot, _ in self.free]
         return widened(parts, len(v))
 
 
-# --- a mechanism as MJCF -------------------------------------------------------------------------------------
+# --- a mechanism as MJCF --------------------------------------------------------------------------
 
 
 def _mjcf(example: JointExample) -> str:
     root = ElementTree.Element("mujoco")
     ElementTree.SubElement(root, "compiler", angle="radian", balanceinertia="false")
-    bodies = {None: ElementTree.SubElement(root, "worldbody")}
+    bodies: dict[str | None, ElementTree.Element] = {None: ElementTree.SubElement(root, "worldbody")}
     for part in example.parts:
         if part.kind in ("helical", "mimic"):
             raise LibraryError(f"MuJoCo has no {part.kind} joints (a soft constraint is none)")
@@ -187,7 +186,7 @@ def _body(parent: ElementTree.Element, part: Part) -> ElementTree.Element:
     return body
 
 
-def _elementary(part: Part) -> list[tuple[str, str, Array, Array]]:
+def _elementary(part: Part) -> list[tuple[str, str, Any, Any]]:
     """(name, type, axis, anchor) of MuJoCo's joints of a part, in the body's axes where all are zero."""
     if part.kind == "fixed":
         return []

@@ -7,17 +7,9 @@ from typing import Any
 import numpy as np
 
 from connections import multibody as mb
-from connections.interop.libraries.base import (
-    ROOT_JOINT,
-    Array,
-    Change,
-    Description,
-    LibraryRobot,
-    pulled_matrix,
-    slots,
-    widened,
-)
+from connections.interop.libraries.base import Array, Description, LibraryRobot, slots
 from connections.interop.libraries.joint_examples import JointExample, Part, composite_step
+from connections.interop.libraries.twists import Change, pulled_matrix, widened
 
 VARIANTS = {
     "mimic": "read with mimic=True: joints that mimic follow",
@@ -34,7 +26,9 @@ def read(description: Description, variant: str) -> LibraryRobot:
     root = (pin.JointModelFreeFlyer(),) if description.floating_base else ()
     model = pin.buildModelFromUrdf(str(description.file()), *root, mimic=tied)
     notes = [] if tied or not description.leaders else ["joints that mimic move on their own (mimic=False)"]
-    kinds = {leader: "mimicked revolute" for leader in description.leaders.values()} if tied else {}
+    types = {joint.get("name"): joint.get("type") for joint in description.joints}
+    followed = description.leaders.values() if tied else ()
+    kinds = {leader: f"mimicked {types[leader]}" for leader in followed}
     return _robot(model, description.model if tied else description.untied, kinds, tuple(notes))
 
 
@@ -42,7 +36,8 @@ def build(example: JointExample, variant: str) -> LibraryRobot:
     """The robot of a mechanism, built joint by joint."""
     import pinocchio as pin
 
-    model, numbers = pin.Model(), {}
+    model = pin.Model()
+    numbers: dict[str, int] = {}
     for part in example.parts:
         placement = pin.SE3(part.placement[:3, :3], part.placement[:3, 3])
         body = pin.Inertia(part.mass, part.center, part.inertia)
@@ -58,8 +53,8 @@ def build(example: JointExample, variant: str) -> LibraryRobot:
 
 def _joint(pin: Any, model: Any, part: Part, numbers: dict[str, int]) -> Any:
     """Pinocchio's joint of a part."""
-    axis = getattr(part.chain[0][0], "axis", np.zeros(3))
-    axis = np.asarray(axis, dtype=np.float64)
+    joint: Any = part.chain[0][0]
+    axis = np.asarray(getattr(joint, "axis", np.zeros(3)), dtype=np.float64)
     match part.kind:
         case "revolute":
             return pin.JointModelRevoluteUnaligned(axis)
@@ -68,11 +63,12 @@ def _joint(pin: Any, model: Any, part: Part, numbers: dict[str, int]) -> Any:
         case "prismatic":
             return pin.JointModelPrismaticUnaligned(axis)
         case "helical":
-            return pin.JointModelHelicalUnaligned(axis, float(part.chain[0][0].pitch))  # type: ignore[attr-defined]
+            return pin.JointModelHelicalUnaligned(axis, float(joint.pitch))
         case "universal":
             return pin.JointModelUniversal(*np.eye(3)[:2])
         case "mimic":
-            leader, multiplier, offset = part.mimics  # type: ignore[misc]
+            assert part.mimics is not None
+            leader, multiplier, offset = part.mimics
             return pin.JointModelMimic(model.joints[numbers[leader]], multiplier, offset)  # and its axis
         case "cylindrical":
             return _composite(pin, pin.JointModelRZ(), pin.JointModelPZ(), np.eye(4))
@@ -99,10 +95,13 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
     layout = _Layout(theirs, ours)
     data = theirs.createData()
 
+    def in_their_frame(x: Array) -> Array:
+        fresh = theirs.createData()  # where joints mimic, crba adds to what the last call left in it
+        upper = np.triu(pin.crba(theirs, fresh, x))
+        return (upper + np.triu(upper, 1).T)[np.ix_(layout.order, layout.order)]
+
     def mass_matrix(q: Array) -> Array:
-        upper = np.triu(pin.crba(theirs, data, layout.configuration(q)))
-        H = (upper + np.triu(upper, 1).T)[np.ix_(layout.order, layout.order)]
-        return layout.planar_changed(H, q)
+        return layout.planar_changed(in_their_frame(layout.configuration(q)), q)
 
     def coriolis(q: Array, v: Array) -> Array:
         x = layout.configuration(q)
@@ -110,11 +109,9 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
             C = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(v))
             return C[np.ix_(layout.order, layout.order)]
         change = layout.change(q, v)
-        upper = np.triu(pin.crba(theirs, data, x))
-        H = upper + np.triu(upper, 1).T
+        H = in_their_frame(x)
         C = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(change.T @ v))
-        at = np.ix_(layout.order, layout.order)
-        return pulled_matrix(C[at], H[at], change)
+        return pulled_matrix(C[np.ix_(layout.order, layout.order)], H, change)
 
     named = {**layout.kinds, **kinds}
     return LibraryRobot(ours, "computeCoriolisMatrix", mass_matrix, coriolis, kinds=named, notes=notes)
@@ -159,8 +156,8 @@ class _Layout:
         out = np.empty(self.nq)
         for there, here in self.copies:
             out[there] = q[here]
-        for there, here in self.circles:
-            out[there : there + 2] = np.cos(q[here]), np.sin(q[here])
+        for start, angle in self.circles:
+            out[start : start + 2] = np.cos(q[angle]), np.sin(q[angle])
         return out
 
     def velocity(self, v: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
+from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, named_by, slots
 
 VARIANTS: dict[str, str] = {"": "Robot.URDF"}
 _NOTE = (
@@ -54,6 +54,6 @@ def _works(theirs: Any) -> bool:
 
 def _joint_names(theirs: Any, description: Description) -> list[str]:
     """Names of the moving joints in its order, by the links that they move."""
-    joint_of = {joint.find("child").get("link"): str(joint.get("name")) for joint in description.joints}  # type: ignore[union-attr]
+    joint_of = {named_by(joint, "child"): str(joint.get("name")) for joint in description.joints}
     moving = sorted((link for link in theirs.links if link.isjoint), key=lambda link: link.jindex)
     return [joint_of[link.name] for link in moving]

@@ -1,0 +1,202 @@
+"""connections audit: which Coriolis matrix other libraries compute."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from connections.cli import arguments
+
+_MOST_NAMES = 4  # of joints in a line
+
+_DESCRIPTION = """\
+Which Coriolis matrix does a library compute? Its C(q, v) is audited as an affine connection, on a robot or on
+a small mechanism per type of joint.
+
+  connections audit ROBOT.urdf --library pinocchio --floating-base
+  connections audit ROBOT.urdf                          all libraries that are installed
+  connections audit --joints --library pinocchio        all types of joints
+  connections audit --joints universal mimic            two types, all libraries
+
+Libraries: pinocchio, idyntree, jaxsim, roboticstoolbox (C), mujoco, drake (the vector C v only). Variants:
+pinocchio:untied (joints that mimic move on their own), idyntree:mixed, idyntree:inertial, jaxsim:mixed,
+jaxsim:inertial (velocity representations). Each runs in a process of its own.
+
+Types of joints: revolute, continuous, prismatic, helical, cylindrical, planar, translation, spherical,
+spherical-zyx, universal, composite, free, mimic.
+
+Where a property fails, the joint types are named with which it fails when all other joints are locked.
+Exit status: 0 if every H is that of the robot, every C v is right and every Hdot - 2 C skew, 1 if not, 2 if a
+library that was named cannot be audited.
+"""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    audit = commands.add_parser(
+        "audit",
+        help="which Coriolis matrix other libraries compute",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    audit.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
+    audit.add_argument(
+        "--library",
+        action="append",
+        metavar="NAME[:VARIANT]",
+        help="may be repeated; all installed if absent",
+    )
+    audit.add_argument(
+        "--joints", nargs="*", metavar="TYPE", help="types of joints instead of a robot; all if none"
+    )
+    audit.add_argument("--floating-base", action="store_true", help="free the root link")
+    audit.add_argument("--samples", type=arguments.count, default=2, metavar="N", help="points (default 2)")
+    audit.add_argument("--seed", type=arguments.seed, default=0, help="of the points (default 0)")
+    audit.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
+    audit.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Audit, print, and write."""
+    from connections.interop.libraries import LIBRARIES
+    from connections.interop.library_runs import Request, audits_apart
+
+    robots = _robots(options)
+    names = _libraries(options.library)
+    if options.json is not None:
+        arguments.require_writable(options.json)
+    results: list[dict[str, Any]] = []
+    for name in names:
+        request = Request(
+            name, robots, options.joints is not None, options.floating_base, options.samples, options.seed
+        )
+        for result in audits_apart(request):
+            if options.joints is None:
+                _print(result)
+            results.append(result | {"library": name})
+    if options.joints is not None or len(results) > 1:
+        _print_table(results)
+    if not options.library:
+        for library in LIBRARIES.values():
+            if not library.installed:
+                print(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+        print(f"written: {options.json}")
+    return _status(results, bool(options.library), options.joints is not None)
+
+
+def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int:
+    """0, 1 or 2, see the description; that a library lacks a type of joint is no error."""
+    audited = [result for result in results if "error" not in result]
+    if not audited or (named and not joints and len(audited) < len(results)):
+        return 2
+    return 0 if all(result["admissible"] and result["same_robot"]["ok"] for result in audited) else 1
+
+
+def _robots(options: argparse.Namespace) -> tuple[str, ...]:
+    """What is audited: a file that can be read, or known types of joints."""
+    from connections.interop.libraries import KINDS, joint_example
+    from connections.interop.library_runs import require_readable
+
+    if (options.robot is None) == (options.joints is None):
+        raise ValueError("give a robot or --joints: connections audit ROBOT.urdf, connections audit --joints")
+    if options.robot is None:
+        for kind in options.joints:
+            joint_example(kind)
+        return tuple(options.joints or KINDS)
+    require_readable([str(options.robot)], options.floating_base)
+    return (str(options.robot),)
+
+
+def _libraries(given: list[str] | None) -> list[str]:
+    """The libraries to audit, each known and installed, each variant known."""
+    from connections.interop.libraries import LibraryError, installed_libraries, library_named
+
+    if not given:
+        names = installed_libraries()
+        if not names:
+            raise LibraryError("no other library is installed: pip install 'connections[audit]'")
+        return names
+    for name in given:
+        library, variant = library_named(name)
+        library.require_variant(variant)
+    return given
+
+
+# --- printing -------------------------------------------------------------------------------------
+
+
+def _print(result: dict[str, Any]) -> None:
+    """The audit of one library on one robot."""
+    if "error" in result:
+        print(f"\n{result['library']} on {result['subject']}: not audited. {result['error']}")
+        return
+    variant = f", {result['variant']}" if result["variant"] else ""
+    print(
+        f"\n{result['library']} {result['version']}{variant}: {result['function']} on {result['subject']}, "
+        f"{result['dofs']} velocities"
+    )
+    for note in result["notes"]:
+        print(f"  note: {note}")
+    _print_comparison(result["same_robot"], "H is that of this library", "H is of ANOTHER ROBOT than ours")
+    _print_comparison(result["recursion"], "C v is that of the recursion", "C v is NOT that of the recursion")
+    print(f"  {'property':<18} {'verdict':<14} {'residual':>9} {'scale':>9} {'noise':>9}  meaning")
+    for name, check in result["checks"].items():
+        numbers = " ".join(f"{_number(check[key]):>9}" for key in ("residual", "scale", "noise"))
+        print(f"  {name:<18} {check['verdict']:<14} {numbers}  {check['meaning']}")
+    print(f"  {result['summary']}")
+    for text in fault_lines(result["faults"]):
+        print(f"  {text}")
+
+
+def _print_comparison(check: dict[str, Any], holds: str, fails: str) -> None:
+    print(f"  {holds if check['ok'] else fails}: {_number(check['relative'])} relative")
+
+
+def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
+    """Where properties fail, properties with the same joint types on one line."""
+    by_kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for fault in faults:
+        by_kinds.setdefault(tuple(fault["kinds"]), []).append(fault)
+    lines = []
+    for kinds, group in by_kinds.items():
+        joints = group[0]["joints"]
+        names = ", ".join(joints) if len(joints) <= _MOST_NAMES else f"{len(joints)} of them"
+        properties = ", ".join(f"{fault['property']} ({fault['relative']:.1e})" for fault in group)
+        lines.append(f"fails where only joints of type {' and '.join(kinds)} move ({names}): {properties}")
+    return lines
+
+
+def _print_table(results: Sequence[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=150)
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("library", "subject", "kind", "fails", "where only joints of these types move"):
+        table.add_column(name)
+    for result in results:
+        cells = [result["library"], result["subject"]]
+        if "error" in result:
+            cells += ["-", "", result["error"]]
+        else:
+            faults = result["faults"]
+            kinds = dict.fromkeys(" and ".join(fault["kinds"]) for fault in faults)
+            names = dict.fromkeys(fault["property"] for fault in faults)
+            other = [] if result["same_robot"]["ok"] else ["(H is of another robot)"]
+            other += [f"({note})" for note in result["notes"] if "mimic" in note]
+            cells += [result["kind"], ", ".join(names), "; ".join([*kinds, *other])]
+        table.add_row(*(escape(cell) for cell in cells))
+    console.print(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2e}"

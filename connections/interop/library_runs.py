@@ -1,0 +1,137 @@
+"""Audits in child processes: a library that crashes, hangs or talks does not disturb the others.
+
+The child is this module: it reads a request as JSON from its standard input, and writes a line of JSON per
+audit to a file, so that what was finished before a crash is kept. Libraries of compiled code do not always
+bear each other in one process, either.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from connections.interop.libraries import LibraryError, joint_example
+
+#: Seconds after which a child is given up.
+TIMEOUT = 1800.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child is to audit.
+
+    Parameters
+    ----------
+    library : "name" or "name:variant".
+    robots : URDF files, or types of joints (`joint_example`) where `joints` is true; one audit each.
+    floating_base, samples, seed : as for `audit_library`.
+    """
+
+    library: str
+    robots: tuple[str, ...]
+    joints: bool
+    floating_base: bool
+    samples: int
+    seed: int
+
+
+def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[str, Any]]:
+    """`LibraryAudit.to_dict()` of every robot of the request, computed in child processes.
+
+    Where there is no audit there is ``{"library", "subject", "error"}``, the error in one line: the library
+    cannot read the robot, or it crashed on it, and then the next robots get another child.
+
+    Parameters
+    ----------
+    request : what to audit.
+    timeout : seconds for a child.
+    """
+    left = list(request.robots)
+    while left:
+        with tempfile.TemporaryDirectory(prefix="connections_audit_") as folder:
+            results = Path(folder) / "results"
+            reason = _child(asdict(request) | {"robots": left}, results, timeout)
+            lines = results.read_text().splitlines() if results.exists() else []
+        for line in lines:
+            yield json.loads(line)
+        left = left[len(lines) :]
+        if left and reason:
+            yield _failure(request.library, left.pop(0), request.joints, reason)
+
+
+def _child(request: dict[str, Any], results: Path, timeout: float) -> str:
+    """Run a child; why it did not finish, or nothing."""
+    command = [sys.executable, "-m", "connections.interop.library_runs", str(results)]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, text=True, check=False, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        return f"took more than {timeout:g} s"
+    if done.returncode == 0:
+        return ""
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
+    if done.returncode < 0:
+        return f"crashed ({signal.Signals(-done.returncode).name}): {last}"
+    return f"failed: {last}"
+
+
+def _failure(library: str, robot: str, joints: bool, reason: str) -> dict[str, Any]:
+    subject = robot if joints else Path(robot).stem
+    return {"library": library, "subject": subject, "error": reason}
+
+
+def _serve(results: Path) -> None:
+    """The child: audit what standard input asks for."""
+    from connections.interop.library_audit import audit_aloud
+
+    warnings.simplefilter("ignore")
+    request = Request(**json.load(sys.stdin))
+    with results.open("w") as file:
+        for robot in request.robots:
+            try:
+                subject = joint_example(robot, request.floating_base) if request.joints else robot
+                audit = audit_aloud(
+                    subject,
+                    request.library,
+                    floating_base=request.floating_base,
+                    samples=request.samples,
+                    seed=request.seed,
+                )
+                result = audit.to_dict()
+            except (ValueError, ArithmeticError) as error:
+                reason = " ".join(str(error).split())
+                result = _failure(request.library, robot, request.joints, reason)
+            file.write(json.dumps(result, allow_nan=False) + "\n")
+            file.flush()
+
+
+def require_readable(robots: Sequence[str], floating_base: bool) -> None:
+    """Raise what is wrong with a URDF file before any library is asked.
+
+    Raises
+    ------
+    ModelError : see `multibody.from_urdf`; LibraryError : loops, which no other library reads from a URDF.
+    """
+    from connections import multibody as mb
+
+    for robot in robots:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mb.from_urdf(robot, floating_base)
+        root = ElementTree.parse(robot).getroot()
+        if root.find("loop") is not None or root.find("coupling") is not None:
+            raise LibraryError(f"{robot}: URDF+ loops and couplings are read by this library only")
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]))

@@ -1,0 +1,152 @@
+"""The explorer's server and its command: addresses, ports, errors, a clean end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from connections import cli, explorer
+from connections.explorer import page, server
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else uses."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_a_server_answers_until_it_is_stopped() -> None:
+    with explorer.serve(port=0) as running:
+        assert running.host == "127.0.0.1" and running.local and running.port > 0
+        assert running.url == f"http://127.0.0.1:{running.port}"
+        with urllib.request.urlopen(running.url, timeout=10) as answer:
+            assert answer.status == 200 and b"<html" in answer.read()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(running.url, timeout=1)
+    with explorer.serve(port=running.port) as again:  # the port is free at once
+        assert again.port == running.port
+
+
+def test_only_this_machine_is_served() -> None:
+    """Bound to the loopback address: no other address of this machine answers."""
+    others = {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    with explorer.serve(port=0) as running:
+        for address in [a for a in others if not a.startswith("127.")]:
+            with pytest.raises(OSError):
+                socket.create_connection((address, running.port), timeout=1).close()
+    with explorer.serve(host="0.0.0.0", port=0) as running:
+        assert not running.local and running.url.startswith("http://127.0.0.1:")
+
+
+def test_a_port_in_use_is_an_error(taken: int) -> None:
+    with pytest.raises(explorer.PortError, match=f"port {taken} of 127.0.0.1 is in use.*--port 0"):
+        explorer.serve(port=taken)
+
+
+def test_a_port_that_is_taken_in_the_meantime_is_an_error(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """viser takes the next port without a word; that server is stopped again."""
+    monkeypatch.setattr(server, "_require_free", lambda host, port: None)
+    with pytest.raises(explorer.PortError, match="is in use"):
+        explorer.serve(port=taken)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", taken + 1), timeout=1).close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "complaint"),
+    [
+        ({"beta": float("nan")}, ValueError, "beta is nan"),
+        ({"beta": 51.0}, ValueError, "beta: expected a number between -50 and 50 kg/m, got 51"),
+        ({"port": 70_000}, ValueError, "port: expected a number between 0 and 65535"),
+        ({"host": "192.0.2.1"}, explorer.PortError, "cannot serve on 192.0.2.1, port 8080: .*assign"),
+        ({"host": "no.such.host.invalid"}, explorer.PortError, "cannot serve on no.such.host.invalid"),
+    ],
+)
+def test_bad_input(arguments: dict, error: type, complaint: str) -> None:
+    with pytest.raises(error, match=complaint):
+        explorer.serve(**arguments)
+
+
+def test_without_viser_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(ValueError, match=r'needs viser.*pip install "connections\[web\]"'):
+        explorer.serve(port=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--web", "no_such_robot.urdf"], "no_such_robot.urdf: there is no such file"),
+        (["--web", "BROKEN"], "broken.urdf"),
+        (["--web", "--beta", "99"], "beta: expected a number between -50 and 50 kg/m, got 99"),
+        (["--web", "--beta", "1", "2"], "--beta: with --web one value"),
+        (["--web", "--output", "figures"], "--output writes figures, --web serves a page"),
+        (["--web", "--floating-base"], "--floating-base needs a robot"),
+        (["--web", "--port", "TAKEN"], "is in use: choose another with --port"),
+        (["--port", "9000"], "--port needs --web"),
+        (["--host", "0.0.0.0"], "--host needs --web"),
+        (["--floating-base"], "--floating-base needs --web"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    words: list[str], complaint: str, taken: int, tmp_path, capsys: pytest.CaptureFixture
+) -> None:
+    broken = tmp_path / "broken.urdf"
+    broken.write_text('<robot name="a"><link name="b"/><joint name="c" type="revolute"/></robot>')
+    names = {"BROKEN": str(broken), "TAKEN": str(taken)}
+    assert cli.main(["explore", *(names.get(word, word) for word in words)]) == 2
+    output = capsys.readouterr()
+    assert complaint in output.err and output.err.count("\n") == 1 and not output.out
+
+
+@pytest.mark.parametrize("words", [["--beta", "x"], ["--web", "--port", "70000"], ["--web", "--beta", "nan"]])
+def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["explore", *words])
+    assert end.value.code == 2 and "expected" in capsys.readouterr().err
+
+
+def test_the_command_serves_until_it_is_interrupted() -> None:
+    program = (
+        "import sys; from connections.cli import main; sys.exit(main(['explore', '--web', '--port', '0']))"
+    )
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as running:
+        first = running.stdout.readline()
+        assert first.startswith("The explorer is at http://127.0.0.1:")
+        url = first.split()[-1]
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert answer.status == 200
+        running.send_signal(signal.SIGINT)
+        rest, errors = running.communicate(timeout=30)
+    assert running.returncode == 0 and "has ended" in rest and errors == ""
+
+
+def test_an_open_address_is_noted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupted(self: explorer.Explorer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explorer.Explorer, "wait", interrupted)
+    assert cli.main(["explore", "--web", "--host", "0.0.0.0", "--port", "0", "--beta", "-3"]) == 0
+    output = capsys.readouterr()
+    assert "whoever reaches this machine's port" in output.err and "viser" not in output.out
+
+
+def test_the_slider_reaches_the_beta_that_was_asked_for() -> None:
+    assert page.LARGEST_BETA < server.MOST_BETA

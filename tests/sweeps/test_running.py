@@ -1,0 +1,215 @@
+"""Sweeps on a local cluster: any number of workers, workers and clients that are killed, the command line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import zarr
+from robots import robot_path
+from sweep_functions import ends_its_process, sweep
+
+from connections import multibody as mb
+from connections.cli import main
+from connections.sweeps import Done, SchedulerError, Store, local_cluster, run_sweep, table_sweep
+
+TESTS = Path(__file__).parents[1]
+PATIENCE = 60.0  # s
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
+    """Two workers for all tests: each takes seconds to start."""
+    with local_cluster(2) as local:
+        yield local
+
+
+@pytest.fixture
+def client(cluster: object) -> Iterator[object]:
+    from distributed import Client
+
+    with Client(cluster, set_as_default=False) as connected:
+        connected.wait_for_workers(2, timeout=PATIENCE)
+        yield connected
+
+
+def content(path: Path) -> bytes:
+    group = zarr.open_group(path, mode="r")
+    return b"".join(group[name][:].tobytes() for name in sorted(Store(path).names))
+
+
+def test_the_number_of_workers_does_not_matter(tmp_path: Path, client: object) -> None:
+    robot = mb.from_urdf(robot_path("ur5"))
+    table = table_sweep(robot, ["coriolis_matrix", "christoffel_bounds"], 1500, chunk=100, seed=8)
+    here = run_sweep(table, tmp_path / "here", workers=0)
+    two = run_sweep(table, tmp_path / "two", scheduler=client)
+    assert (here.processes, two.processes) == (1, 2)
+    assert here.computed == two.computed == tuple(range(15))
+    assert content(tmp_path / "here") == content(tmp_path / "two")
+    other = table_sweep(robot, ["coriolis_matrix", "christoffel_bounds"], 1500, chunk=100, seed=9)
+    run_sweep(other, tmp_path / "other", workers=0)
+    assert content(tmp_path / "here") != content(tmp_path / "other")
+
+
+def test_a_killed_worker_costs_nothing(tmp_path: Path, client: object) -> None:
+    killed: list[int] = []
+
+    def kill_once(done: Done, chunks: int) -> None:
+        if not killed:
+            os.kill(done.process, signal.SIGKILL)
+            killed.append(done.process)
+
+    given = sweep(rows=120, chunk=3, seconds=0.03)
+    summary = run_sweep(given, tmp_path / "s", scheduler=client, progress=kill_once)
+    assert killed and not psutil.pid_exists(killed[0])
+    assert summary.computed == tuple(range(40)) and not summary.repaired
+    run_sweep(given, tmp_path / "whole", workers=0)
+    assert content(tmp_path / "s") == content(tmp_path / "whole")
+
+
+def test_a_chunk_that_keeps_ending_its_worker(tmp_path: Path, client: object, cluster: object) -> None:
+    scheduler = cluster.scheduler  # type: ignore[attr-defined]
+    before, scheduler.allowed_failures = scheduler.allowed_failures, 0
+    try:
+        with pytest.raises(SchedulerError, match="chunk 0 ended its worker .* smaller chunks"):
+            run_sweep(sweep(rows=5, function=ends_its_process), tmp_path / "s", scheduler=client)
+    finally:
+        scheduler.allowed_failures = before
+
+
+PROGRAM = """\
+import sys
+from sweep_functions import sweep
+from connections.sweeps import run_sweep
+if __name__ == "__main__":
+    run_sweep(sweep(rows=180, chunk=3, seconds=0.1), sys.argv[1], workers=1)
+"""
+
+
+def test_a_killed_client_is_resumed(tmp_path: Path, client: object) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    path, environment = tmp_path / "s", os.environ | {"PYTHONPATH": str(TESTS)}
+    process = subprocess.Popen([sys.executable, tmp_path / "program.py", path], env=environment)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not list(path.glob("checksums/c/?/0")):  # chunks that are finished
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert workers
+    finally:
+        process.kill()
+        process.wait()
+    _, left = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert left == []  # its worker ends with it
+    finished = int(Store(path).finished.sum())
+    assert 0 < finished < 60
+    given = sweep(rows=180, chunk=3, seconds=0.1)
+    quick = run_sweep(given, path, scheduler=client)
+    assert quick.kept == finished and len(quick.computed) == 60 - finished and not quick.repaired
+    expected = np.concatenate([given.compute(0)["x"], given.compute(59)["x"]])
+    x = zarr.open_group(path)["x"][:]
+    np.testing.assert_array_equal(np.concatenate([x[:3], x[-3:]]), expected)
+    again = [sweep(rows=180, chunk=3).compute(number)["x"] for number in range(60)]
+    assert x.tobytes() == np.concatenate(again).tobytes()
+
+
+def test_a_scheduler_without_workers(tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as empty:
+        with pytest.raises(
+            SchedulerError, match=r"has no workers after 0\.3 s: start some, `dask worker tcp://"
+        ):
+            run_sweep(sweep(), tmp_path / "s", scheduler=empty.scheduler_address, timeout=0.3)
+    assert not (tmp_path / "s").exists()
+
+
+def test_errors_of_the_function_come_back(tmp_path: Path, client: object) -> None:
+    def careful(chunk: object) -> dict[str, np.ndarray]:
+        raise LookupError("chunk of nothing")
+
+    with pytest.raises(LookupError, match="chunk of nothing"):
+        run_sweep(sweep(function=careful), tmp_path / "s", scheduler=client)
+
+
+# --- the command line ----------------------------------------------------------------------------
+
+
+def test_the_command_line_runs_resumes_and_repairs(
+    tmp_path: Path, client: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sweep", "table", str(robot_path("ur5")), "--rows", "90", "--chunk", "30", "--output"]
+    words += [str(tmp_path / "s"), "--scheduler", client.scheduler.address]  # type: ignore[attr-defined]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "christoffel_largest: (90,) float64" in printed and "3 chunks, 3 computed, 0 already there" in printed
+    )
+    damaged = tmp_path / "s" / "q" / "c" / "1" / "0"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert main(words) == 0
+    printed, notes = capsys.readouterr()
+    assert "1 computed, 2 already there" in printed
+    assert "chunk 1 computed again: 'q' cannot be read" in printed and "note: chunk 1 computed again" in notes
+    assert main([*words, "--seed", "5"]) == 2
+    assert "is the store of another sweep: its seed is 0, not 5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["table", "UR5", "--output", "s"], "give rows, how many random configurations"),
+        (["table", "UR5", "--rows", "5", "--velocities", "v", "--output", "s"], "velocities: random"),
+        (["table", "UR5", "--configurations", "q", "--output", "s"], "there is no Zarr array at q"),
+        (["table", "none.urdf", "--rows", "5", "--output", "s"], "none.urdf"),
+        (["contorsion", "--torsion", "1", "--workers", "1", "--scheduler", "x", "--output", "s"], "not both"),
+        (["propositions", "--output", "s"], "give a robot, or a system"),
+        (["propositions", "--system", "moon", "--output", "s"], "there is no system 'moon'"),
+        (
+            ["propositions", "--system", "sphere", "--only", "(99)", "--output", "s"],
+            "'(99)' given; about sphere",
+        ),
+        (["propositions", "--system", "sphere", "--floating-base", "--output", "s"], "needs a robot"),
+    ],
+)
+def test_wrong_words(
+    words: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    robot = str(robot_path("ur5"))
+    assert main(["sweep", *[robot if word == "UR5" else word for word in words]]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error and error.count("\n") == 1
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "required: KIND"),
+        (["table", "x.urdf", "--rows", "5"], "required: --output"),
+        (["table", "x.urdf", "--rows", "0", "--output", "s"], "--rows: expected a positive integer, got '0'"),
+        (["table", "x.urdf", "--quantity", "curl", "--output", "s"], "invalid choice: 'curl'"),
+        (
+            ["contorsion", "--timeout", "0", "--output", "s"],
+            "--timeout: expected a positive number of seconds",
+        ),
+    ],
+)
+def test_wrong_options(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", *words])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert complaint in error and error.count("\n") == 1
