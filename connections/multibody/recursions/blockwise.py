@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections.checks import ShapeError
+from connections.multibody.recursions.compiled import SIGNATURES, shapes_of_results
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -19,23 +20,14 @@ if TYPE_CHECKING:
     from connections.multibody.model import Model
 
 
-def lazy(
-    model: Model,
-    name: str,
-    given: tuple[Any, ...],
-    names: tuple[str, ...],
-    sizes: tuple[tuple[int, ...], ...],
-    core: tuple[int, ...],
-    body_factor: Any,
-) -> da.Array:
-    """What the recursion `name` gives for arrays of which at least one is a Dask array; (..., *core).
+def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> da.Array:
+    """What the recursion `name` gives for arrays of which at least one is a Dask array, (..., *core).
 
     Parameters
     ----------
     model : the robot; it travels to the workers by pickle, once.
     name : of the recursion.
-    given, names, sizes : its arguments, what they are called, and the size of the last axis of each.
-    core : shape of the result for one configuration.
+    given : its arguments, (..., nq) and then (..., nv).
     body_factor : where the recursion has a choice.
 
     Raises
@@ -45,11 +37,14 @@ def lazy(
     import dask
     import dask.array as da
 
-    arrays = [_array(*item) for item in zip(names, given, sizes, strict=False)]
+    names = ("q", *SIGNATURES[name][0])
+    sizes = ((model.nq,), *[(model.nv,)] * (len(names) - 1))
+    core = shapes_of_results(model.nv, len(model.body_names))[name]
+    arrays = [_array(*item) for item in zip(names, given, sizes, strict=True)]
     try:
         np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
     except ValueError as error:
-        shapes = ", ".join(f"{label} {array.shape}" for label, array in zip(names, arrays, strict=False))
+        shapes = ", ".join(f"{label} {array.shape}" for label, array in zip(names, arrays, strict=True))
         raise ShapeError("batch axes", "axes that broadcast together", shapes) from error
     axes = max(array.ndim - 1 for array in arrays)
     arguments: list[Any] = []

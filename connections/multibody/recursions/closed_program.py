@@ -23,7 +23,6 @@ from connections.multibody.recursions.arguments import (
     as_rows,
     batch_axes,
     in_pieces,
-    is_lazy,
     lazily,
     numbers,
     plain,
@@ -126,16 +125,12 @@ class ClosedProgram:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
-        ClosureError : loops do not close, or are singular.
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : see `calls`.
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = ("q", *SIGNATURES[name][0])
-        for value in given:
-            if type(value) is not np.ndarray and is_lazy(value):
-                return lazily(
-                    self._model, name, given, out, names, self._sizes, self._cores[name], body_factor
-                )
+        if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
+            return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self._cores[name]
         if out is not None:

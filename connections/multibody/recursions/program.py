@@ -19,7 +19,6 @@ from connections.multibody.recursions.arguments import (
     as_rows,
     batch_axes,
     in_pieces,
-    is_lazy,
     lazily,
     numbers,
     plain,
@@ -79,11 +78,8 @@ class Program:
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = self._names[name]
-        for value in given:
-            if type(value) is not np.ndarray and is_lazy(value):
-                return lazily(
-                    self._model, name, given, out, names, self._sizes, self.cores[name], body_factor
-                )
+        if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
+            return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = batch_axes(names, vectors)
         core = self.cores[name]
