@@ -15,6 +15,25 @@ from connections.multibody.recursions.threads import get_num_threads, pool
 _WORTH_A_THREAD = 16 * LANES  # configurations
 
 
+def lazily(model: Any, name: str, given: tuple[Any, ...], out: Any, body_factor: Any) -> Any:
+    """The recursion `name` block by block where an argument is a Dask array; None where none is.
+
+    Raises
+    ------
+    TypeError : `out` is given, which a lazy result cannot fill.
+    """
+    for value in given:
+        if type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__"):
+            break
+    else:
+        return None
+    from connections.multibody.recursions.blockwise import lazy  # imports Dask
+
+    if out is not None:
+        raise TypeError("out: a Dask array is computed later; leave out, and store the result when it is")
+    return lazy(model, name, given, body_factor)
+
+
 def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
     """`value` (..., k) as a float64 array; what is one already passes at once."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:

@@ -23,6 +23,7 @@ from connections.multibody.recursions.arguments import (
     as_rows,
     batch_axes,
     in_pieces,
+    lazily,
     numbers,
     plain,
     require_output,
@@ -124,11 +125,12 @@ class ClosedProgram:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
-        ClosureError : loops do not close, or are singular.
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : see `calls`.
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = ("q", *SIGNATURES[name][0])
+        if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
+            return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self._cores[name]
         if out is not None:

@@ -19,6 +19,7 @@ from connections.multibody.recursions.arguments import (
     as_rows,
     batch_axes,
     in_pieces,
+    lazily,
     numbers,
     plain,
     require_output,
@@ -77,6 +78,8 @@ class Program:
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = self._names[name]
+        if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
+            return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
         batch = batch_axes(names, vectors)
         core = self.cores[name]
