@@ -196,7 +196,7 @@ class _ClosedOperations:
         if self._program.linear:
             return q
         if not self._program.solvable:
-            return self._program.packed_solution_at(q)
+            return self._program.definition.packed_solution_at(q)
         closure = self._arrays[2][0]
         vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._kinematics.reference))
         return operation("closure", (self._program.size,), vectors, closure, len(closure))
