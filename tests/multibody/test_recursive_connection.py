@@ -96,7 +96,8 @@ def test_derivatives_are_the_definition_s(model, nabla, rng):
         def run(*arguments):
             forward = jax.jvp(connection.apply_at, arguments, change)[1]
             backward = jax.grad(lambda a, b, c: jnp.sum(connection.apply_at(a, b, c) ** 2), (0, 1, 2))
-            return forward, backward(*arguments)
+            in_q, *others = backward(*arguments)  # in q along the frame: quaternions keep their length
+            return forward, model.frame.matrix_at(arguments[0]).T @ in_q, others
 
         return jax.jit(run)(q, v, w)
 
