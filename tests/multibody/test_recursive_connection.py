@@ -169,16 +169,6 @@ def test_transport(model, nabla, motions, rng):
     assert length[1] == pytest.approx(length[0], rel=1e-8)
 
 
-def test_logarithm():
-    rng = np.random.default_rng(7)
-    mechanism = mb.Mechanism()
-    mechanism.add_body("leg", **random_body(rng))
-    mechanism.add_joint("hip", "world", "leg", mb.Universal((1, 0, 0), (0.3, 1, 0.2)))
-    nabla = mechanism.build().recursive_connection
-    q, v = np.array([0.4, -0.3]), np.array([0.3, 0.2])
-    close(cn.logarithm(nabla, q, cn.exponential(nabla, q, v)), v, 1e-8)
-
-
 def test_mechanical_system_swings_like_the_definition_s(model, nabla, rng):
     q, v, tau = samples(model, rng, 2)
     system = cn.MechanicalSystem(nabla.metric, potential=model.potential, connection=nabla)
