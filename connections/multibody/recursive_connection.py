@@ -1,10 +1,16 @@
 """The Levi-Civita connection of a robot by recursion: the numbers of `Model.connection`, sooner.
 
-Values come from the recursions, as operations inside JAX's compiled functions; derivatives come from the
-definition, ``d/dt (value along a curve) = jvp of the definition``, and so do their derivatives. So everything
-that takes a connection takes this one, and agrees with `Model.connection` to round-off. On a device that is
-not the processor the definition is computed instead.
-Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation.
+Values come from the recursions, as operations inside JAX's compiled functions. So do the first derivatives
+of a tree's coefficients along its configurations: those of Gamma(v, v) along the frame and in v, S(v) and
+V(v), are minus those of the forward dynamics without forces, and
+
+    4 L_j Gamma_sym(v, w) = S(v + w) - S(v - w),    4 Gamma_sym(v, .) = V(v + w) + V(v - w).
+
+What is antisymmetric in v and w, half the frame's brackets, is constant. All other derivatives come from the
+definition, ``d/dt (value along a curve) = jvp of the definition``. So everything that takes a connection
+takes this one, and agrees with `Model.connection` to round-off. On a device that is not the processor the
+definition is computed instead.
+Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 and 6.
 """
 
 from __future__ import annotations
@@ -18,9 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.connection import ConnectionOfMetric
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.levi_civita import raise_first_index
-from connections.geometry import Metric
+from connections.geometry import FrameField, Metric
 
 if TYPE_CHECKING:
     from connections.multibody.closed_kinematics import ClosedKinematics
@@ -76,11 +82,16 @@ class RecursiveConnection(ConnectionOfMetric):
     def __post_init__(self) -> None:
         model, recursion = self.model, _operations(self.model)
         definition = model.connection
+        coefficients = _with_derivatives(recursion.coefficients, definition.coefficients_at)
+        apply = _with_derivatives(recursion.apply, definition.apply_at)
+        if isinstance(recursion, _Operations):
+            slopes = _with_derivatives(recursion.slopes, _slopes_of(definition))
+            coefficients, apply = _with_slopes(model.frame, coefficients, apply, slopes)
         operations = {
             "frame": model.frame,
             "metric": RecursiveMetric(model),
-            "_coefficients": _with_derivatives(recursion.coefficients, definition.coefficients_at),
-            "_apply": _with_derivatives(recursion.apply, definition.apply_at),
+            "_coefficients": coefficients,
+            "_apply": apply,
             "_lowered": _with_derivatives(
                 recursion.lowered, lambda q, v, w: definition.lowered_at(model.metric, q, v, w)
             ),
@@ -145,11 +156,16 @@ class _Operations:
         """The acceleration that the force C(q, v) w causes at rest and without gravity."""
         return self._call("forward_dynamics", 1, q, jnp.zeros_like(v), self.lowered(q, v, w))
 
+    def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion."""
+        return -self._call("forward_dynamics_derivatives", 3, q, v)[:2]
+
     def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
         from connections.multibody.recursions.xla import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        return operation(name, (self._n,) * axes, numbers, *self._tree)
+        shape = (self._n,) * axes if name != "forward_dynamics_derivatives" else (3, self._n, self._n)
+        return operation(name, shape, numbers, *self._tree)
 
 
 class _ClosedOperations:
@@ -196,7 +212,7 @@ class _ClosedOperations:
         if self._program.linear:
             return q
         if not self._program.solvable:
-            return self._program.packed_solution_at(q)
+            return self._program.definition.packed_solution_at(q)
         closure = self._arrays[2][0]
         vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._kinematics.reference))
         return operation("closure", (self._program.size,), vectors, closure, len(closure))
@@ -226,3 +242,54 @@ def _with_derivatives(
         return value(*primals), jax.jvp(definition, primals, tangents)[1]
 
     return value
+
+
+def _slopes_of(definition: AffineConnection) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """(q, v) -> S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j, of the definition."""
+
+    def slopes(q: jax.Array, v: jax.Array) -> jax.Array:
+        along = definition.frame.lie_derivative_at(lambda p: definition.apply_at(p, v, v), q).T
+        return jnp.stack([along, jax.jacfwd(lambda w: definition.apply_at(q, w, w))(v)])
+
+    return slopes
+
+
+def _with_slopes(
+    frame: FrameField,
+    coefficients: Callable[..., jax.Array],
+    apply: Callable[..., jax.Array],
+    slopes: Callable[..., jax.Array],
+) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
+    """Gamma and Gamma(v, w) with derivatives by `slopes`, along tangents of the configuration space."""
+    n = frame.dim
+    rows, columns = np.triu_indices(n)
+    sums = np.eye(n)[rows] + np.eye(n)[columns]
+
+    @jax.custom_jvp
+    def product(q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        return apply(q, v, w)
+
+    @product.defjvp
+    def product_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q, v, w), (q_dot, v_dot, w_dot) = primals, tangents
+        plus, minus = slopes(q, v + w), slopes(q, v - w)
+        half_bracket = frame.structure_functions_at(q) / 2.0
+        of_v = (plus[1] - minus[1]) / 4.0 + jnp.einsum("ijk,k->ij", half_bracket, w)  # Gamma(., w)
+        of_w = (plus[1] + minus[1]) / 4.0 + jnp.einsum("ijk,j->ik", half_bracket, v)  # Gamma(v, .)
+        along = (plus[0] - minus[0]) @ frame.velocity_at(q, q_dot) / 4.0
+        return product(q, v, w), along + of_v @ v_dot + of_w @ w_dot
+
+    @jax.custom_jvp
+    def symbols(q: jax.Array) -> jax.Array:
+        return coefficients(q)
+
+    @symbols.defjvp
+    def symbols_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q,), (q_dot,) = primals, tangents
+        moved = jax.vmap(slopes, (None, 0))(q, jnp.asarray(sums))[:, 0] @ frame.velocity_at(q, q_dot)
+        table = jnp.zeros((n, n, n)).at[rows, columns].set(moved).at[columns, rows].set(moved)
+        squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
+        mixed = (table - squares[:, None] - squares[None]) / 2.0
+        return symbols(q), jnp.transpose(mixed, (2, 0, 1))
+
+    return symbols, product

@@ -2,7 +2,6 @@
 
 import warnings
 
-import closed_chains
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,26 +108,6 @@ def test_definition_by_automatic_differentiation(rng):
         mb.inverse_dynamics_derivatives(model, q, v, a), derivatives(q, v, a), strict=True
     ):
         close(value, expected)
-
-
-@pytest.mark.parametrize("build", [closed_chains.gear_train, closed_chains.four_bar_with_branches])
-def test_closed_chains(build, rng):
-    """Against fourth-order differences of the closed chain's own inverse and forward dynamics."""
-    model = build().build()
-    q, v = sample(model, rng)
-    a, n = rng.normal(size=model.nv), model.nv
-    tau = mb.inverse_dynamics(model, q, v, a)
-    for derivatives, dynamics, third in (
-        (mb.inverse_dynamics_derivatives, mb.inverse_dynamics, a),
-        (mb.forward_dynamics_derivatives, mb.forward_dynamics, tau),
-    ):
-        parts = derivatives(model, q, v, third)
-        along = derivative_along(model, lambda p, f=dynamics, x=third: f(model, p, v, x), q, np.eye(n))
-        close(parts[0], along.T)
-        central = [dynamics(model, q, v + s * np.eye(n), third) for s in (0.5, -0.5)]
-        close(parts[1], (central[0] - central[1]).T)
-        central = [dynamics(model, q, v, third + s * np.eye(n)) for s in (0.5, -0.5)]
-        close(parts[2], (central[0] - central[1]).T)
 
 
 def test_bias_is_twice_the_symmetric_symbols(rng):

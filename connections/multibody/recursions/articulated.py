@@ -113,15 +113,20 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
             store(inverse, k * nv + i, 0.0)
         a = up[k]
         while a >= 0:
-            subtract_row(inverse, load(work, L + k * nv + a), k * nv, a * nv, k)
-            a = up[a]
-        for i in range(k):
-            store(inverse, i * nv + k, load(inverse, k * nv + i))
+            b, factor = up[a], load(work, L + k * nv + a)
+            if b >= 0:
+                subtract_rows(inverse, (factor, load(work, L + k * nv + b)), k * nv, (a * nv, b * nv), k)
+                a = up[b]
+            else:
+                subtract_row(inverse, factor, k * nv, a * nv, k)
+                a = b
         total = load(work, L + k * nv + k)
         a = up[k]
         while a >= 0:
-            total = total - load(work, L + k * nv + a) * load(inverse, a * nv + k)
+            total = total - load(work, L + k * nv + a) * load(inverse, k * nv + a)
             a = up[a]
+        for i in range(k):
+            store(inverse, i * nv + k, load(inverse, k * nv + i))
         store(inverse, k * nv + k, total)
 
 
@@ -130,6 +135,14 @@ def subtract_row(matrix, factor, row, other, count):
     """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
     for i in range(count):
         store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))
+
+
+@inlined
+def subtract_rows(matrix, factors, row, others, count):
+    """`subtract_row` of two others at once, which loads and stores every entry once instead of twice."""
+    for i in range(count):
+        value = load(matrix, row + i) - factors[0] * load(matrix, others[0] + i)
+        store(matrix, row + i, value - factors[1] * load(matrix, others[1] + i))
 
 
 @inlined

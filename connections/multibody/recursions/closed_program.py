@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, MetricError, PointError, raise_at, require_finite
@@ -28,6 +26,7 @@ from connections.multibody.recursions.arguments import (
     plain,
     require_output,
 )
+from connections.multibody.recursions.closed_definition import Definition, Refused
 from connections.multibody.recursions.closure_layout import pack_closure
 from connections.multibody.recursions.cluster_layout import (
     closed_memory,
@@ -43,7 +42,7 @@ from connections.multibody.recursions.compiled import (
     shapes_of_results,
     torsion,
 )
-from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Refused, Rows, Single, ready
+from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Rows, Single, ready
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned
 from connections.multibody.recursions.program import Program
@@ -85,6 +84,7 @@ class ClosedProgram:
     n, spanning_n, spanning_nq, size : numbers of independent and of spanning velocities, of spanning
         coordinates, and the size of a solution.
     spans : where a solution holds G and LG, as `lift` reads it.
+    definition : the solutions by JAX.
     solvable : whether compiled code can solve the loops.
     linear : whether there are no loops but linear couplings.
 
@@ -102,6 +102,7 @@ class ClosedProgram:
         self.memory = closed_memory(closed, model.gravity, self.clusters)
         self.n, self.spanning_n, self.spanning_nq = n, spanning.nv, spanning.nq
         self.spans, self.size = _spans(closed)
+        self.definition = Definition(closed, self.spans)
         self.up, self.at_rest = _columns_before(closed), np.zeros(spanning.nv)
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
         self._cores = shapes_of_results(n, len(model.body_names))
@@ -149,7 +150,7 @@ class ClosedProgram:
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> None:
         """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
         if not self.solvable:
-            rows = [self.solve_by_definition(rows[0]), *rows[1:]]
+            rows = [self.definition.solve(rows[0]), *rows[1:]]
 
         def fill(piece: slice) -> bool:
             for first in range(piece.start, min(piece.stop, len(out)), _CHUNK):
@@ -189,7 +190,7 @@ class ClosedProgram:
 
     def dense(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """G (..., nv_s, nv) and LG (..., nv_s, nv, nv) of solutions (..., size)."""
-        batch, (in_G, in_LG) = solution.shape[:-1], self._places
+        batch, (in_G, in_LG) = solution.shape[:-1], self.definition.places
         G = np.zeros((*batch, self.spanning_n * self.n))
         LG = np.zeros((*batch, self.spanning_n * self.n**2))
         start = self.spanning_nq + len(in_G)
@@ -197,62 +198,6 @@ class ClosedProgram:
         LG[..., in_LG] = solution[..., start:]
         shape = (*batch, self.spanning_n, self.n)
         return G.reshape(shape), LG.reshape(*shape, self.n)
-
-    def solve_by_definition(self, q: np.ndarray) -> np.ndarray:
-        """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by JAX.
-
-        Raises
-        ------
-        Refused : loops do not close, or are singular.
-        """
-        if q.ndim == 1:
-            solution = np.array(self._definition(q))
-        elif not len(q):
-            return np.zeros((0, self.size))
-        else:  # JAX compiles once for each number of rows: powers of two are few
-            count = len(q)
-            repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
-            solution = np.array(self._definition_of_many(repeated)[:count])
-        if not np.isfinite(solution).all():
-            raise Refused
-        return solution
-
-    @cached_property
-    def turning(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q_s, v) -> L_j (L_v G) v for every j, (nv_s, n)."""
-        closed = self._closed
-
-        def at(q_s: jax.Array, v: jax.Array) -> jax.Array:
-            rate = closed.joint_frame.lie_derivative_at(
-                lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
-            )
-            return rate.T
-
-        return jax.jit(at)
-
-    def packed_solution_at(self, q: jax.Array) -> jax.Array:
-        """The solution (size,) at q (nq,); JAX-traceable, by the definition."""
-        q_s, G, LG = self._closed.closure_at(q)
-        in_G, in_LG = self._places
-        return jnp.concatenate([q_s, G.ravel()[in_G], LG.ravel()[in_LG]])
-
-    @cached_property
-    def _definition(self) -> Callable[[np.ndarray], jax.Array]:
-        return jax.jit(self.packed_solution_at)
-
-    @cached_property
-    def _definition_of_many(self) -> Callable[[np.ndarray], jax.Array]:
-        return jax.jit(jax.vmap(self.packed_solution_at))
-
-    @cached_property
-    def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the entries of G (nv_s, nv) and of LG (nv_s, nv, nv), flat, that a solution holds."""
-        G, LG, n = [], [], self.n
-        for s, (first, count, _, _) in enumerate(self.spans.tolist()):
-            columns = range(first, first + count)
-            G += [s * n + k for k in columns]
-            LG += [(s * n + j) * n + k for j in columns for k in columns]
-        return np.array(G, dtype=np.int64), np.array(LG, dtype=np.int64)
 
     # --- workspaces --------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ def _solve_loop(loop, start, solution):
 def _settle(loop):
     """Close the loop at the independent coordinates where the path begins; steps are limited."""
     for _ in range(50):
-        pivot, length = _newton(loop)
+        pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
         if length <= 1e-10:
@@ -220,7 +220,7 @@ def _try(loop, fraction):
         return -0.9 * LARGEST_TURN / turn, bounded
     previous, change = 0.0, 0.0
     for trial in range(6):
-        pivot, length = _newton(loop)
+        pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -0.5, bounded
         if trial == 0 or length <= 1e-4:
@@ -241,7 +241,7 @@ def _polish(loop):
     """Newton's method from nearby until its steps no longer shrink; `now` is then that of x."""
     previous = 1.0
     for _ in range(20):
-        pivot, length = _newton(loop)
+        pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
         if length <= 1e-9 and length > 0.25 * previous:
@@ -257,7 +257,7 @@ def _polish(loop):
 
 
 @routine
-def _newton(loop):
+def newton(loop):
     """At x: K, phi, the factorization of K_d, and into z the step -K_d^+ phi; pivot, and length of D z."""
     place_loop(loop)
     evaluate(loop)

@@ -1,18 +1,20 @@
-"""The compiled functions that close loops, for one configuration and for rows of them; see `closure`.
+"""The compiled functions that close and turn loops, for one configuration and for rows of them.
 
 ``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
 for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
 its own, in which it works. Both return the status of `closure.solve_from`, the rows that of the first bad
-one; bad rows of `out` are NaN.
+one; bad rows of `out` are NaN. ``turning_at`` and ``turning_rows`` give L_j (L_v G) v at solutions, laid out
+as G there, and return whether no loop is singular. See `closure` and `loop_turning`.
 """
 
 import math
 
 from connections.multibody.recursions.closure import solve_from
-from connections.multibody.recursions.closure_layout import unpack_header
+from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
 from connections.multibody.recursions.entries import one, rows
-from connections.multibody.recursions.lanes import beyond, flat_slots_of
+from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, inlined
+from connections.multibody.recursions.loop_turning import turn_loop
 from connections.multibody.recursions.stamp import STAMP
 
 
@@ -43,3 +45,38 @@ def closure_rows(closure, q, guess, out):
             out[row] = math.nan
             status = found if status == 0 else status
     return status
+
+
+@inlined
+def _turn_loops(closure, header, solution, v, out):
+    """Whether no loop is singular; out is zero where there are no loops."""
+    good = True
+    for i in range(header.loops):
+        loop = unpack_loop(closure, as_integers(closure)[header.loop_starts + i], header.work)
+        good &= turn_loop(loop, solution, beyond(v, loop.velocity), header.spanning_nq, out) == 0
+    return good
+
+
+@one
+def turning_at(closure, solution, v, out):
+    slots = flat_slots_of(closure)
+    header = unpack_header(slots)
+    if header.stamp != STAMP or solution.shape[0] != header.size:
+        return False
+    out[:] = 0.0
+    return _turn_loops(slots, header, flat_slots_of(solution), flat_slots_of(v), flat_slots_of(out))
+
+
+@rows
+def turning_rows(closure, solution, v, out):
+    slots, good = flat_slots_of(closure), True
+    header = unpack_header(slots)
+    if header.stamp != STAMP or solution.shape[1] != header.size:
+        return False
+    out[:] = 0.0
+    for row in range(out.shape[0]):
+        solution_row = beyond(flat_slots_of(solution), row * solution.shape[1])
+        v_row = beyond(flat_slots_of(v), row * v.shape[1])
+        result = beyond(flat_slots_of(out), row * out.shape[1])
+        good &= _turn_loops(slots, header, solution_row, v_row, result)
+    return good

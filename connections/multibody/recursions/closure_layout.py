@@ -70,6 +70,7 @@ Loop = namedtuple(
         "dependent",
         "rows",
         "coordinates",
+        "velocity",  # the first column of the cluster
         # tables of integers
         "source",  # (coordinates,) number among the spanning coordinates
         "follows",  # (coordinates,) whether it is dependent
@@ -105,9 +106,10 @@ Loop = namedtuple(
         "G",  # (columns, independent)
         "twists",  # (links + 1, independent, 6)
         "rates",  # (links + 1, independent, independent, 6)
+        "turns",  # (links + 1, TURN) of `loop_turning`
     ],
 )
-PARAMETERS, ROW, GEOMETRY = 13, 14, 18
+PARAMETERS, ROW, GEOMETRY, TURN = 13, 14, 12, 36
 
 
 def pack_closure(closed: ClosedKinematics) -> np.ndarray:
@@ -174,10 +176,10 @@ def unpack_loop(closure, start, work):
     """The `Loop` whose integers begin at slot `start`; the workspace begins at slot `work`."""
     integers = as_integers(closure)
     return Loop(
-        *take(integers, start, 7),
-        *beyond_each(integers, integers, start + 7, 12),
-        *beyond_each(closure, integers, start + 19, 4),
-        *beyond_each(beyond(closure, work), integers, start + 23, 16),
+        *take(integers, start, 8),
+        *beyond_each(integers, integers, start + 8, 12),
+        *beyond_each(closure, integers, start + 20, 4),
+        *beyond_each(beyond(closure, work), integers, start + 24, 17),
     )
 
 
@@ -305,8 +307,9 @@ def _pack_loop(
     ]
     starts = [tables.add_integers(table) for table in integer_tables]
     starts += [tables.add(table) for table in (placements, parameters, T, [reach])]
-    sizes = np.array([cluster, len(links), len(columns), n, d, len(members), len(source)])
-    work = np.concatenate([[0], np.cumsum(_work_sizes(*sizes[1:].tolist()))])
+    velocity = closed.column_starts[cluster]
+    sizes = np.array([cluster, len(links), len(columns), n, d, len(members), len(source), velocity])
+    work = np.concatenate([[0], np.cumsum(_work_sizes(*sizes[1:-1].tolist()))])
     return tables.add_integers([*sizes, *starts, *work[:-1]]), int(work[-1])
 
 
@@ -329,6 +332,7 @@ def _work_sizes(links: int, m: int, n: int, d: int, p: int, nq: int) -> list[int
         m * n,
         6 * (links + 1) * n,
         6 * (links + 1) * n * n,
+        TURN * (links + 1),
     ]
 
 

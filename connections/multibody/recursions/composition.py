@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from connections.multibody.recursions.closed_definition import Refused
 from connections.multibody.recursions.closed_derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 NO_GUESS, NO_GUESSES = np.zeros(0), np.zeros((0, 0))
 empty = np.empty
-
-
-class Refused(Exception):
-    """A compiled function refused its input; who catches it asks why."""
 
 
 class _Ready(dict[str, Any]):
@@ -54,7 +51,7 @@ class Single:
     """
 
     def __init__(self, program: ClosedProgram) -> None:
-        self._m, self.single = program, self
+        self._m = program
         self._zero = np.zeros(program.n)
 
     def argument(self, q: np.ndarray) -> np.ndarray:
@@ -67,7 +64,7 @@ class Single:
         if q.shape == (m.size,):
             return q
         if not m.solvable:
-            return m.solve_by_definition(q)
+            return m.definition.solve(q)
         solution = empty(m.size)
         _accept(ready["closure_at"](m.closure, q, NO_GUESS, solution) == 0)
         return solution
@@ -85,16 +82,25 @@ class Single:
         _accept(ready["lift_rate_at"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
 
-    def dense(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """G (nv_s, nv) and LG[s, j, k] = L_j G_sk, (nv_s, nv, nv)."""
-        return self._m.dense(solution)
-
     def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """L_j (L_v G) v for every j, (nv_s, nv): by JAX, as the recursions stop at L G."""
+        """L_j (L_v G) v for every j, laid out as G in a solution; by JAX where loops are users' functions."""
+        m, result = self._m, np.zeros(len(self._m.definition.places[0]))
+        if not m.solvable:
+            return m.definition.turning(solution, v)
+        if not m.linear:
+            _accept(ready["turning_at"](m.closure, solution, v, result))
+        return result
+
+    def project_derivatives(
+        self,
+        solution: np.ndarray,
+        motion: tuple[np.ndarray, np.ndarray, np.ndarray],
+        forces: tuple[np.ndarray, np.ndarray],
+        out: np.ndarray,
+    ) -> None:
+        """The derivatives of tau, (3, n, n), from v, a, `turning`, and the tree's forces and derivatives."""
         m = self._m
-        if m.linear:
-            return np.zeros((m.spanning_n, m.n))
-        return np.asarray(m.turning(solution[: m.spanning_nq], v))
+        _accept(ready["project_derivatives_at"](m.memory, m.spans, m.n, solution, *motion, *forces, out))
 
     def tree(self, name: str, solution: np.ndarray, *vectors: Any) -> np.ndarray:
         """A recursion of the spanning tree."""
@@ -166,7 +172,7 @@ class Rows:
         if q.shape[1] == m.size:
             return q
         if not m.solvable:
-            return m.solve_by_definition(q)
+            return m.definition.solve(q)
         solution = empty((len(q), m.size))
         with m.borrowed_closure() as closure:
             _accept(ready["closure_rows"](closure, q, NO_GUESSES, solution) == 0)
@@ -184,6 +190,27 @@ class Rows:
         a = np.zeros_like(v) if a is None else a
         _accept(ready["lift_rate_rows"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
+
+    def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """L_j (L_v G) v for every j, laid out as G in a solution; by JAX where loops are users' functions."""
+        m, result = self._m, np.zeros((len(v), len(self._m.definition.places[0])))
+        if not m.solvable:
+            return m.definition.turning(solution, v)
+        if not m.linear:
+            with m.borrowed_closure() as closure:
+                _accept(ready["turning_rows"](closure, solution, v, result))
+        return result
+
+    def project_derivatives(
+        self,
+        solution: np.ndarray,
+        motion: tuple[np.ndarray, np.ndarray, np.ndarray],
+        forces: tuple[np.ndarray, np.ndarray],
+        out: np.ndarray,
+    ) -> None:
+        """The derivatives of tau, (m, 3 n n), from v, a, `turning`, and the tree's forces and derivatives."""
+        m = self._m
+        _accept(ready["project_derivatives_rows"](m.memory, m.spans, m.n, solution, *motion, *forces, out))
 
     def tree(self, name: str, solution: np.ndarray, *vectors: Any) -> np.ndarray:
         """A recursion of the spanning tree, (m, ...) flattened; it reads only q_s of the solutions."""

@@ -1,5 +1,7 @@
 """The compiled derivatives, for one configuration and for rows of them, in the manner of `entries`."""
 
+import numpy as np
+
 from connections.multibody.recursions import derivatives
 from connections.multibody.recursions.boundary import (
     all_regular,
@@ -13,6 +15,7 @@ from connections.multibody.recursions.boundary import (
 from connections.multibody.recursions.entries import one, rows
 from connections.multibody.recursions.lanes import LANES, beyond, flat_slots_of, inlined, slots_of
 from connections.multibody.recursions.layout import is_current, unpack
+from connections.multibody.recursions.lift_derivatives import differentiate, project_derivatives
 
 
 @inlined
@@ -81,3 +84,22 @@ def forward_dynamics_derivatives_rows(memory, work, blocks, q, v, tau, out):
         good &= all_regular(tree, work)
         write_results(work, tree.result, blocks, out, row)
     return good
+
+
+@one
+def project_derivatives_at(memory, spans, n, solution, v, a, T, tau_s, D, out):
+    if not (is_current(memory) and out.size == 3 * n * n):
+        return False
+    moved, sums = np.empty((4, T.shape[0])), np.empty((3, n))
+    differentiate(spans, solution, v, a, T, moved)
+    project_derivatives(spans, n, solution, moved, tau_s, D.reshape(D.size), sums, out.reshape(out.size))
+    return True
+
+
+@rows
+def project_derivatives_rows(memory, spans, n, solution, v, a, T, tau_s, D, out):
+    moved, sums = np.empty((4, T.shape[1])), np.empty((3, n))
+    for row in range(out.shape[0]):
+        differentiate(spans, solution[row], v[row], a[row], T[row], moved)
+        project_derivatives(spans, n, solution[row], moved, tau_s[row], D[row], sums, out[row])
+    return is_current(memory)

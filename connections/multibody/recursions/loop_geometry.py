@@ -4,7 +4,9 @@ Everything is in the axes of the link that carries the loop, about its origin: p
 clusters do not matter. With Delta the twist of body b relative to body a, u and w the directions and p_a, p_b
 the points of the condition, r = p_b - p_a, the derivative of a condition is a wrench on Delta,
 
-    phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r].
+    phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r],
+
+a product of two arms, f = [x x y; l], each a point or a direction of a body, with l linear in them.
 
 Along column j of G, which gives link l the twist P_lj, points and directions move with their bodies and every
 Phi_s with its link, so that with W_l[j, k] = sum_s (P_{l_s j} x Phi_s) G_sk over the columns s that move l,
@@ -16,7 +18,7 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
-from connections.multibody.clusters import DIRECTION, LINEAR, POSITION
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
 from connections.multibody.recursions.algebra import (
     add6,
     cross3,
@@ -107,7 +109,7 @@ def evaluate(loop):
             i = s * loop.rows + r
             value = loop.T[i]
             if value != 0.0 and loop.row_kind[r] != LINEAR:
-                value *= dot6(take(loop.geometry, GEOMETRY * r + 12, 6), Phi)
+                value *= dot6(take(loop.geometry, GEOMETRY * r + 6, 6), Phi)
             store(loop.now, i, value)
 
 
@@ -128,7 +130,7 @@ def _linear_condition(loop, r):
 
 @inlined
 def _geometric_condition(loop, r):
-    """phi, and points, directions and wrench (p_a, p_b, u, w, f)."""
+    """phi, and arms and wrench (x, y, f)."""
     k, kind = beyond(loop.row_parameters, ROW * r), loop.row_kind[r]
     a, b = POSE * loop.link_a[r], POSE * loop.link_b[r]
     R_a, R_b = take(loop.poses, a, 9), take(loop.poses, b, 9)
@@ -139,18 +141,16 @@ def _geometric_condition(loop, r):
     distance = _subtract3(p_b, p_a)
     extent = loop.reach[0] + _size3(p_a) + _size3(p_b)
     if kind == POSITION:
-        f, value, size = _wrench(cross3(p_b, u), u), _dot3(u, distance), extent
+        x, y, value, size = p_b, u, _dot3(u, distance), extent
     elif kind == DIRECTION:
-        f, value, size = _wrench(cross3(w, u), (0.0, 0.0, 0.0)), _dot3(u, w), 1.0
+        x, y, value, size = w, u, _dot3(u, w), 1.0
     else:
-        f, value, size = _wrench(cross3(p_a, p_b), distance), _dot3(distance, distance), extent * extent
-        value, constant = 0.5 * value, 0.5 * constant
+        x, y, value, size = p_a, p_b, 0.5 * _dot3(distance, distance), extent * extent
+        constant = 0.5 * constant
     geometry = beyond(loop.geometry, GEOMETRY * r)
-    put(geometry, 0, p_a)
-    put(geometry, 3, p_b)
-    put(geometry, 6, u)
-    put(geometry, 9, w)
-    put(geometry, 12, f)
+    put(geometry, 0, x)
+    put(geometry, 3, y)
+    put(geometry, 6, _wrench(cross3(x, y), _linear_part(kind, x, y)))
     store(loop.phi, r, scale * (value - constant))
     store(loop.sizes, r, scale * size)
 
@@ -193,32 +193,65 @@ def second_derivatives(loop, j, k):
             change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
             i = 6 * (j * n + k)
             rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
-            value = dot6(_wrench_rate(loop, r, V_a, V_b), change)
-            value += dot6(take(loop.geometry, GEOMETRY * r + 12, 6), rate)
+            value = dot6(wrench_rate(loop, r, V_a, V_b), change)
+            value += dot6(take(loop.geometry, GEOMETRY * r + 6, 6), rate)
             value *= loop.row_parameters[ROW * r + 13]
         store(loop.b, r, value)
 
 
 @inlined
-def _wrench_rate(loop, r, V_a, V_b):
+def wrench_rate(loop, r, V_a, V_b):
     """The rate of f where body a has the twist V_a and body b V_b."""
-    geometry, kind = beyond(loop.geometry, GEOMETRY * r), loop.row_kind[r]
-    p_a, p_b, u, w = take(geometry, 0, 3), take(geometry, 3, 3), take(geometry, 6, 3), take(geometry, 9, 3)
-    udot = cross3((V_a[0], V_a[1], V_a[2]), u)
-    rate_b = _velocity(V_b, p_b)
-    if kind == POSITION:
-        return _wrench(_add3(cross3(rate_b, u), cross3(p_b, udot)), udot)
-    if kind == DIRECTION:
-        wdot = cross3((V_b[0], V_b[1], V_b[2]), w)
-        return _wrench(_add3(cross3(wdot, u), cross3(w, udot)), (0.0, 0.0, 0.0))
-    rate_a = _velocity(V_a, p_a)
-    return _wrench(_add3(cross3(rate_a, p_b), cross3(p_a, rate_b)), _subtract3(rate_b, rate_a))
+    kind = loop.row_kind[r]
+    x, y = take(loop.geometry, GEOMETRY * r, 3), take(loop.geometry, GEOMETRY * r + 3, 3)
+    x_rate, y_rate = _arm_rates(kind, V_a, V_b, x, y)
+    turn = _add3(cross3(x_rate, y), cross3(x, y_rate))
+    return _wrench(turn, _linear_part(kind, x_rate, y_rate))
 
 
 @inlined
-def _velocity(V, p):
-    """Of the point p of a body of twist V."""
-    return _add3((V[3], V[4], V[5]), cross3((V[0], V[1], V[2]), p))
+def wrench_second_rate(loop, r, first, second, first_change):
+    """How the rate of f at twists `first` of a and b changes where they move with the twists `second`.
+
+    first, second, first_change : (of a, of b); the last is how `first` changes.
+    """
+    kind = loop.row_kind[r]
+    x, y = take(loop.geometry, GEOMETRY * r, 3), take(loop.geometry, GEOMETRY * r + 3, 3)
+    x_rate, y_rate = _arm_rates(kind, first[0], first[1], x, y)
+    x_move, y_move = _arm_rates(kind, second[0], second[1], x, y)
+    x_second, y_second = _arm_rates(kind, first_change[0], first_change[1], x, y)
+    V_x, V_y = _movers(kind, first[0], first[1])
+    x_second = _add3(x_second, cross3((V_x[0], V_x[1], V_x[2]), x_move))
+    y_second = _add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))
+    turn = _add3(cross3(x_second, y), cross3(x_rate, y_move))
+    turn = _add3(turn, _add3(cross3(x_move, y_rate), cross3(x, y_second)))
+    return _wrench(turn, _linear_part(kind, x_second, y_second))
+
+
+@inlined
+def _linear_part(kind, x, y):
+    """The force of f = [x x y; l]."""
+    if kind == POSITION:
+        return y
+    return (0.0, 0.0, 0.0) if kind == DIRECTION else _subtract3(y, x)
+
+
+@inlined
+def _movers(kind, V_a, V_b):
+    """The twists of the bodies that the arms x and y belong to."""
+    return (V_b, V_a) if kind != DISTANCE else (V_a, V_b)
+
+
+@inlined
+def _arm_rates(kind, V_a, V_b, x, y):
+    """The rates of the arms: p_b and u, w and u, or p_a and p_b."""
+    V_x, V_y = _movers(kind, V_a, V_b)
+    x_rate, y_rate = cross3((V_x[0], V_x[1], V_x[2]), x), cross3((V_y[0], V_y[1], V_y[2]), y)
+    if kind != DIRECTION:  # x is a point
+        x_rate = _add3(x_rate, (V_x[3], V_x[4], V_x[5]))
+    if kind == DISTANCE:
+        y_rate = _add3(y_rate, (V_y[3], V_y[4], V_y[5]))
+    return x_rate, y_rate
 
 
 @inlined

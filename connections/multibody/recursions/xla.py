@@ -102,6 +102,7 @@ _mass_matrix_at = _entry("mass_matrix_at")
 _christoffel_at = _entry("christoffel_symbols_at")
 _product_at = _entry("coriolis_product_at")
 _forward_at = _entry("forward_dynamics_at")
+_forward_derivatives_at = _entry("forward_dynamics_derivatives_at")
 _closed_mass_matrix_at = _entry("closed_mass_matrix_at", types.int64)
 _closed_christoffel_at = _entry("closed_christoffel_symbols_at", types.int64)
 _closed_coriolis_at = _entry("closed_coriolis_matrix_at", types.int64)
@@ -222,6 +223,18 @@ def _forward_dynamics(frame):
     return 0
 
 
+def _forward_dynamics_derivatives(frame):
+    """At zero forces."""
+    if _asked_for_version(frame):
+        return 0
+    (memory, out, _), q, v = _prepare(frame), _argument(frame, 0), _argument(frame, 1)
+    n = v.shape[1]
+    for row in range(len(q)):
+        parts = out[row].reshape((3, n, n))
+        _mark(_forward_derivatives_at((memory, q[row], v[row], np.zeros(n), parts)), out[row])
+    return 0
+
+
 @njit
 def _loops(frame):
     """The closed loops with a workspace of this call's own, and the clusters."""
@@ -273,6 +286,7 @@ _HANDLERS = {
     "christoffel_symbols": _christoffel_symbols,
     "coriolis_product": _coriolis_product,
     "forward_dynamics": _forward_dynamics,
+    "forward_dynamics_derivatives": _forward_dynamics_derivatives,
     "closed_mass_matrix": _closed_mass_matrix,
     "closed_christoffel_symbols": _closed_christoffel_symbols,
     "closed_coriolis_matrix": _closed_coriolis_matrix,

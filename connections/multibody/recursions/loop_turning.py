@@ -1,0 +1,133 @@
+"""Second derivatives of a loop's velocities: L_j (L_v G) v for all columns j, v held fixed.
+
+A motion with constant v has the spanning velocities v_s = G v and accelerations a_s = (L_v G) v. With `own`
+the part of a link's twist that its own columns give, p the link before l,
+
+    own = sum_s Phi_s v_s,    V_l = V_p + own,    A_l = A_p + sum_s Phi_s a_s + V_l x own,
+
+all conditions hold along it, 0 = f . (A_b - A_a) + fdot . (V_b - V_a). This is differentiated along column j
+of G, which gives link l the twist P_l and turns its columns with it, delta Phi_s = P_l x Phi_s:
+
+    delta own = P_l x own + sum_s Phi_s (L_j G)_s v,    delta V_l = delta V_p + delta own,
+    delta A_l = delta A_p + P_l x sum_s Phi_s a_s + delta V_l x own + V_l x delta own + sum_s Phi_s delta a_s.
+
+The last term is K delta a_s in the conditions, and delta a_s = L_j (L_v G) v is zero for independent columns:
+
+    (delta a)_d = -K_d^+ (f . (delta A_b - delta A_a) + delta f . (A_b - A_a)
+                          + fdot . (delta V_b - delta V_a) + delta fdot . (V_b - V_a)),
+
+delta A without its last term. Linear conditions have constant K and add nothing.
+
+Source: differentiation of `closure`'s LG; [W] VI-C.
+"""
+
+# mypy: ignore-errors
+
+from connections.multibody.clusters import LINEAR
+from connections.multibody.recursions.algebra import add6, dot6, motion_cross, scale6, subtract6
+from connections.multibody.recursions.closure import newton
+from connections.multibody.recursions.closure_layout import GEOMETRY, ROW, TURN
+from connections.multibody.recursions.lanes import beyond, put, store, take
+from connections.multibody.recursions.least_squares import SMALLEST_RATIO, routine, solve_least
+from connections.multibody.recursions.loop_geometry import wrench_rate, wrench_second_rate
+
+_STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@routine
+def turn_loop(loop, solution, v, start, out):
+    """L_j (L_v G) v of the loop's dependent columns; 0, or -1 where the loop is singular.
+
+    v : (n,) from the first column of the loop's cluster on.
+    out : as G in a solution, where G begins at slot `start`; here from slot 0 on.
+    """
+    p, d = loop.rows, loop.dependent
+    for i in range(loop.coordinates):
+        store(loop.x, i, solution[loop.source[i]])
+    if not newton(loop)[0] >= SMALLEST_RATIO:
+        return -1
+    _move(loop, solution, v)
+    for j in range(loop.independent):
+        _vary(loop, solution, v, j)
+        _vary_conditions(loop)
+        solve_least(beyond(loop.now, loop.columns * p), p, d, loop.b, loop.z)
+        for s in range(loop.columns):
+            if loop.place[s] < 0:
+                store(out, loop.G_at[s] - start + j, -loop.z[-1 - loop.place[s]])
+    return 0
+
+
+@routine
+def _move(loop, solution, v):
+    """V, A and sum_s Phi_s a_s of all links, slots 0, 6 and 12 of each."""
+    n = loop.independent
+    put(loop.turns, 0, _STILL)
+    put(loop.turns, 6, _STILL)
+    for link in range(1, loop.links + 1):
+        before, own, pull = TURN * loop.parent[link], _STILL, _STILL
+        for s in range(loop.first[link], loop.first[link + 1]):
+            Phi, velocity, acceleration = take(loop.Phi, 6 * s, 6), 0.0, 0.0
+            for k in range(n):
+                velocity += solution[loop.G_at[s] + k] * v[k]
+                acceleration += _along(solution, loop.LG_at[s] + k * n, v, n) * v[k]
+            own = add6(own, scale6(Phi, velocity))
+            pull = add6(pull, scale6(Phi, acceleration))
+        twist = add6(take(loop.turns, before, 6), own)
+        rate = add6(pull, motion_cross(twist, own))
+        put(loop.turns, TURN * link, twist)
+        put(loop.turns, TURN * link + 6, add6(take(loop.turns, before + 6, 6), rate))
+        put(loop.turns, TURN * link + 12, pull)
+
+
+@routine
+def _vary(loop, solution, v, j):
+    """P, delta V and delta A of all links along column j, slots 18, 24 and 30 of each."""
+    n = loop.independent
+    for slot in (18, 24, 30):
+        put(loop.turns, slot, _STILL)
+    for link in range(1, loop.links + 1):
+        at, before = TURN * link, TURN * loop.parent[link]
+        P, own_change = take(loop.turns, before + 18, 6), _STILL
+        for s in range(loop.first[link], loop.first[link + 1]):
+            Phi = take(loop.Phi, 6 * s, 6)
+            P = add6(P, scale6(Phi, solution[loop.G_at[s] + j]))
+            own_change = add6(own_change, scale6(Phi, _along(solution, loop.LG_at[s] + j * n, v, n)))
+        twist = take(loop.turns, at, 6)
+        own = subtract6(twist, take(loop.turns, before, 6))
+        own_change = add6(own_change, motion_cross(P, own))
+        twist_change = add6(take(loop.turns, before + 24, 6), own_change)
+        change = add6(motion_cross(P, take(loop.turns, at + 12, 6)), motion_cross(twist_change, own))
+        change = add6(change, motion_cross(twist, own_change))
+        put(loop.turns, at + 18, P)
+        put(loop.turns, at + 24, twist_change)
+        put(loop.turns, at + 30, add6(take(loop.turns, before + 30, 6), change))
+
+
+@routine
+def _vary_conditions(loop):
+    """Into b the change of the conditions' acceleration, but for that of a_s."""
+    for r in range(loop.rows):
+        value = 0.0
+        if loop.row_kind[r] != LINEAR:
+            a, b = TURN * loop.link_a[r], TURN * loop.link_b[r]
+            V_a, V_b = take(loop.turns, a, 6), take(loop.turns, b, 6)
+            P_a, P_b = take(loop.turns, a + 18, 6), take(loop.turns, b + 18, 6)
+            dV_a, dV_b = take(loop.turns, a + 24, 6), take(loop.turns, b + 24, 6)
+            f = take(loop.geometry, GEOMETRY * r + 6, 6)
+            value = dot6(f, subtract6(take(loop.turns, b + 30, 6), take(loop.turns, a + 30, 6)))
+            A = subtract6(take(loop.turns, b + 6, 6), take(loop.turns, a + 6, 6))
+            value += dot6(wrench_rate(loop, r, P_a, P_b), A)
+            value += dot6(wrench_rate(loop, r, V_a, V_b), subtract6(dV_b, dV_a))
+            second = wrench_second_rate(loop, r, (V_a, V_b), (P_a, P_b), (dV_a, dV_b))
+            value += dot6(second, subtract6(V_b, V_a))
+            value *= loop.row_parameters[ROW * r + 13]
+        store(loop.b, r, value)
+
+
+@routine
+def _along(numbers, start, v, n):
+    """The sum of numbers[start + k] v[k]."""
+    total = 0.0
+    for k in range(n):
+        total += numbers[start + k] * v[k]
+    return total

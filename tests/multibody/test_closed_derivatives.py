@@ -1,0 +1,130 @@
+"""Derivatives of closed chains: against finite differences, against the definition by JAX, in batches."""
+
+from functools import cache
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from closed_chains import PLANS, lift_of
+from mechanisms import derivative_along, move
+
+from connections import multibody as mb
+from connections.checks import ClosureError, NonFiniteError
+from connections.multibody import spatial
+from connections.multibody.recursions import composition
+
+DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
+FILES = ["six_bar", "planar_leg_linkage", "mini_cheetah"]
+SOLVED_IN_JAX = ["cam", "closed by: function"]
+NAMES = [*(name for name in PLANS if name not in SOLVED_IN_JAX), *FILES]
+TOL = 1e-8
+
+pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+
+
+@cache
+def model(name):
+    return mb.from_urdf(DATA / f"{name}.urdf") if name in FILES else PLANS[name]().build()
+
+
+def states(robot, rng, *batch):
+    """q near the reference, v and a."""
+    q = move(robot, robot.neutral(), 0.1 * rng.uniform(-1.0, 1.0, (*batch, robot.nv)))
+    return np.array(q), *rng.standard_normal((2, *batch, robot.nv))
+
+
+def close(value, expected, tol=TOL):
+    np.testing.assert_allclose(value, expected, atol=tol * max(np.max(np.abs(expected)), 1e-9), rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_finite_differences(name, rng):
+    """Fourth-order differences of the chain's own inverse and forward dynamics."""
+    robot = model(name)
+    q, v, a = states(robot, rng)
+    unit, tau = np.eye(robot.nv), mb.inverse_dynamics(robot, q, v, a)
+    for derivatives, dynamics, third in (
+        (mb.inverse_dynamics_derivatives, mb.inverse_dynamics, a),
+        (mb.forward_dynamics_derivatives, mb.forward_dynamics, tau),
+    ):
+        parts = derivatives(robot, q, v, third)
+        along = derivative_along(robot, lambda p, f=dynamics, x=third: f(robot, p, v, x), q, unit)
+        close(parts[0], along.T)
+        central = [dynamics(robot, q, v + s * unit, third) for s in (0.5, -0.5)]  # quadratic in v
+        close(parts[1], (central[0] - central[1]).T)
+        central = [dynamics(robot, q, v, third + s * unit) for s in (0.5, -0.5)]
+        close(parts[2], (central[0] - central[1]).T)
+
+
+class Forgetful(composition.Single):
+    """The steps without L_j (L_v G) v."""
+
+    def turning(self, solution, v):
+        return np.zeros_like(super().turning(solution, v))
+
+
+def test_definition_by_automatic_differentiation(rng):
+    """tau = A^T (I (A a + Adot v) + (A v) x* I A v) + g along the frame: a ball and a cylinder in a loop."""
+    robot = model("loop of wide joints")
+    q, v, a = states(robot, rng)
+    kinematics, frame = robot.kinematics, robot.frame
+    inertias = jnp.asarray(kinematics.tree.inertias)
+
+    def tau(p):
+        A, A_dot = jax.jvp(kinematics.body_jacobians_at, (p,), (frame.matrix_at(p) @ v,))
+        twists = A @ v
+        momenta = jnp.einsum("nab,nb->na", inertias, twists)
+        turning = jnp.einsum("nab,nb->na", jax.vmap(spatial.force_cross)(twists), momenta)
+        forces = jnp.einsum("nab,nb->na", inertias, A @ a + A_dot @ v) + turning
+        return jnp.einsum("nai,na->i", A, forces) + frame.lie_derivative_at(robot.potential_at, p)
+
+    expected = jax.jit(lambda p: frame.lie_derivative_at(tau, p).T)(q)
+    ours = np.stack(mb.inverse_dynamics_derivatives(robot, q, v, a))
+    close(ours[0], expected, 1e-11)
+    wrong = np.empty_like(ours)  # control: the second derivatives of velocities forgotten
+    composition.inverse_dynamics_derivatives(Forgetful(robot.program), q, v, a, wrong)
+    assert np.max(np.abs(wrong[0] - expected)) > 1e-3 * np.max(np.abs(expected))
+    close(wrong[1:], ours[1:], 1e-13)
+
+
+def test_second_derivative_of_a_function():
+    """L_j (L_v G) v = h'''(angle) v^2 of a follower lifted by 0.05 cos angle + 0.02 sin 2 angle."""
+    robot, v, angle = model("cam"), np.array([0.4, -1.3]), 0.7
+    rows = robot.program.definition.turning(np.array([0.1, angle, lift_of(angle)]), v)
+    expected = (0.05 * np.sin(angle) - 0.16 * np.cos(2.0 * angle)) * v[1] ** 2
+    np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["legged robot", "loop of wide joints", "belt leg"])
+def test_batches_and_out(name, rng):
+    """More rows than are kept at a time, broadcast over two axes."""
+    robot = model(name)
+    q, v, a = states(robot, rng, 67, 2)
+    v, n = v[:1], robot.nv
+    for derivatives in (mb.inverse_dynamics_derivatives, mb.forward_dynamics_derivatives):
+        out = np.full((67, 2, 3, n, n), np.nan)
+        parts = derivatives(robot, q, v, a, out=out)
+        assert all(np.shares_memory(part, out) for part in parts)
+        for row in [(0, 0), (31, 1), (66, 1)]:
+            one = derivatives(robot, q[row], v[0, row[1]], a[row])
+            for part, expected in zip(parts, one, strict=True):
+                close(part[row], expected, 1e-11)
+        again = derivatives(robot, q[::-1].copy(), v, a[::-1].copy())  # nothing is left over
+        close(np.stack(again, axis=-3)[::-1], out, 1e-11)
+
+
+def test_bad_input(rng):
+    robot = model("planar robot")
+    q, v, a = states(robot, rng, 3)
+    open_loop, nan = q.copy(), np.full_like(v, np.nan)
+    open_loop[1] = 0.1, 3.2, -2.5
+    for derivatives in (mb.inverse_dynamics_derivatives, mb.forward_dynamics_derivatives):
+        with pytest.raises(ClosureError, match="'leg 1'"):
+            derivatives(robot, open_loop, v, a)
+        with pytest.raises(ClosureError, match="'leg 1'"):
+            derivatives(robot, open_loop[1], v[1], a[1])
+        for bad in ((q, nan, a), (q, v, nan), (q[0], nan[0], a[0]), (q[0], v[0], nan[0])):
+            with pytest.raises(NonFiniteError):
+                derivatives(robot, *bad)
