@@ -18,6 +18,8 @@ EXAMPLES = (
     "controllability",
     "lqr_balancing",
     "bos_validation",
+    "robot_postures",
+    "sweep_of_torsion",
 )
 
 

@@ -1,9 +1,16 @@
-"""Statistics of a robot's postures: geomstats' means, regression and clusters, by kinetic energy.
+"""
+Mean, regression and clusters of a robot's postures
+===================================================
+
+Statistics of a robot's postures: geomstats' means, regression and clusters, by kinetic energy.
 
 The distance between two postures is the length of the motion that joins them with the least kinetic energy;
 angles of the shoulder, which moves the whole arm, count more than those of the wrist, and less where the arm
-is folded. The connection is the robot's own, by recursion. Run: python examples/robot_postures.py
+is folded. The connection is the robot's own, by recursion. Run: python examples/robot_postures.py [directory]
 """
+
+import sys
+from pathlib import Path
 
 import numpy as np
 from geomstats.learning.frechet_mean import FrechetMean
@@ -126,4 +133,4 @@ for axes in (left, middle, last):
     axes.legend(fontsize=8, loc="lower left")
 left.set_ylabel("y [m]")
 figure.tight_layout()
-figure.savefig("robot_postures.png")
+figure.savefig(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "robot_postures.png")

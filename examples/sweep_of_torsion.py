@@ -1,9 +1,15 @@
-"""What torsion does to a robot that tracks a reference, alone and with a load, as a sweep over many motions.
+"""
+Torsion swept over motions of a robot
+=====================================
+
+What torsion does to a robot that tracks a reference, alone and with a load, as a sweep over many motions.
 
 Two workers simulate torsions x initial states x robots, chunk by chunk, and write a Zarr store. Run again,
 the same call finds all of it. Every C_gamma = C* + gamma (C_x - C*) is admissible ([W] (12), [E] (11)).
+Run: python examples/sweep_of_torsion.py [directory]
 """
 
+import sys
 from importlib.metadata import files
 from pathlib import Path
 
@@ -19,7 +25,6 @@ URDF = "robots/ur_description/urdf/ur5_robot.urdf"
 ROBOTS = ("UR5", "UR5 with 5 kg")
 TORSIONS = np.linspace(-20.0, 20.0, 11)
 STARTS = 4
-STORE = Path("sweep_of_torsion.zarr")
 PANELS = {
     "rms_error": "rms error [rad]",
     "effort": "effort over that without torsion",
@@ -33,7 +38,7 @@ def robots() -> list[mb.Model]:
     return [arm, with_payload(arm, arm.body_names[-1], 5.0, (0.0, 0.0, 0.1))]
 
 
-def draw(store: Store) -> None:
+def draw(store: Store, path: Path) -> None:
     rows = contorsion_summary(store)
     figure = Figure(figsize=(11.0, 3.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
@@ -56,7 +61,8 @@ def draw(store: Store) -> None:
     figure.suptitle(
         f"{arrays['robot'].size} motions: points are initial states, lines their means", fontsize=10
     )
-    figure.savefig("sweep_of_torsion.png")
+    figure.savefig(path)
+    print(path)
 
 
 def main() -> None:
@@ -68,9 +74,11 @@ def main() -> None:
         tracking=Tracking(horizon=3.0, step=0.01),
         chunk=22,
     )
-    print(run_sweep(sweep, STORE, workers=2))
-    print(run_sweep(sweep, STORE, workers=0))  # all of it is there
-    store = Store(STORE)
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    place = directory / "sweep_of_torsion.zarr"
+    print(run_sweep(sweep, place, workers=2))
+    print(run_sweep(sweep, place, workers=0))  # all of it is there
+    store = Store(place)
     print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
     for row in contorsion_summary(store):
         if row["torsion"] in (-20.0, 0.0, 20.0):
@@ -78,7 +86,7 @@ def main() -> None:
                 f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
                 f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
             )
-    draw(store)
+    draw(store, directory / "sweep_of_torsion.png")
 
 
 if __name__ == "__main__":  # workers import this file
