@@ -6,6 +6,7 @@ the same call finds all of it. Every C_gamma = C* + gamma (C_x - C*) is admissib
 
 from importlib.metadata import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -19,7 +20,6 @@ URDF = "robots/ur_description/urdf/ur5_robot.urdf"
 ROBOTS = ("UR5", "UR5 with 5 kg")
 TORSIONS = np.linspace(-20.0, 20.0, 11)
 STARTS = 4
-STORE = Path("sweep_of_torsion.zarr")
 PANELS = {
     "rms_error": "rms error [rad]",
     "effort": "effort over that without torsion",
@@ -68,17 +68,19 @@ def main() -> None:
         tracking=Tracking(horizon=3.0, step=0.01),
         chunk=22,
     )
-    print(run_sweep(sweep, STORE, workers=2))
-    print(run_sweep(sweep, STORE, workers=0))  # all of it is there
-    store = Store(STORE)
-    print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
-    for row in contorsion_summary(store):
-        if row["torsion"] in (-20.0, 0.0, 20.0):
-            print(
-                f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
-                f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
-            )
-    draw(store)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "torsion.zarr"
+        print(run_sweep(sweep, path, workers=2))
+        print(run_sweep(sweep, path, workers=0))  # all of it is there
+        store = Store(path)
+        print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
+        for row in contorsion_summary(store):
+            if row["torsion"] in (-20.0, 0.0, 20.0):
+                print(
+                    f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
+                    f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
+                )
+        draw(store)
 
 
 if __name__ == "__main__":  # workers import this file
