@@ -12,6 +12,7 @@ Run: python examples/sweep_of_torsion.py [directory]
 import sys
 from importlib.metadata import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -74,19 +75,19 @@ def main() -> None:
         tracking=Tracking(horizon=3.0, step=0.01),
         chunk=22,
     )
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    place = directory / "sweep_of_torsion.zarr"
-    print(run_sweep(sweep, place, workers=2))
-    print(run_sweep(sweep, place, workers=0))  # all of it is there
-    store = Store(place)
-    print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
-    for row in contorsion_summary(store):
-        if row["torsion"] in (-20.0, 0.0, 20.0):
-            print(
-                f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
-                f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
-            )
-    draw(store, directory / "sweep_of_torsion.png")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "torsion.zarr"
+        print(run_sweep(sweep, path, workers=2))
+        print(run_sweep(sweep, path, workers=0))  # all of it is there
+        store = Store(path)
+        print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
+        for row in contorsion_summary(store):
+            if row["torsion"] in (-20.0, 0.0, 20.0):
+                print(
+                    f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
+                    f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
+                )
+        draw(store, Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "sweep_of_torsion.png")
 
 
 if __name__ == "__main__":  # workers import this file

@@ -1,20 +1,23 @@
 """The three kinds of sweeps against other routes to the same numbers."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from closed_chains import four_bar
+from closed_chains import gear_train
 from robots import robot_path
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
 from connections.checks import Check, NonFiniteError, PointError
 from connections.control.robots import RobotController
-from connections.control.tracking_example import explore
+from connections.control.tracking_example import MEASURES, explore
 from connections.sweeps import (
     Store,
     Sweep,
@@ -98,10 +101,10 @@ def test_a_table_over_given_configurations(tmp_path: Path, rng: np.random.Genera
 
 def test_random_configurations_are_spread_as_those_of_the_model(rng: np.random.Generator) -> None:
     q = random_configurations(QUADRUPED, rng, 4000)
-    other = np.stack([QUADRUPED.random(rng) for _ in range(1000)])
+    other = np.stack([QUADRUPED.random(rng) for _ in range(400)])
     quaternions = q[:, QUADRUPED.configuration_slice("root_joint")][:, 3:]
     np.testing.assert_allclose(np.linalg.norm(quaternions, axis=1), 1.0, rtol=1e-14)
-    assert (np.abs(q.max(axis=0) - other.max(axis=0)) < 0.05).all()
+    assert (np.abs(q.max(axis=0) - other.max(axis=0)) < 0.1).all()
     np.testing.assert_allclose(q.std(axis=0), other.std(axis=0), rtol=0.1)
     np.testing.assert_allclose(q.mean(axis=0), 0.0, atol=0.15)
     mechanism = mb.Mechanism()
@@ -109,8 +112,9 @@ def test_random_configurations_are_spread_as_those_of_the_model(rng: np.random.G
     mechanism.add_joint("socket", "world", "ball", mb.Spherical())
     balls = random_configurations(mechanism.build(), rng, 10)
     np.testing.assert_allclose(np.linalg.norm(balls, axis=1), 1.0, rtol=1e-14)
-    loop = four_bar().build()
-    mb.mass_matrix(loop, random_configurations(loop, rng, 3))  # they close
+    train = gear_train().build()
+    first, second = random_configurations(train, rng, 2)
+    assert train.closed and (first != second).all()
 
 
 @pytest.mark.parametrize(
@@ -208,16 +212,28 @@ def test_who_runs_away_is_lost_and_takes_nobody_along(tmp_path: Path) -> None:
     assert [row["lost"] for row in contorsion_summary(store)] == [0, 2]
 
 
-def test_the_point_mass_is_that_of_the_paper(tmp_path: Path) -> None:
-    tracking = Tracking(horizon=2.0)
-    store = run(contorsion_sweep([0.0, -5.0], 2, tracking=tracking, seed=4), tmp_path / "s")
-    arrays = {name: store.arrays[name][:] for name in store.names}
-    generator = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(0, 0, 1)))
-    start, velocity = generator.normal(0.0, 0.5, 3), generator.normal((0.0, 1.0, 0.0), 0.5)
-    for row, result in enumerate(explore([0.0, -5.0], 2.0, start, velocity)):
-        for name in store.described["about"]["measures"]:
-            assert arrays[name][2 + row] == getattr(result, name)
-    assert not np.array_equal(arrays["effort"][:2], arrays["effort"][2:])
+def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def explored(*given: Any) -> list[SimpleNamespace]:
+        """Instead of the paper's example, which takes seconds to compile: numbers that tell its arguments."""
+        betas, horizon, start, velocity = inspect.signature(explore).bind(*given).args
+        calls.append((betas, horizon, start, velocity))
+        return [SimpleNamespace(**dict.fromkeys(MEASURES, beta + start[0] + velocity[1])) for beta in betas]
+
+    monkeypatch.setattr("connections.sweeps.contorsion.explore", explored)
+    store = run(contorsion_sweep([0.0, -5.0], 2, chunk=3, seed=4), tmp_path / "s")
+    drawn = []
+    for start in range(2):
+        generator = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(0, 0, start)))
+        drawn.append((generator.normal(0.0, 0.5, 3), generator.normal((0.0, 1.0, 0.0), 0.5)))
+    assert [call[:2] for call in calls] == [([0.0, -5.0], 10.0), ([0.0], 10.0), ([-5.0], 10.0)]
+    for call, number in zip(calls, (0, 1, 1), strict=True):  # a chunk may end within an initial state
+        np.testing.assert_array_equal(call[2:], drawn[number])
+    expected = [beta + x[0] + v[1] for x, v in drawn for beta in (0.0, -5.0)]
+    for name in store.described["about"]["measures"]:
+        np.testing.assert_array_equal(store.arrays[name][:], expected)
+    assert "beta" not in store.arrays and store.arrays["torsion"][:].tolist() == [0.0, -5.0, 0.0, -5.0]
 
 
 @pytest.mark.parametrize(

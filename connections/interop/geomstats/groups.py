@@ -65,8 +65,9 @@ def _entries(basis: np.ndarray, size: int, left: bool, rotation: int) -> Paramet
         return g.at[:rotation, :rotation].set(R).reshape(-1)
 
     def sample(rng: np.random.Generator) -> np.ndarray:
-        algebra = jnp.einsum("i,iab->ab", 0.7 * rng.standard_normal(len(basis)), basis)
-        return np.asarray(jax.scipy.linalg.expm(algebra)).reshape(-1)
+        from scipy.linalg import expm
+
+        return expm(np.einsum("i,iab->ab", 0.7 * rng.standard_normal(len(basis)), basis)).reshape(-1)
 
     frame: FrameField = MatrixFrame(fields, len(basis), size * size, project=project if rotation else None)
     return Parametrization(

@@ -21,8 +21,6 @@ delta A without its last term. Linear conditions have constant K and add nothing
 Source: differentiation of `closure`'s LG; [W] VI-C.
 """
 
-# mypy: ignore-errors
-
 from connections.multibody.clusters import LINEAR
 from connections.multibody.recursions.algebra import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.recursions.closure import newton
