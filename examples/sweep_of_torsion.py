@@ -24,7 +24,7 @@ from connections.sweeps import Store, Tracking, contorsion_summary, contorsion_s
 
 URDF = "robots/ur_description/urdf/ur5_robot.urdf"
 ROBOTS = ("UR5", "UR5 with 5 kg")
-TORSIONS = np.linspace(-20.0, 20.0, 11)
+TORSIONS = np.linspace(-20.0, 20.0, 9)
 STARTS = 4
 PANELS = {
     "rms_error": "rms error [rad]",
@@ -72,8 +72,8 @@ def main() -> None:
         STARTS,
         robots=robots(),
         names=ROBOTS,
-        tracking=Tracking(horizon=3.0, step=0.01),
-        chunk=22,
+        tracking=Tracking(horizon=2.0, step=0.01),
+        chunk=36,
     )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "torsion.zarr"
