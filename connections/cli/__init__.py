@@ -27,7 +27,10 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
   connections verify                        every proposition of the theory on six built-in systems
   connections verify ROBOT.urdf --floating-base      ... and on your robot
   connections verify --system snakeboard    the propositions on constraints, on a nonholonomic system
+  connections audit ROBOT.urdf              which Coriolis matrix other libraries compute
   connections explore --beta 0 -5 -10       what torsion does to a controlled point mass
+  connections explore --web ROBOT.urdf      torsion, and your robot's free motion, to look at in a browser
+  connections sweep KIND                    a job over many configurations, interrupted and resumed at will
   connections figures DIR                   figures 3 to 7 of the theory's paper
 """
 

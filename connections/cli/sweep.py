@@ -83,7 +83,7 @@ def _add_contorsion(kinds: Any) -> None:
         type=arguments.number,
         nargs="+",
         default=[0.0, -5.0, -10.0],
-        help="gamma of robots; beta of the point mass [kg] (default 0 -5 -10)",
+        help="gamma of robots; beta of the point mass [kg/m] (default 0 -5 -10)",
     )
     contorsion.add_argument(
         "--starts", type=arguments.count, default=10, metavar="N", help="initial states (default 10)"

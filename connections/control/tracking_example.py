@@ -78,7 +78,7 @@ def tracking_loop(beta: float | jax.Array, mass_estimate: float = MASS_ESTIMATE)
 
     Parameters
     ----------
-    beta : factor of (v x), kg; may be traced.
+    beta : factor of (v x), kg/m; may be traced.
     mass_estimate : the controller's mass, kg; the plant's is 1 kg.
 
     Source: [W] IV-A2.
@@ -99,7 +99,7 @@ def explore(
 
     Parameters
     ----------
-    betas : factors of (v x), kg; the paper's are 0, -5 and -10.
+    betas : factors of (v x), kg/m; the paper's are 0, -5 and -10.
     horizon : length of the motion, s.
     start, start_velocity : (3,) m and m/s.
 
@@ -205,7 +205,7 @@ def table(results: Sequence[TrackingResult]) -> str:
     results : what `explore` returned.
     """
     head = (
-        "| beta [kg] | rms error [m] | final error [m] | effort [N^2 s] | peak force [N] "
+        "| beta [kg/m] | rms error [m] | final error [m] | effort [N^2 s] | peak force [N] "
         "| zero crossings of v_z | rms frequency [Hz] | energy above 1 Hz |"
     )
     rows = [head, "|" + "---:|" * 8]

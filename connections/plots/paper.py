@@ -223,7 +223,7 @@ def figure_sweep(results: Sequence[TrackingResult]) -> Figure:
         if name != "rms_error":
             axes.set_ylim(bottom=0.0)
     for axes in figure.axes[2:]:
-        axes.set_xlabel(r"$\beta$ [kg] in $C = \beta\,(v\times)$")
+        axes.set_xlabel(r"$\beta$ [kg/m] in $C = \beta\,(v\times)$")
     figure.tight_layout()
     return figure
 
@@ -288,7 +288,7 @@ def write_exploration(
     Parameters
     ----------
     directory : where; made if it is missing.
-    betas : factors of (v x), kg.
+    betas : factors of (v x), kg/m.
     pdf : whether to write PDF files as well.
 
     Returns

@@ -1,6 +1,6 @@
 """Exploration of the contorsion family: what torsion does to tracking, over many initial states and robots.
 
-Without robots, the paper's point mass with C = beta (v x), beta in kg, from random initial states; robots
+Without robots, the paper's point mass with C = beta (v x), beta in kg/m, from random initial states; robots
 move as `tracking` says, with C_gamma = C* + gamma (C_x - C*).
 Source: [W] IV-A2 and eq. (12), (13); [E] eq. (11).
 """
@@ -37,7 +37,7 @@ def contorsion_sweep(
 
     Parameters
     ----------
-    torsions : values of gamma, or, without robots, of the point mass's beta, kg.
+    torsions : values of gamma, or, without robots, of the point mass's beta, kg/m.
     starts : how many random initial states; each is tried with every torsion.
     robots : trees whose joints have v = qdot (none free or spherical); the paper's point mass if empty.
     names : of the robots; numbered if empty.

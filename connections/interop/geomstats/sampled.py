@@ -24,10 +24,10 @@ from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_backend, as_numpy, backend
 from connections.interop.geomstats.matrices import linear_chart
 
-#: Central differences: weights of f(q + m h) - f(q - m h), m = 1 .. 4, of order eight and of order six.
+# Central differences: weights of f(q + m h) - f(q - m h), m = 1 .. 4, of order eight and of order six.
 ORDER_8 = np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
 ORDER_6 = np.array([3 / 4, -3 / 20, 1 / 60, 0.0])
-#: Order eight less six of the second derivative, on f(q + m h) + f(q - m h) - 2 f(q): kinks show here.
+# Order eight less six of the second derivative, on f(q + m h) + f(q - m h) - 2 f(q): kinks show here.
 BEND = np.array([8 / 5 - 3 / 2, -1 / 5 + 3 / 20, 8 / 315 - 1 / 90, -1 / 560])
 STEP = 1e-2  # of the coordinate's size, which counts as at least 0.3
 SMOOTHNESS = 1e-6
