@@ -125,7 +125,7 @@ class ClosedProgram:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : see `calls`.
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : `calls`.
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = ("q", *SIGNATURES[name][0])
