@@ -134,7 +134,7 @@ def measure(beta: float, motion: Motion) -> TrackingResult:
 
     Parameters
     ----------
-    beta : the factor of (v x) that produced it, kg.
+    beta : the factor of (v x) that produced it, kg/m.
     motion : the motion.
     """
     t, q, v, tau = (np.asarray(x) for x in (motion.times, motion.q, motion.v, motion.tau))
