@@ -126,11 +126,7 @@ class ClosedProgram:
 
         Raises
         ------
-<<<<<<< HEAD
-        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : as `calls`.
-=======
         ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : `calls`.
->>>>>>> blocks
         """
         choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
         names = ("q", *SIGNATURES[name][0])
