@@ -66,7 +66,7 @@ def reference(t, q, v):
     return velocity - LAMBDA * (q - position), acceleration - LAMBDA * (v - velocity), q - position
 
 
-def simulate(plant, controller, horizon, adapt=True):
+def simulate(plant, controller, horizon, adapt=True, rtol=1e-9):
     """The motion from rest at the middle, as a dictionary of samples; `work` is the integral of s^T K_D s."""
     n, start = plant.nv, np.concatenate([MIDDLE, np.zeros(7 + len(NAMES) + 1)])
 
@@ -78,7 +78,9 @@ def simulate(plant, controller, horizon, adapt=True):
         return np.concatenate([v, acceleration, adapt * learning, [(v - v_r) @ (K_D * (v - v_r))]])
 
     times = np.arange(int(horizon * RATE) + 1) / RATE
-    solution = solve_ivp(rates, (0.0, horizon), start, t_eval=times, method="LSODA", rtol=1e-9, atol=1e-10)
+    solution = solve_ivp(
+        rates, (0.0, horizon), start, t_eval=times, method="LSODA", rtol=rtol, atol=rtol / 10
+    )
     assert solution.success, solution.message
     q, v, parameters, work = np.split(solution.y.T, [n, 2 * n, 2 * n + len(NAMES)], axis=1)
     v_r, a_r, error = reference(times, q, v)
@@ -139,7 +141,7 @@ def sweep(arm, plant):
     for name, law in laws.items():
         controller = AdaptiveRobotController(RobotController(arm, K_D, **law), [HAND], ADAPTATION)
         for adapt, found in rows.items():
-            found.append(measure(simulate(plant, controller, 8.0, adapt)))
+            found.append(measure(simulate(plant, controller, 8.0, adapt, rtol=1e-7)))
             label = name + (", adapting" if adapt else "")
             print(f"{label:<34}" + "{:9.4f}{:11.0f}{:8.1f}{:11d}{:12.3f}".format(*found[-1]))
     return rows

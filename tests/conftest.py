@@ -19,6 +19,9 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+# Traces of hundreds of functions live as long as the process: looking through all of them is rare.
+gc.set_threshold(50_000, 20, 50)
+
 # Compilation makes the first example slow; the same examples run everywhere.
 hypothesis.settings.register_profile("connections", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("connections")

@@ -209,8 +209,9 @@ def test_logarithm_of_the_point_itself_is_zero():
     np.testing.assert_allclose(cn.logarithm(systems.SPHERE_NABLA, q, q), 0, atol=1e-10)
 
 
-def test_logarithm_where_no_geodesic_leads():
+def test_logarithm_where_no_geodesic_leads(monkeypatch):
     """The punctured plane, unrolled: straight lines turn by less than pi about the origin."""
+    monkeypatch.setattr("connections.affine.geodesics._MIN_STAGE", 1.0 / 8.0)  # it gives up sooner
     nabla = systems.UNROLLED_PLANE_NABLA
     v = np.asarray(cn.logarithm(nabla, [0.0, 0.0], [0.0, 2.0]))
     np.testing.assert_allclose(v, [np.cos(2.0) - 1, np.sin(2.0)], atol=1e-8)

@@ -16,7 +16,7 @@ def turned(angle):
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-@pytest.mark.parametrize("theta", [0.3, 1.0, np.pi / 2, 2.2])
+@pytest.mark.parametrize("theta", [0.3, 2.2])
 def test_latitude_circle_turns_vectors_by_the_solid_angle(theta):
     """Rotation by 2 pi (1 - cos theta) in the orthonormal frame (Foucault)."""
 

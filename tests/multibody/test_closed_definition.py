@@ -93,7 +93,7 @@ def test_recursions_are_the_definition(name, models, rng):
     assert gap(mb.mass_matrix(model, q[::-1]), theirs["H"]) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["loop of wide joints", "differential"])
+@pytest.mark.parametrize("name", ["differential"])
 def test_metric_and_connection(name, models, rng):
     """`model.metric`, `model.connection` and body_jacobians: public definitions."""
     model = models(name)
