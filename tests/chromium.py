@@ -110,10 +110,35 @@ class Window:
         )
         return self.driver.find_element("id", owner)
 
+    def act(self, find: Callable[[], Any], does: Callable[[Any], None], seconds: float = 20.0) -> None:
+        """Do something with what is found, once it can be done: folders unfold, notes slide away."""
+        from selenium.common import exceptions
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        passing = (
+            exceptions.ElementNotInteractableException,
+            exceptions.ElementClickInterceptedException,
+            exceptions.StaleElementReferenceException,
+        )
+        WebDriverWait(self.driver, seconds, 0.1, passing).until(lambda _: does(find()) is None)
+
+    def click(self, words: str) -> None:
+        """Click what says these words."""
+        self.act(
+            lambda: self.driver.find_element("xpath", f"//*[normalize-space()='{words}']"),
+            lambda found: found.click(),
+        )
+
+    def press(self, label: str) -> None:
+        """Click what the label belongs to."""
+        self.act(lambda: self.control(label), lambda found: found.click())
+
     def slide(self, label: str, *keys: str) -> float:
         """Press keys on a slider, and where it then stands."""
-        thumb = self.control(label).find_element("css selector", "[role=slider]")
-        thumb.send_keys(*keys)
+        self.act(
+            lambda: self.control(label).find_element("css selector", "[role=slider]"),
+            lambda found: found.send_keys(*keys),
+        )
         return self.standing(label)
 
     def standing(self, label: str) -> float:
@@ -123,7 +148,7 @@ class Window:
 
     def choose(self, label: str, option: str) -> None:
         """Choose from a list."""
-        self.control(label).click()
+        self.press(label)
         end = time.monotonic() + 10.0
         while time.monotonic() < end:
             for item in self.driver.find_elements("css selector", "[role=option]"):

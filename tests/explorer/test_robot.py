@@ -229,7 +229,7 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         before = window.picture()
         assert window.slide("time [s]", "\ue010") == 4.0  # End
         assert window.picture_changes(before)
-        driver.find_element("xpath", "//*[normalize-space()='Posture at the start']").click()
+        window.click("Posture at the start")
         window.wait("q: joint3")
         window.slide("q: joint3", "\ue010")  # End: pi
         window.slide("q: joint2", "\ue011")  # Home: -pi
@@ -237,6 +237,6 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         window.slide("q: joint3", "\ue011")
         window.wait(lambda text: "Cannot be drawn" not in text)
         time = window.standing("time [s]")
-        window.control("play").click()
+        window.press("play")
         window.wait(lambda text: window.standing("time [s]") != time)
         assert window.complaints() == []

@@ -118,7 +118,9 @@ def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture) -> None:
 
 def test_the_command_serves_until_it_is_interrupted() -> None:
     program = (
-        "import sys; from connections.cli import main; sys.exit(main(['explore', '--web', '--port', '0']))"
+        "import signal, sys; from connections.cli import main; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's background job ignores it
+        "sys.exit(main(['explore', '--web', '--port', '0']))"
     )
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -128,13 +130,16 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         text=True,
         env=environment,
     ) as running:
-        first = running.stdout.readline()
-        assert first.startswith("The explorer is at http://127.0.0.1:")
-        url = first.split()[-1]
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            assert answer.status == 200
-        running.send_signal(signal.SIGINT)
-        rest, errors = running.communicate(timeout=30)
+        try:
+            first = running.stdout.readline()
+            assert first.startswith("The explorer is at http://127.0.0.1:")
+            url = first.split()[-1]
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                assert answer.status == 200
+            running.send_signal(signal.SIGINT)
+            rest, errors = running.communicate(timeout=30)
+        finally:
+            running.kill()  # nothing to do where it has ended; leaving the block waits for it
     assert running.returncode == 0 and "has ended" in rest and errors == ""
 
 
