@@ -4,7 +4,7 @@
 
 The bare batch is the sweep's own function, chunk after chunk, without Dask and without Zarr: it draws
 configurations and computes, and drops the results; in as many processes at a time as the sweep has workers,
-before the sweep and after it. Against it, the sweep: processor's time of the workers by row, for computing
+by turns with the sweep. Against it, the sweep: processor's time of the workers by row, for computing
 and for checking and writing, all threads counted; medians over the chunks. The bare batch over their sum is
 the throughput of a core. A run whose first worker is killed is among them; all stores are compared bit by
 bit. `tofile` is the processor's time of writing the same bytes to new files with NumPy. Prints a Markdown
@@ -96,15 +96,18 @@ def pieces(path: Path, sweep: Sweep) -> Iterator[bytes]:
             yield group[name][slice(*sweep.bounds(number))].tobytes()
 
 
-def table(sweep: Sweep, folder: Path) -> None:
-    """Measure one sweep and print its rows; the bare batch before and after each."""
+def table(sweep: Sweep, folder: Path, rounds: int) -> None:
+    """Measure one sweep and print its rows; the bare batch and the sweep by turns."""
     each, stores = 1e6 / sweep.chunk, []
     plain = written_plainly(sweep, folder) * 1e6 / sweep.rows
     for workers, kill in ((1, False), (2, False), (2, True)):
-        bares = bare_by(sweep, workers)
-        stores.append(folder / f"{len(stores)}.zarr")
-        done, wall = measured(sweep, stores[-1], workers, kill)
-        bares += bare_by(sweep, workers)
+        bares, done, walls = bare_by(sweep, workers), [], []
+        for _ in range(rounds):
+            stores.append(folder / f"{len(stores)}.zarr")
+            chunks, wall = measured(sweep, stores[-1], workers, kill)
+            done += chunks
+            walls.append(wall)
+            bares += bare_by(sweep, workers)
         times = np.array([one.seconds for one in done if one.number < sweep.chunks - 1])
         without, computing = np.median(bares) * each, np.median(times[:, 1]) * each
         rest = np.median(times[:, 0] + times[:, 2]) * each
@@ -121,9 +124,9 @@ def table(sweep: Sweep, folder: Path) -> None:
             f"{100 * without / (computing + rest):.0f} %",
             f"{plain:.2f}",
         ]
-        print("| " + " | ".join([*cells, f"{wall:.1f}"]) + " |", flush=True)
+        print("| " + " | ".join([*cells, f"{np.median(walls):.1f}"]) + " |", flush=True)
     same = all(len(set(parts)) == 1 for parts in zip(*(pieces(p, sweep) for p in stores), strict=True))
-    print(f"the three stores are {'bitwise equal' if same else 'DIFFERENT'}", file=sys.stderr)
+    print(f"the {len(stores)} stores are {'bitwise equal' if same else 'DIFFERENT'}", file=sys.stderr)
 
 
 def main() -> None:
@@ -133,13 +136,14 @@ def main() -> None:
     parser.add_argument("--disk", type=Path, help="where the stores go (default: a temporary folder)")
     parser.add_argument("--chunk", type=int)
     parser.add_argument("--quantity", action="append", help="default christoffel_bounds")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is run")
     options = parser.parse_args()
     robot = mb.from_urdf(robot_path(ROBOT), floating_base=True)
     print(f"{ROBOT} on a floating base, {robot.nv} velocities, {options.rows:,} random configurations\n")
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
     for name in options.quantity or ("christoffel_bounds",):
         with tempfile.TemporaryDirectory(dir=options.disk) as folder:
-            table(table_sweep(robot, [name], options.rows, chunk=options.chunk), Path(folder))
+            table(table_sweep(robot, [name], options.rows, chunk=options.chunk), Path(folder), options.rounds)
 
 
 if __name__ == "__main__":
