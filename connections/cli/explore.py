@@ -11,7 +11,6 @@ from connections.cli import arguments
 from connections.cli.printing import print_paths
 
 _BETAS = (0.0, -5.0, -10.0)
-_BUILT_IN = Path()  # --web without a robot
 _PORT = arguments.checked(int, lambda n: 0 <= n <= 65535, "a port, from 0 to 65535")
 _DESCRIPTION = """\
 Track a point moving on a line with the passivity-based law, C = beta (v x): figures, and a table of tracking
@@ -32,6 +31,7 @@ def add(commands: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    explore.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf", help="with --web, to be shown")
     explore.add_argument(
         "--beta",
         type=arguments.number,
@@ -47,14 +47,7 @@ def add(commands: Any) -> None:
         help="where the figures go (default ./connections-figures)",
     )
     web = explore.add_argument_group("in a browser")
-    web.add_argument(
-        "--web",
-        nargs="?",
-        type=Path,
-        const=_BUILT_IN,
-        metavar="ROBOT.urdf",
-        help="serve a page; with a robot where one is named",
-    )
+    web.add_argument("--web", action="store_true", help="serve a page")
     web.add_argument("--floating-base", action="store_true", help="give the robot's root link a free joint")
     web.add_argument("--port", type=_PORT, metavar="N", help="port (default 8080; 0: any that is free)")
     web.add_argument(
@@ -65,14 +58,12 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the figures and print the table, or serve the page until interrupted."""
-    if options.web is not None:
+    if options.web:
         return _serve(options)
-    given = ("port", "host", "floating_base")
-    for name in given:
+    for name in ("robot", "port", "host", "floating_base"):
         if getattr(options, name) not in (None, False):
-            raise ValueError(
-                f"--{name.replace('_', '-')} needs --web: connections explore --web [ROBOT.urdf]"
-            )
+            what = "a robot" if name == "robot" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"{what} needs --web: connections explore --web [ROBOT.urdf]")
     from connections.plots import write_exploration
 
     directory = options.directory if options.directory is not None else Path("connections-figures")
@@ -90,10 +81,10 @@ def _serve(options: argparse.Namespace) -> int:
     if options.beta is not None and len(options.beta) != 1:
         raise ValueError(f"--beta: with --web one value, where the slider begins; got {len(options.beta)}")
     model, name = None, "robot"
-    if options.web != _BUILT_IN:
+    if options.robot is not None:
         from connections import multibody as mb
 
-        model, name = mb.from_urdf(options.web, floating_base=options.floating_base), options.web.stem
+        model, name = mb.from_urdf(options.robot, floating_base=options.floating_base), options.robot.stem
     elif options.floating_base:
         raise ValueError(
             "--floating-base needs a robot: connections explore --web ROBOT.urdf --floating-base"

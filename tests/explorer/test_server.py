@@ -88,6 +88,8 @@ def test_without_viser_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
     [
         (["--web", "no_such_robot.urdf"], "no_such_robot.urdf: there is no such file"),
         (["--web", "BROKEN"], "broken.urdf"),
+        (["--web", "--port", "0", "BROKEN"], "broken.urdf"),
+        (["BROKEN"], "a robot needs --web"),
         (["--web", "--beta", "99"], "beta: expected a number between -50 and 50 kg/m, got 99"),
         (["--web", "--beta", "1", "2"], "--beta: with --web one value"),
         (["--web", "--output", "figures"], "--output writes figures, --web serves a page"),
