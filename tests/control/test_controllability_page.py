@@ -1,17 +1,13 @@
 """The page docs/controllability.md is executed."""
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from test_docs import ROOT, run_page
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "controllability.md"
-    execute(page)
-    assert len(python_blocks(page)) >= 5
-    assert page.read_text().count("assert ") >= 7
+    run_page("controllability.md", blocks=5, assertions=7)
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    shown = [
-        line.removeprefix("    ") for line in page.read_text().splitlines() if line.startswith("    conf")
-    ]
+    lines = (ROOT / "docs" / "controllability.md").read_text().splitlines()
+    shown = [line.removeprefix("    ") for line in lines if line.startswith("    conf")]
     assert shown and all(line in printed for line in shown)

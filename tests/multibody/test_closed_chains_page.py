@@ -1,13 +1,10 @@
 """The page docs/closed_chains.md is executed."""
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from test_docs import ROOT, run_page
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "closed_chains.md"
-    execute(page)
-    assert len(python_blocks(page)) >= 7
-    assert page.read_text().count("assert ") >= 12
+    run_page("closed_chains.md", blocks=7, assertions=12)
     assert "loop 'loop' cannot close" in capsys.readouterr().out

@@ -1,12 +1,9 @@
 """The page docs/robots.md is executed."""
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from test_docs import ROOT, run_page
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    page = ROOT / "docs" / "robots.md"
-    execute(page)
-    assert len(python_blocks(page)) >= 9
-    assert page.read_text().count("assert ") >= 15
+    run_page("robots.md", blocks=9, assertions=15)

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from test_docs import run_page
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "sweeps.md"
-    execute(page)
-    assert len(python_blocks(page)) >= 5
-    assert page.read_text().count("assert ") >= 10
+    run_page("sweeps.md", blocks=5, assertions=10)

@@ -1,14 +1,11 @@
 """The page docs/symbolic.md is executed."""
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from test_docs import run_page
 
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs" / "symbolic.md"
-    execute(page)
-    assert len(python_blocks(page)) >= 6
-    assert page.read_text().count("assert ") >= 8
+    run_page("symbolic.md", blocks=6, assertions=8)
     first, second, third = capsys.readouterr().out.splitlines()
     assert first.split() == ["[a*omega**2", "(-a*m*omega*u", "+", "tau)/J]"]
     assert second.startswith("m*(l_1*cos(psi) + l_2)**2")

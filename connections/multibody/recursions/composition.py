@@ -157,7 +157,11 @@ class Single:
 
 
 class Rows:
-    """The steps at rows of configurations, on arrays (m, ...); solutions are (m, size)."""
+    """The steps at rows of configurations, on arrays (m, ...); solutions are (m, size).
+
+    They stand beside those of `Single`: one text for both, which asks for shapes, made single calls up to 18
+    percent slower.
+    """
 
     def __init__(self, program: ClosedProgram) -> None:
         self._m, self.single = program, Single(program)
