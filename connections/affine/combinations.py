@@ -28,7 +28,7 @@ from connections.checks import (
 )
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.products import ProductFrame
+from connections.geometry.products import ProductFrame, block_diagonal
 
 SYMMETRY_TOLERANCE = 1e-10
 CONTORSION_SYMMETRIES = {
@@ -241,6 +241,10 @@ class TorsionFreePart(AffineConnection):
         """The base's scale."""
         return self.base.scale_at(q)
 
+    def gram_at(self, q: jax.Array) -> jax.Array:
+        """The base's, (n, n)."""
+        return self.base.gram_at(q)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid."""
         return self.base.valid_at(q)
@@ -286,6 +290,11 @@ class ChangedConnection(AffineConnection):
         pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
         return raise_first_index(A, pulled)
 
+    def gram_at(self, q: jax.Array) -> jax.Array:
+        """A^T (the base's) A, (n, n)."""
+        A = self.frame.change_at(q)
+        return A.T @ self.base.gram_at(q) @ A
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid and A invertible."""
         return self.base.valid_at(q) & self.frame.valid_at(q)
@@ -325,6 +334,11 @@ class ProductConnection(AffineConnection):
         """Factor by factor, (n,)."""
         parts = zip(self.connections, *map(self._split, (v, w)), self.frame.split_point(q), strict=True)
         return jnp.concatenate([nabla.apply_at(p, a, b) for nabla, a, b, p in parts])
+
+    def gram_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal, (n, n)."""
+        points = self.frame.split_point(q)
+        return block_diagonal([nabla.gram_at(p) for nabla, p in zip(self.connections, points, strict=True)])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """All factors are valid."""

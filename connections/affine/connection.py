@@ -73,6 +73,14 @@ class AffineConnection(abc.ABC):
         """Largest term that enters the coefficients before cancellation, a scalar: the scale of checks."""
         return _largest(self.coefficients_at(q), self.frame.structure_functions_at(q))
 
+    def gram_at(self, q: jax.Array) -> jax.Array:
+        """(n, n), positive definite: how long vectors count where nothing but a length is asked for.
+
+        The metric of the connection if it has one, else X^T X.
+        """
+        X = self.frame.matrix_at(q)
+        return X.T @ X
+
     # --- coefficients and tensors -------------------------------------------------------------------------
 
     def coefficients(self, q: Any) -> jax.Array:
@@ -338,6 +346,10 @@ class ConnectionOfMetric(AffineConnection):
     """A connection that was built with a metric of its own frame, and keeps it as `metric`."""
 
     metric: Metric
+
+    def gram_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (n, n)."""
+        return self.metric.matrix_at(q)
 
     def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.

@@ -36,6 +36,10 @@ class LeviCivita(ConnectionOfMetric):
         """H^-1 Gamma*_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))
 
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 (Gamma*_ijk v^j w^k), (n,): one column to solve for, not n^2."""
+        return jnp.linalg.solve(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
         if metric is not self.metric:

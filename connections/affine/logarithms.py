@@ -1,0 +1,264 @@
+"""The logarithm of any connection: the geodesic that leads from one point to another.
+
+A fan of geodesics leaves q0 in all directions. Where they come near q1, Newton's method with the exact
+derivative of the exponential begins; where none of that leads to q1, its target moves from q0 to q1 in
+stages. What arrives is refused unless it is proven free of conjugate points (`connections.affine.conjugate`),
+and the shortest of the rest is the answer. All of it is measured by the connection's own metric, in an
+orthonormal basis at each end, so that the answer is the same in all coordinates and units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.conjugate import free_of_conjugate_points
+from connections.affine.connection import AffineConnection
+from connections.affine.chords import Chords
+from connections.affine.fan import by_fan, distance
+from connections.affine.relaxation import Curves, by_relaxation
+from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
+from connections.checks import ConvergenceError, as_array
+from connections.geometry.evaluation import Argument, batch_shape, evaluate
+
+LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
+_NEAR = 1e-3  # the same, where the search on loose geodesics ends
+_ONE = 0.01  # velocities that differ by less, relative to their size, lead to one geodesic
+_NEWTON_STEPS, _TIGHT_STEPS = 12, 3
+_PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve that is followed
+_MOST = (6, 12)  # guesses of a fan for one pair
+_TOGETHER = 64  # logarithms that are searched together
+_REASONS = ("", "shooting does not converge", "what leads there passes a conjugate point or leaves the domain")
+
+
+def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
+    """The initial velocity of the geodesic of `nabla` that leads from q0 to q1 in unit time.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q0, q1 : (..., nq) points; unit quaternions q1 and -q1 are one point.
+
+    Returns
+    -------
+    (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
+    q1), has no conjugate point before q1 or within 1e-6 of its length behind it, and is the shortest that was
+    found; of a connection without a metric, the one of the smallest initial rate qdot.
+
+    Raises
+    ------
+    ConvergenceError : no such geodesic was found. Never a wrong answer in its place.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    size = (nabla.frame.ambient_dim,)
+    q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
+    for name, q in (("q0", q0), ("q1", q1)):
+        evaluate(nabla, "point", lambda p: p, Argument(name, q, size))
+    shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
+    rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in (q0, q1)]
+    return jnp.asarray(logarithms(nabla, *rows)).reshape(shape + (nabla.frame.dim,))
+
+
+def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """The same of rows of valid points, (m, nq) and (m, nq) -> (m, n).
+
+    Raises
+    ------
+    ConvergenceError : names the first pair for which no geodesic was found.
+    """
+    v, reason = searched(nabla, q0, q1)
+    for row in np.flatnonzero(reason):
+        start, end = (np.array2string(q[row], precision=4, threshold=8) for q in (q0, q1))
+        what = f"no minimizing geodesic from {start} to {end} was found"
+        raise ConvergenceError(f"logarithm: {what} ({_REASONS[reason[row]]})")
+    return v
+
+
+def searched(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """v (m, n), and for each pair 0 or why there is none."""
+    v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
+    order = np.lexsort(q0.T)  # equal starts beside each other share a fan
+    for begin in range(0, len(q0), _TOGETHER):
+        rows = order[begin : begin + _TOGETHER]
+        v[rows], reason[rows] = _Search(Shooting.of(nabla), q0[rows], q1[rows]).run()
+    return v, reason
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Guesses:
+    """Initial velocities that may lead to q1.
+
+    Parameters
+    ----------
+    pair : (c,) which pair of points.
+    w : (c, n) components in the orthonormal basis at q0, so that ||w|| is the geodesic's length.
+    """
+
+    pair: np.ndarray
+    w: np.ndarray
+
+    def __getitem__(self, which: np.ndarray) -> _Guesses:
+        return _Guesses(self.pair[which], self.w[which])
+
+    @property
+    def length(self) -> np.ndarray:
+        """||w||, (c,)."""
+        return np.linalg.norm(self.w, axis=1)
+
+
+class _Search:
+    """The logarithms of some pairs of points, (m, nq) and (m, nq)."""
+
+    def __init__(self, shooting: Shooting, q0: np.ndarray, q1: np.ndarray) -> None:
+        self.shooting = shooting
+        self.start, self.end = shooting.ground(q0), shooting.ground(q1)
+        self.chords = Chords(shooting, self.start, self.end)
+        few = shooting.n <= 3
+        self._rays, self._starts = (32 if shooting.n == 2 else 62, 510), (0 if few else 3, 8)
+        self.best = np.zeros((len(q0), shooting.n))
+        self.reason = np.any(self.chords.aim != self.start.q, axis=1).astype(int)
+
+    def run(self) -> tuple[np.ndarray, np.ndarray]:
+        """v (m, n), and the reasons (m,)."""
+        for level in (0, 1):
+            left = np.flatnonzero(self.reason)
+            if len(left):
+                self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
+                guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
+                known = np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
+                guesses = guesses[guesses.length < known[guesses.pair]]
+                self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
+        return on(self.start.basis, self.best), self.reason
+
+    def _settle(self, found: _Guesses) -> None:
+        """For each pair the shortest of what was found that is proven, unless it has a shorter one."""
+        self.reason[found.pair[self.reason[found.pair] > 0]] = 2
+        while len(found.pair):
+            found = found[np.lexsort((found.length, found.pair))]
+            first = np.append(True, found.pair[1:] != found.pair[:-1])
+            shortest = found[first]
+            exact, proven = self._proven(shortest)
+            known = np.linalg.norm(self.best[shortest.pair], axis=1)
+            better = proven & ((self.reason[shortest.pair] > 0) | (exact.length < known))
+            self.best[shortest.pair[better]] = exact.w[better]
+            self.reason[shortest.pair[better]] = 0
+            found = found[~first]
+            known = np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
+            found = found[found.length < (1.0 + 2.0 * _NEAR) * known[found.pair]]
+            tried = np.zeros_like(self.best)
+            tried[shortest.pair] = exact.w
+            found = found[np.linalg.norm(found.w - tried[found.pair], axis=1) > _ONE * found.length]
+
+    # --- loose geodesics -----------------------------------------------------------------------------------
+
+    def _newton(self, guesses: _Guesses, end: Ground) -> np.ndarray:
+        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; whether they do so, (c,)."""
+        pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
+        miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
+        todo = np.arange(len(w))
+        for _ in range(_NEWTON_STEPS):
+            if not len(todo):
+                break
+            trial = _Guesses(pair[todo], w[todo] - damping[todo, None] * step[todo])
+            correction, size, _ = self._shot(trial, end.take(todo), LOOSE)
+            better = size < (1.0 - 0.25 * damping[todo]) * miss[todo]
+            up = todo[better]
+            w[up], miss[up], damping[up] = trial.w[better], size[better], 1.0
+            step[up] = _at_most(correction[better], 0.5 * trial.length[better])
+            damping[todo[~better]] /= 3.0
+            near = miss <= _NEAR * np.linalg.norm(w, axis=1)
+            alive = np.isfinite(miss) & (damping > 0.03) & ~near
+            alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
+            todo = todo[alive[todo]]
+        return near
+
+    def _followed(self, curves: Curves) -> _Guesses:
+        """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""
+        guesses, points = _Guesses(curves.pair, curves.w), curves.points
+        for s in _PARTS:
+            here = points[:, round(s * (points.shape[1] - 1))]
+            part = _Guesses(guesses.pair, s * guesses.w)
+            near = self._newton(part, self.shooting.ground(here))
+            guesses, points = _Guesses(part.pair[near], part.w[near] / s), points[near]
+        return guesses
+
+    # --- tight geodesics -----------------------------------------------------------------------------------
+
+    def _proven(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray]:
+        """Guesses (c,) made exact, and whether they lead to q1, inside the domain, without conjugate points."""
+        pair, end = guesses.pair, self.end.take(guesses.pair)
+        w = guesses.w - self._shot(guesses, end, MIDDLE)[0]
+        proven, todo = np.zeros(len(w), dtype=bool), np.arange(len(w))
+        for _ in range(_TIGHT_STEPS):
+            trial = _Guesses(pair[todo], w[todo])
+            correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
+            arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]
+            free = free_of_conjugate_points(shots.pieces, len(todo)) & self._inside(shots)
+            proven[todo] = arrived & free
+            w[todo] -= correction
+            todo = todo[np.isfinite(miss) & ~arrived]
+            if not len(todo):
+                break
+        return _Guesses(pair, w), proven
+
+    def _inside(self, shots: Shots) -> np.ndarray:
+        """Whether the geodesics stay where the connection is valid, judged at their steps; (c,)."""
+        nabla = self.shooting.nabla
+        points = shots.pieces.q[:, 1]
+        valid = self.shooting.mapped("valid", lambda q: nabla.valid_at(nabla.frame.project_at(q)), points)
+        return shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+
+    # --- shots ---------------------------------------------------------------------------------------------
+
+    def _spread(self, guesses: _Guesses, tol: float, keep: bool = False) -> Shots:
+        start, basis = self.start.q[guesses.pair], self.start.basis[guesses.pair]
+        return self.shooting.spread(start, on(basis, guesses.w), tol, keep)
+
+    def _shot(
+        self, guesses: _Guesses, end: Ground, tol: float, keep: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, Shots]:
+        """Newton's corrections (c, n), the misses (c,), and the shots."""
+        shots = self._spread(guesses, tol, keep)
+        spread = shots.linear[:, : self.shooting.nq]
+        gap, derivative, miss = self.shooting.mapped("gap", self._gap_at, shots.q, spread, *end[:4])
+        return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
+
+    def _gap_at(
+        self, q: jax.Array, spread: jax.Array, q1: jax.Array, X: jax.Array, dual: jax.Array, root: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """By what q misses q1 in an orthonormal basis there, its derivative, and its size."""
+        frame = self.shooting.nabla.frame
+        gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
+        measure = root @ dual
+        return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, X, dual, root)
+
+
+def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
+    """Which velocities (c, n) have come to one of the same pair that misses by less."""
+    gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
+    return ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+
+
+def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Which velocities (c, n) are longer, by more than their step, than one of the same pair that is near."""
+    length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
+    np.minimum.at(shortest, pair[near], length[near])
+    return length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """Of matrices (c, n, n), without the directions that are hopeless; zero for NaN."""
+    finite = np.isfinite(A).all(axis=(1, 2))[:, None, None]
+    return np.linalg.pinv(np.where(finite, A, 0.0), rcond=1e-9)
+
+
+def _at_most(step: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Vectors (c, n), those that are longer than `size` (c,) shortened to it."""
+    return step * np.minimum(1.0, size / np.maximum(np.linalg.norm(step, axis=1), 1e-300))[:, None]

@@ -1,0 +1,289 @@
+"""Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
+
+Dormand-Prince 8(5,3) with SciPy's coefficients. Only the right-hand side is compiled, for blocks of rows, so
+geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured by the connection's
+own metric (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
+how accurate a geodesic is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+
+TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
+DEGREE = 7  # of the polynomials that stand for a step
+MAX_STEPS = 5_000
+SMALLEST_STEP = 1e-9
+_FIRST_STEP = 1 / 16
+_ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
+_BLOCKS = (8, 64, 512)  # rows of a compiled call
+_SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
+
+class Pieces(NamedTuple):
+    """Accepted steps of several geodesics, in the order of time for each of them.
+
+    Parameters
+    ----------
+    row : (s,) which geodesic.
+    t, h : (s,) where the step begins, and how long it is.
+    q, q_dot : (s, 2, nq) points, not projected, and their derivatives at both ends.
+    spread : (s, 8, nq, n) the derivatives of the point in the initial velocity: their values at the
+        beginning, and seven coefficients (`connections.affine.conjugate`); or (s, 0, nq, n).
+    """
+
+    row: np.ndarray
+    t: np.ndarray
+    h: np.ndarray
+    q: np.ndarray
+    q_dot: np.ndarray
+    spread: np.ndarray
+
+
+class Shots(NamedTuple):
+    """Geodesics at time 1.
+
+    Parameters
+    ----------
+    ok : (m,) whether the geodesic arrived; nothing is known of the others.
+    q : (m, nq) points, not projected.
+    linear : (m, nq + n, k) what was integrated along: derivatives of (q, v) in the components of the initial
+        velocity in the basis of `Ground`, or, in its last n rows, transported vectors; k may be 0.
+    pieces : the steps; none if they were not asked for.
+    """
+
+    ok: np.ndarray
+    q: np.ndarray
+    linear: np.ndarray
+    pieces: Pieces
+
+
+class Ground(NamedTuple):
+    """What measures vectors at the points q (m, nq), which are projected onto the manifold.
+
+    Parameters
+    ----------
+    frame, dual : (m, nq, n), (m, n, nq) the frame field and its left inverse.
+    root : (m, n, n) with |v| = ||root v||, the transposed Cholesky factor of the Gram matrix.
+    basis : (m, n, n) its inverse: the columns are an orthonormal basis.
+    grain : (m,) the length that the round-off of q amounts to.
+    ok : (m,) whether the connection is valid.
+    """
+
+    q: np.ndarray
+    frame: np.ndarray
+    dual: np.ndarray
+    root: np.ndarray
+    basis: np.ndarray
+    grain: np.ndarray
+    ok: np.ndarray
+
+    def take(self, which: np.ndarray) -> Ground:
+        """At some of the points."""
+        return Ground(*(array[which] for array in self))
+
+
+class Shooting:
+    """The geodesics of a connection.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
+
+    def __init__(self, nabla: AffineConnection) -> None:
+        self.nabla, self.n, self.nq = nabla, nabla.frame.dim, nabla.frame.ambient_dim
+        self._compiled: dict[str, Callable[..., Any]] = {}
+
+    @classmethod
+    def of(cls, nabla: AffineConnection) -> Shooting:
+        """The connection's, made once."""
+        return nabla.__dict__.setdefault("_shooting", cls(nabla))
+
+    def geodesics(self, q: np.ndarray, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+        """From q (m, nq) with velocities v (m, n)."""
+        return self._run("geodesics", q, v, np.zeros((len(q), self.nq + self.n, 0)), tol, keep)
+
+    def spread(self, q: np.ndarray, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+        """The same, with the derivatives of q and v in the initial velocity."""
+        linear = np.zeros((len(q), self.nq + self.n, self.n))
+        linear[:, self.nq :] = self.ground(q).basis
+        return self._run("spread", q, v, linear, tol, keep)
+
+    def carry(self, q: np.ndarray, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
+        """The same, with vectors z (m, n) transported along, which come out as ``linear[:, nq:, 0]``."""
+        size = self.norm(q, z)
+        linear = np.zeros((len(q), self.nq + self.n, 1))
+        linear[:, self.nq :, 0] = z / np.where(size > 0.0, size, 1.0)[:, None]
+        shots = self._run("carry", q, v, linear, tol, False)
+        return shots._replace(linear=shots.linear * size[:, None, None])
+
+    def ground(self, q: np.ndarray) -> Ground:
+        """The measures at points (m, nq)."""
+        return Ground(*self.mapped("ground", self._ground_at, q))
+
+    def norm(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """|v|, (m,)."""
+        return np.linalg.norm(on(self.ground(q).root, v), axis=1)
+
+    def mapped(self, name: str, function: Callable[..., Any], *rows: np.ndarray) -> Any:
+        """`function` of every row, compiled under `name` for blocks of 8, 64 and 512; NumPy in and out."""
+        compiled, parts = self.compiled(name, jax.vmap(function)), []
+        for start in range(0, max(len(rows[0]), 1), _BLOCKS[-1]):
+            part = [array[start : start + _BLOCKS[-1]] for array in rows]
+            length = len(part[0])
+            block = next(size for size in _BLOCKS if size >= length)
+            values = compiled(*(np.resize(array, (block, *array.shape[1:])) for array in part))
+            parts.append(jax.tree_util.tree_map(lambda leaf, k=length: np.asarray(leaf)[:k], values))
+        if len(parts) == 1:
+            return parts[0]
+        return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def compiled(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, compiled once under `name`."""
+        if name not in self._compiled:
+            self._compiled[name] = jax.jit(function)
+        return self._compiled[name]
+
+    # --- private -----------------------------------------------------------------------------------------
+
+    def _ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
+        frame = self.nabla.frame
+        p = frame.project_at(q)
+        H, dual = self.nabla.gram_at(p), frame.dual_at(p)
+        root = jnp.linalg.cholesky(H).T
+        basis = jax.scipy.linalg.solve_triangular(root, jnp.eye(self.n))
+        grain = _ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
+        return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
+
+    def _run(
+        self, mode: str, q: np.ndarray, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
+    ) -> Shots:
+        """Steps until each geodesic is at time 1 or lost."""
+        m, nq, split = len(q), self.nq, self.nq + self.n
+        y = np.concatenate([q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
+        speed, t, h = self.norm(q, v), np.zeros(m), np.full(m, _FIRST_STEP)
+        ok, kept = np.isfinite(speed), [self._no_step(mode)]
+        speed[speed == 0.0] = 1.0  # what does not move has no scale, and no error
+        step = partial(self.mapped, f"step of {mode}", partial(self._step_at, mode))
+        for _ in range(MAX_STEPS):
+            todo = np.flatnonzero(ok & (t < 1.0))
+            if not len(todo):
+                break
+            length = np.minimum(h[todo], 1.0 - t[todo])
+            new, error, rates, dense = step(y[todo], length, speed[todo], np.full(len(todo), tol))
+            good = error <= 1.0  # False for NaN
+            known = np.maximum(np.nan_to_num(error, nan=np.inf), 1e-10)
+            h[todo] = length * np.clip(0.9 * known**-0.125, 0.2, 6.0)
+            todo, length, new = todo[good], length[good], new[good]
+            if keep:
+                ends = np.stack([y[todo, :nq], new[:, :nq]], axis=1)
+                kept.append((todo, t[todo], length, ends, rates[good], dense[good]))
+            y[todo], t[todo] = new, np.where(length < 1.0 - t[todo], t[todo] + length, 1.0)
+            ok &= (h > SMALLEST_STEP) | (t >= 1.0)
+        return Shots(ok & (t >= 1.0), y[:, :nq], y[:, split:].reshape(linear.shape), _in_order(kept))
+
+    def _rates_at(self, mode: str, y: jax.Array) -> jax.Array:
+        nabla, frame, split = self.nabla, self.nabla.frame, self.nq + self.n
+
+        def rates(state: jax.Array) -> jax.Array:
+            p, v = frame.project_at(state[: self.nq]), state[self.nq :]
+            return jnp.concatenate([frame.matrix_at(p) @ v, -nabla.apply_at(p, v, v)])
+
+        state, linear = y[:split], y[split:].reshape(split, -1)
+        if mode == "spread":
+            value, along = jax.linearize(rates, state)
+            return jnp.concatenate([value, jax.vmap(along, 1, 1)(linear).reshape(-1)])
+        if mode == "carry":
+            p, v = frame.project_at(state[: self.nq]), state[self.nq :]
+            moved = -nabla.apply_at(p, v, linear[self.nq :, 0])
+            return jnp.concatenate([rates(state), jnp.zeros(self.nq), moved])
+        return rates(state)
+
+    def _step_at(
+        self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """The state after a step, its error over what is allowed, qdot at both ends, and the interpolant."""
+        method, spread = _dormand_prince(), mode == "spread"
+        stages = method.stages if spread else method.stages[: _END + 1, : _END + 1]
+
+        def stage(K: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            index, weights = item
+            return K.at[index].set(self._rates_at(mode, y + h * weights @ K)), None
+
+        K = jnp.zeros((len(stages), len(y)))
+        K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), stages))[0]
+        change = h * stages[_END] @ K
+        errors = (h * weights @ K[: _END + 1] for weights in (method.fifth, method.third))
+        error = self._error_at(mode, y + change, *errors, speed, tol)
+        rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
+        if not spread:
+            return y + change, error, rates, jnp.zeros((0, self.nq, self.n))
+        first = (y, change, h * K[0] - change, 2.0 * change - h * (K[0] + K[_END]))
+        dense = jnp.concatenate([jnp.stack(first), h * method.dense @ K])[:, self.nq + self.n :]
+        return y + change, error, rates, dense.reshape(1 + DEGREE, -1, self.n)[:, : self.nq]
+
+    def _error_at(
+        self, mode: str, y: jax.Array, fifth: jax.Array, third: jax.Array, speed: jax.Array, tol: jax.Array
+    ) -> jax.Array:
+        """The largest error of q, v and the columns, relative to what is allowed.
+
+        Allowed is `tol` of the speed and of each column's own size, and the coordinates' round-off.
+        """
+        nq, split = self.nq, self.nq + self.n
+        _, _, dual, root, _, grain, _ = self._ground_at(y[:nq])
+
+        def sizes(row: jax.Array) -> jax.Array:
+            columns = jnp.concatenate([row[:split, None], row[split:].reshape(split, -1)], axis=1)
+            parts = root @ dual @ columns[:nq], root @ columns[nq:]
+            return jnp.stack([jnp.sqrt(jnp.sum(part**2, axis=0)) for part in parts])  # (2, 1 + k)
+
+        size = sizes(y).at[0, 0].set(0.0)  # not of q itself
+        looser = _SPREAD_LOOSER if mode == "spread" else 1.0
+        allowed = looser * tol * jnp.maximum(jnp.max(size, axis=0), 1.0) * jnp.ones((2, 1))
+        allowed = allowed.at[:, 0].set(tol * jnp.maximum(speed, size[1, 0])).at[0, 0].add(grain)
+        five, three = sizes(fifth) / allowed, sizes(third) / allowed
+        return jnp.max(five**2 / jnp.maximum(jnp.sqrt(five**2 + 0.01 * three**2), 1e-300))
+
+    def _no_step(self, mode: str) -> tuple[np.ndarray, ...]:
+        count = 1 + DEGREE if mode == "spread" else 0
+        shapes = (), (), (), (2, self.nq), (2, self.nq), (count, self.nq, self.n)
+        return tuple(np.zeros((0, *shape), dtype=float if k else int) for k, shape in enumerate(shapes))
+
+
+def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Matrices (m, a, b) on vectors (m, b), row by row."""
+    return np.einsum("mij,mj->mi", matrices, vectors)
+
+
+_END = 12  # the stage after the step
+
+
+class _Method(NamedTuple):
+    stages: np.ndarray  # (16, 16): row 12 is the solution, the last three are for the interpolant
+    fifth: np.ndarray
+    third: np.ndarray
+    dense: np.ndarray
+
+
+@cache
+def _dormand_prince() -> _Method:
+    from scipy.integrate import DOP853
+
+    stages = np.zeros((16, 16))
+    stages[:_END, :_END], stages[_END, :_END], stages[_END + 1 :] = DOP853.A, DOP853.B, DOP853.A_EXTRA
+    return _Method(stages, DOP853.E5, DOP853.E3, DOP853.D)
+
+
+def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
+    """All accepted steps, those of one geodesic one after the other."""
+    arrays = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
+    order = np.argsort(arrays[0], kind="stable")
+    return Pieces(*(array[order] for array in arrays))
