@@ -10,6 +10,7 @@ from importlib.metadata import files
 
 import numpy as np
 from scipy.integrate import solve_ivp
+from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 EPSILON = np.zeros((3, 3, 3))
@@ -198,3 +199,39 @@ class PinocchioRobot:
             for x in rng.uniform(-1, 1, (count, self.model.nv))
         ]
         return np.array(q), rng.standard_normal((count, self.model.nv))
+
+
+def ellipsoid_distance(axes, x, y):
+    """Length of the shortest geodesic of x^2/a^2 + y^2/b^2 + z^2/c^2 = 1 between two points, in R^3.
+
+    Unit-speed geodesics x'' = -N (x' . G x') / |N|^2, N = G x, in 180 directions; where they come near y the
+    direction and the length are corrected by least squares (do Carmo 1976, 4-4: geodesic curvature zero).
+    """
+    G, (u, w) = 1.0 / np.asarray(axes) ** 2, np.linalg.svd((x / np.square(axes))[None])[2][1:]
+
+    def rates(_, state):
+        p, v = state.reshape(2, 3, -1)
+        normal = G[:, None] * p
+        return np.stack([v, -normal * ((G[:, None] * v * v).sum(0) / (normal**2).sum(0))]).ravel()
+
+    def ends(angles, length, times):
+        v = np.outer(u, np.cos(angles)) + np.outer(w, np.sin(angles))
+        start = np.stack([np.tile(x[:, None], len(angles)), v]).ravel()
+        path = solve_ivp(rates, (0.0, length), start, "DOP853", t_eval=times, rtol=1e-11, atol=1e-12)
+        return path.y.reshape(2, 3, len(angles), -1)[0]
+
+    angles, longest = np.arange(180) * np.pi / 90, 1.1 * np.pi * np.max(axes)
+    times = np.linspace(0.0, longest, 400)
+    gap = np.linalg.norm(ends(angles, longest, times) - y[:, None, None], axis=0)
+    around = np.pad(np.pad(gap, ((1, 1), (0, 0)), mode="wrap"), ((0, 0), (1, 1)), constant_values=np.inf)
+    moved = [around[1 + i : 181 + i, 1 + j : 401 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    best = np.inf
+    for i, j in sorted(zip(*np.nonzero((gap <= np.min(moved, axis=0)) & (gap < 0.3)), strict=True), key=lambda at: at[1]):
+        if times[j] > best + 0.1:
+            break
+        found = least_squares(
+            lambda z: ends(z[:1], z[1], [z[1]])[:, 0, -1] - y, [angles[i], max(times[j], 1e-3)], xtol=1e-13, ftol=1e-14
+        )
+        if np.linalg.norm(found.fun) < 1e-8:
+            best = min(best, found.x[1])
+    return best

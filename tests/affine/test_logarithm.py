@@ -1,0 +1,269 @@
+"""The logarithm: right or an error, on spaces whose distances are known, in all units, through geomstats too."""
+
+import distances
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+import systems
+from scipy.spatial.transform import Rotation
+
+import connections as cn
+from connections.affine.chords import Chords
+from connections.affine.conjugate import MARGIN, free_of_conjugate_points
+from connections.affine.fan import directions
+from connections.affine.logarithms import searched
+from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Shooting
+from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
+from connections.interop import to_geomstats
+
+S3 = distances.sphere(3)
+TWO_SPHERES = distances.two_spheres()
+
+
+def length(nabla, q0, v):
+    return np.linalg.norm(np.einsum("...ij,...j->...i", Shooting.of(nabla).ground(np.atleast_2d(q0)).root, v))
+
+
+# --- no wrong answer ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", distances.SPACES)
+def test_random_pairs(name, rng):
+    """`tests/benchmarks/logarithms.py` does this a thousand times for each space."""
+    space = distances.SPACES[name]() if name != "S^3" else S3
+    count = 6 if name == "ellipsoid" else 24
+    q0, q1 = space.pairs(rng, count)
+    v, reason = searched(space.nabla, q0, q1)
+    assert np.count_nonzero(reason) <= count // 8
+    found = np.flatnonzero(reason == 0)
+    lengths = Shooting.of(space.nabla).norm(q0[found], v[found])
+    tolerance = 1e-8 if name == "ellipsoid" else 1e-10
+    np.testing.assert_allclose(lengths, space.distance(q0[found], q1[found]), rtol=tolerance)
+    ends = cn.exponential(space.nabla, q0[found], v[found])
+    aligned = jax.vmap(space.nabla.frame.align_at)(ends, q1[found])
+    np.testing.assert_allclose(aligned, q1[found], rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("end", [(-3.0, 0.05, 0.0), (-2.5, 0.3, 0.0)])
+def test_the_short_way_round_the_three_sphere(end):
+    """The straight line in the coordinates is the long way, past two conjugate points at once."""
+    q0, q1 = np.array([0.5, 0.0, 0.0]), np.array(end)
+    expected = distances.sphere_distance(q0, q1)
+    assert 2.8 < expected < np.pi
+    np.testing.assert_allclose(length(S3.nabla, q0, cn.logarithm(S3.nabla, q0, q1)), expected, rtol=1e-11)
+    np.testing.assert_allclose(to_geomstats(S3.nabla).metric.dist(q0, q1), expected, rtol=1e-11)
+
+
+def test_two_conjugate_points_between_two_samples():
+    """On S^2 x S^2 the conjugate points of both factors lie close together: no sign of a determinant changes."""
+    angle = np.pi * 1.02  # along the first axis of both factors, past both conjugate points
+    v = np.array([angle / 2.0, 0.0, angle / 2.0 / distances.RADII[1] * 1.004, 0.0])
+    nabla, q0 = TWO_SPHERES.nabla, np.zeros(4)
+    q1 = np.asarray(cn.exponential(nabla, q0, v))
+    found = np.asarray(cn.logarithm(nabla, q0, q1))
+    np.testing.assert_allclose(length(nabla, q0, found), TWO_SPHERES.distance(q0, q1), rtol=1e-10)
+    assert length(nabla, q0, found) < length(nabla, q0, v) - 0.1
+
+
+def test_the_shortest_of_several_geodesics_without_conjugate_points(rng):
+    """A flat cylinder in R^3: two geodesics lead half way round, none has a conjugate point."""
+    frame = cn.MatrixFrame(
+        lambda x: jnp.array([[-x[1], 0.0], [x[0], 0.0], [0.0, 1.0]]),
+        2,
+        3,
+        project=lambda x: jnp.concatenate([x[:2] / jnp.linalg.norm(x[:2]), x[2:]]),
+    )
+    nabla = cn.LeviCivita(cn.ConstantMetric(frame, np.eye(2)))
+    for turn in (0.3, 3.0, 3.5, 6.0):
+        v = np.asarray(cn.logarithm(nabla, [1.0, 0.0, 0.0], [np.cos(turn), np.sin(turn), 0.5]))
+        np.testing.assert_allclose(v, [(turn + np.pi) % (2.0 * np.pi) - np.pi, 0.5], atol=1e-9)
+
+
+def test_both_quaternions_of_a_rotation(rng):
+    """A flat top's shortest turn may be the one of more than half a turn about its slow axis."""
+    q0, w = oracles.random_quaternion(rng), rng.standard_normal(3)
+    w *= 0.9 * np.pi / np.linalg.norm(w)
+    q1 = (Rotation.from_quat(q0) * Rotation.from_rotvec(w)).as_quat()
+    for end in (q1, -q1):
+        np.testing.assert_allclose(cn.logarithm(systems.BI_INVARIANT_NABLA, q0, end), w, atol=1e-8)
+
+
+def test_what_is_conjugate_is_refused():
+    """On every sphere all geodesics of length pi meet."""
+    beyond = "no minimizing geodesic .* was found"
+    with pytest.raises(ConvergenceError, match=beyond):
+        cn.logarithm(S3.nabla, [0.5, 0.0, 0.0], [-2.0, 0.0, 0.0])
+    with pytest.raises(ConvergenceError, match=beyond):
+        cn.logarithm(TWO_SPHERES.nabla, [0.5, 0.0, 0.1, 0.0], [-2.0, 0.0, 0.3, 0.0])
+    with pytest.raises(ConvergenceError, match=beyond):
+        cn.logarithm(systems.SPHERE_NABLA, [1.2, 0.3], [np.pi - 1.2, 0.3 + np.pi])
+    with pytest.raises(ConvergenceError, match=beyond):
+        cn.logarithm(systems.SPHERE_NABLA, [np.pi / 2, 0.0], [np.pi / 2, 1.2 * np.pi])
+
+
+def test_where_no_geodesic_leads():
+    """The punctured plane, unrolled: straight lines turn by less than pi about the origin."""
+    nabla = systems.UNROLLED_PLANE_NABLA
+    v = np.asarray(cn.logarithm(nabla, [0.0, 0.0], [0.0, 2.0]))
+    np.testing.assert_allclose(v, [np.cos(2.0) - 1, np.sin(2.0)], atol=1e-8)
+    with pytest.raises(ConvergenceError):
+        cn.logarithm(nabla, [0.0, 0.0], [0.0, 3.5])
+
+
+# --- the proof ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tol", [TIGHT, MIDDLE, LOOSE])
+def test_the_proof_ends_where_the_conjugate_point_is(tol, rng):
+    """On S^3 at pi, of multiplicity two, which no determinant sees; for steps of all sizes."""
+    past = np.array([0.1, 0.9, 1.0 - 3.0 * MARGIN, 1.0 - 0.3 * MARGIN, 1.0 + MARGIN, 1.05, 2.05])
+    v = rng.standard_normal((len(past), 3))
+    q0 = np.tile([0.5, 0.0, 0.0], (len(past), 1))
+    v *= (past * np.pi / np.linalg.norm(v, axis=1) * (1.25 / 2.0))[:, None]
+    shots = Shooting.of(S3.nabla).spread(q0, v, tol, keep=True)
+    assert shots.ok.all()
+    proven = free_of_conjugate_points(shots.pieces, len(past))
+    exact = slice(None) if tol == TIGHT else [0, 1, 5, 6]
+    np.testing.assert_array_equal(proven[exact], (past < 1.0 - MARGIN)[exact])
+
+
+def test_a_geodesic_that_is_not_finite_is_not_proven():
+    shots = Shooting.of(S3.nabla).spread(np.zeros((1, 3)), np.array([[0.3, 0.1, 0.2]]), MIDDLE, keep=True)
+    assert free_of_conjugate_points(shots.pieces, 1).all()
+    broken = shots.pieces.spread.copy()
+    broken[0, 3, 0, 0] = np.nan
+    assert not free_of_conjugate_points(shots.pieces._replace(spread=broken), 1).any()
+
+
+def test_derivatives_of_the_exponential_are_its_derivatives(rng):
+    """The top's, in a frame with nq > n, against central differences of the exponential."""
+    shooting = Shooting.of(systems.TOP_NABLA)
+    q, v = oracles.random_quaternion(rng)[None], np.array([[0.3, -0.5, 0.4]])
+    spread = shooting.spread(q, v, TIGHT).linear[0, :4]
+    step = 1e-4 * shooting.ground(q).basis[0].T
+    ends = shooting.geodesics(np.repeat(q, 6, axis=0), v + np.concatenate([step, -step]), TIGHT).q
+    np.testing.assert_allclose(spread.T, (ends[:3] - ends[3:]) / 2e-4, atol=1e-7)
+
+
+def test_transport_of_the_engine_is_parallel_transport():
+    z, q0, v0 = np.array([[0.2, 0.7, -0.4]]), np.array([[0.1, -0.2, 0.3]]), np.array([[0.5, -0.4, 0.3]])
+    shots = Shooting.of(systems.GENERAL).carry(q0, v0, 1e-9 * z, TIGHT)
+    times = np.array([0.0, 1.0])
+    points, carried, _ = cn.transport_flow(systems.GENERAL, q0[0], v0[0], z[0], times)
+    np.testing.assert_allclose(shots.q[0], points[-1], atol=1e-9)
+    np.testing.assert_allclose(1e9 * shots.linear[0, 3:, 0], carried[-1], atol=1e-9)
+
+
+# --- units -------------------------------------------------------------------------------------------------
+
+SCALES = [1e-300, 1e-10, 1e-6, 1.0, 1e9]
+
+
+def disc(scale):
+    """The Poincare disc in units of its radius: distances do not depend on them."""
+
+    def matrix(q):
+        x = q / scale
+        return 4.0 * jnp.eye(2) / (1.0 - x @ x) ** 2 / scale**2
+
+    return cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), matrix))
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-10, 1e-6, 1e9])
+def test_units_of_the_coordinates(scale):
+    nabla, q0, q1 = disc(scale), scale * np.array([0.1, 0.2]), scale * np.array([-0.5, 0.6])
+    gap = np.linalg.norm((q1 - q0) / scale) ** 2
+    rest = (1.0 - np.linalg.norm(q0 / scale) ** 2) * (1.0 - np.linalg.norm(q1 / scale) ** 2)
+    expected = np.arccosh(1.0 + 2.0 * gap / rest)
+    np.testing.assert_allclose(length(nabla, q0, cn.logarithm(nabla, q0, q1)), expected, rtol=1e-11)
+    np.testing.assert_allclose(to_geomstats(nabla).metric.dist(q0, q1), expected, rtol=1e-11)
+
+
+def test_points_close_together_far_from_the_origin():
+    """As far as the coordinates can tell."""
+    flat = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(1.0 + 0.0 * q)))
+    q0, step = np.array([1000.0, -3.0]), np.array([2.0**-30, 2.0**-33])
+    np.testing.assert_allclose(cn.logarithm(flat, q0, q0 + step), step, rtol=1e-9)
+
+
+def test_coordinates_of_different_units():
+    """Colatitude in radians, longitude in units of 1e-9."""
+    nabla = systems.SPHERE_NABLA.change(lambda q: jnp.diag(jnp.array([1.0, 1.0])))
+    mixed = cn.LeviCivita(
+        cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.array([1.0, 1e-18 * jnp.sin(q[0]) ** 2])))
+    )
+    q0, q1 = np.array([1.2, 0.3]), np.array([0.9, 1.4])
+    v = np.asarray(cn.logarithm(nabla, q0, q1))
+    w = np.asarray(cn.logarithm(mixed, q0 * [1.0, 1e9], q1 * [1.0, 1e9]))
+    np.testing.assert_allclose(w, v * [1.0, 1e9], rtol=1e-9)
+
+
+# --- other connections -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ADMISSIBLE", "METRIC_ONLY", "GENERAL"])
+def test_connections_with_other_geodesics(name):
+    nabla, v = getattr(systems, name), np.array([0.25, -0.2, 0.15])
+    q0 = np.array([0.1, -0.2, 0.3])
+    np.testing.assert_allclose(cn.logarithm(nabla, q0, cn.exponential(nabla, q0, v)), v, atol=1e-9)
+
+
+def test_products_frames_and_torsion_free_parts():
+    """Each measures vectors as what it is made of."""
+    q0, q1 = np.array([1.2, 0.3]), np.array([0.9, 1.4])
+    expected = np.asarray(cn.logarithm(systems.SPHERE_NABLA, q0, q1))
+    product = cn.ProductConnection(systems.SPHERE_NABLA, systems.HALF_PLANE_NABLA)
+    far = np.array([0.0, 1.0]), np.array([4.0, 0.7])
+    v = np.asarray(cn.logarithm(product, np.concatenate([q0, far[0]]), np.concatenate([q1, far[1]])))
+    np.testing.assert_allclose(v[:2], expected, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(v[2:]), oracles.half_plane_distance(*far), rtol=1e-10)
+    changed = systems.SPHERE_NABLA.change(lambda q: jnp.diag(jnp.stack([2.0, 1.0 / jnp.sin(q[0])])))
+    half = cn.logarithm(cn.torsion_free_part(changed), q0, q1)
+    np.testing.assert_allclose(half, expected / [2.0, 1.0 / np.sin(1.2)], atol=1e-9)
+
+
+# --- calls -------------------------------------------------------------------------------------------------
+
+
+def test_batches_broadcast_and_equal_starts_share_a_fan(rng):
+    q0 = np.array([0.5, 0.0, 0.0])
+    ends = S3.pairs(rng, 6)[0].reshape(2, 3, 3)
+    v = np.asarray(cn.logarithm(S3.nabla, q0, ends))
+    assert v.shape == (2, 3, 3)
+    np.testing.assert_allclose(v[1, 2], cn.logarithm(S3.nabla, q0, ends[1, 2]), rtol=1e-10)
+    assert cn.logarithm(S3.nabla, q0, np.zeros((0, 3))).shape == (0, 3)
+
+
+def test_later_calls_compile_nothing(rng):
+    q0, q1 = S3.pairs(rng, 2)
+    cn.logarithm(S3.nabla, q0[0], q1[0])
+    counted = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: counted.append(name))
+    cn.logarithm(S3.nabla, q0[1], q1[1])
+    assert not [name for name in counted if "compil" in name]
+
+
+def test_bad_points_are_named():
+    with pytest.raises(ShapeError, match="q1"):
+        cn.logarithm(S3.nabla, [0.5, 0.0, 0.0], [0.5, 0.0])
+    with pytest.raises(PointError):
+        cn.logarithm(systems.TOP_NABLA, [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.5, 1.0])
+    with pytest.raises(MetricError):
+        cn.logarithm(systems.SPHERE_NABLA, [1.0, 0.0], [0.0, 0.0])
+
+
+def test_the_straight_line_bounds_the_fan():
+    """Its length in the half plane, horizontally and vertically; directions come in opposite pairs."""
+    shooting = Shooting.of(systems.HALF_PLANE_NABLA)
+    start, end = (shooting.ground(np.array(q)) for q in ([[0.0, 2.0], [1.0, 0.5]], [[3.0, 2.0], [1.0, 4.0]]))
+    chords = Chords(shooting, start, end)
+    np.testing.assert_allclose(chords.length, [1.5, np.log(8.0)], rtol=1e-3)
+    middle = chords.nodes(1, 3)[1]
+    np.testing.assert_allclose(middle, [1.0, np.sqrt(2.0)], rtol=1e-2)
+    for n, count in ((1, 2), (2, 32), (3, 62), (6, 62)):
+        unit = directions(n, count)
+        assert unit.shape == (count, n)
+        np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0)
+        np.testing.assert_allclose(unit.sum(axis=0), 0.0, atol=1e-12)
