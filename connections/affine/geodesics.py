@@ -144,7 +144,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
 
 def _logarithm(nabla: AffineConnection, owner: Trajectories, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
     """Continuation in the end point: stage s aims at the point s of the way from q0 to q1."""
-    evaluate(owner, "logarithm: q0", lambda q: q, Argument("q0", q0, q0.shape))
+    q0 = np.asarray(evaluate(owner, "logarithm: q0", lambda q: q, Argument("q0", q0, q0.shape)))
     shoot = _compiled_shot(nabla, owner)
     done, stage, v = 0.0, 1.0, np.zeros(nabla.frame.dim)
     while done < 1.0:

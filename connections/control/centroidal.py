@@ -20,6 +20,7 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
+from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
 
@@ -112,6 +113,11 @@ class CentroidalCoordinates:
         A, A_dot = self.inclusion(q, v)
         C = coriolis_matrix(self.model, q, v, body_factor=body_factor)
         return np.asarray(induced_coriolis_matrix(C, mass_matrix(self.model, q), A, A_dot))
+
+    @property
+    def frame(self) -> FrameField:
+        """The model's, in which v are components; vbar are not."""
+        return self.model.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is a configuration (unit quaternions); one boolean."""
