@@ -23,6 +23,7 @@ from connections.coriolis import induced_coriolis_matrix
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
+from connections.multibody.closed_kinematics import ClosedKinematics
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +32,11 @@ class CentroidalCoordinates:
 
     Parameters
     ----------
-    model : the robot; its first joint is free and carries every body.
+    model : the robot; its first joint is free, carries every body, and no loop ties it to other joints.
 
     Raises
     ------
-    ModelError : the first joint is not free, or something does not move with it.
+    ModelError : the first joint is not free, something does not move with it, or a loop ties it to others.
 
     Source: [E] Remark 5.
     """
@@ -43,10 +44,15 @@ class CentroidalCoordinates:
     model: Model
 
     def __post_init__(self) -> None:
-        tree = self.model.kinematics.tree
+        kinematics = self.model.kinematics
+        tree = kinematics.tree
+        name = f"joint '{tree.joint_names[0]}'"
         if not isinstance(tree.joints[0], Free) or not tree.supports[:, 0].all():
-            name = tree.joint_names[0]
-            raise ModelError(f"joint '{name}': the first joint must be free and carry all bodies")
+            raise ModelError(f"{name}: the first joint must be free and carry all bodies")
+        if isinstance(kinematics, ClosedKinematics):
+            clusters = kinematics.clusters.of_body
+            if np.count_nonzero(clusters == clusters[0]) > 1:  # then it does not move all bodies alike
+                raise ModelError(f"{name}: a loop ties the floating body to the world or to other joints")
 
     @property
     def mass(self) -> float:
