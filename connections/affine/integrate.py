@@ -178,7 +178,8 @@ class Trajectories:
     def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray, known: np.ndarray) -> None:
         name = key[0] if isinstance(key, tuple) else key
         row = tuple(np.argwhere(good == 0.0)[0])
-        what = f"{name}: the curve leaves the domain or blows up by t = {float(times[row[-1]]):.6g}"
+        how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
+        what = f"{name}: the curve {how} by t = {float(times[row[-1]]):.6g}"
         if not known[row]:
             last = (*row[:-1], max(row[-1] - 1, 0))
             where = np.array2string(points[last], precision=4, threshold=12)
