@@ -380,6 +380,11 @@ class _Pair:
         pairs = nabla.__dict__.setdefault("_with_metrics", {})
         return pairs.setdefault(id(metric), cls(nabla, metric))
 
+    @property
+    def frame(self) -> FrameField:
+        """The frame of both."""
+        return self.nabla.frame
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Both are valid."""
         return self.nabla.valid_at(q) & self.metric.valid_at(q)

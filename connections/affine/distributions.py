@@ -252,6 +252,14 @@ class DistributionFrame(FrameField):
         """That of the metric's frame."""
         return self._base.project_at(q)
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """That of the metric's frame."""
+        return self._base.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """That of the metric's frame."""
+        return self._base.require_near(name, q)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """That of the metric's frame."""
         return self._base.align_at(q, reference)

@@ -7,14 +7,15 @@ less accurate than its steps; the right-hand side sees the projected state, so n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
+from connections.geometry.frames import FrameField
 
 RTOL = ATOL = 1e-10
 MAX_STEPS = 100_000
@@ -121,10 +122,18 @@ class Trajectories:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
 
+    begin_at_a_point: ClassVar[bool] = True  # whether the first argument is one
+
     @classmethod
     def of(cls, owner: Any) -> Trajectories:
         """The owner's integrations, made once."""
         return owner.__dict__.setdefault("_trajectories", cls(owner))
+
+    @property
+    def frame(self) -> FrameField:
+        """The owner's."""
+        frame: FrameField = self.owner.frame
+        return frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the owner is defined at the initial point."""
@@ -147,7 +156,7 @@ class Trajectories:
 
         def at(*arrays: jax.Array) -> tuple[Any, ...]:
             values, points, ok = solve(*arrays)
-            inside = jax.vmap(self.owner.valid_at)(points)
+            inside = jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
             known = jnp.all(jnp.isfinite(points), axis=-1)
             finite = known
             for leaf in jax.tree_util.tree_leaves(values):
@@ -157,7 +166,8 @@ class Trajectories:
             return clean, good.astype(jnp.float64), jnp.nan_to_num(points), known.astype(jnp.float64)
 
         clock = Argument("times", times, (len(times),), batched=False)
-        values, good, points, known = evaluate(self, key, at, *arguments, clock)
+        checked = self.begin_at_a_point
+        values, good, points, known = evaluate(self, key, at, *arguments, clock, checked=checked)
         if isinstance(good, jax.core.Tracer):
             return values
         good = np.asarray(good)
@@ -168,13 +178,14 @@ class Trajectories:
     def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray, known: np.ndarray) -> None:
         name = key[0] if isinstance(key, tuple) else key
         row = tuple(np.argwhere(good == 0.0)[0])
-        what = f"{name}: the curve leaves the domain or blows up by t = {float(times[row[-1]]):.6g}"
+        how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
+        what = f"{name}: the curve {how} by t = {float(times[row[-1]]):.6g}"
         if not known[row]:
             last = (*row[:-1], max(row[-1] - 1, 0))
             where = np.array2string(points[last], precision=4, threshold=12)
             raise IntegrationError(f"{what}, last seen at t = {float(times[last[-1]]):.6g}, q = {where}")
         try:
-            self.owner.explain(points[row])
+            require_admissible(self.owner, "q", points[row])
         except ValueError as error:
             raise IntegrationError(f"{what}: {error}") from error
         raise IntegrationError(f"{what}, near q = {np.array2string(points[row], precision=4, threshold=12)}")

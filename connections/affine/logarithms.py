@@ -56,10 +56,9 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     """
     size = (nabla.frame.ambient_dim,)
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
-    for name, q in (("q0", q0), ("q1", q1)):
-        evaluate(nabla, "point", lambda p: p, Argument(name, q, size))
+    points = [evaluate(nabla, "point", lambda p: p, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
-    rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in (q0, q1)]
+    rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
     return jnp.asarray(logarithms(nabla, *rows)).reshape(shape + (nabla.frame.dim,))
 
 

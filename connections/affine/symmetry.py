@@ -312,14 +312,13 @@ class GroupAction:
     ) -> Check:
         """The check of one property; the function is compiled once for its owner, which validates q."""
         if owner is not self:
-            frame = owner if isinstance(owner, FrameField) else owner.frame
-            as_array("q", q, (frame.ambient_dim,))
+            as_array("q", q, (owner.frame.ambient_dim,))
         moved = self.require_action(q, g)
         if owner is not self:
             for points in (q, moved):
                 evaluate(owner, "valid", lambda p: jnp.zeros(()), Argument("q", points, (None,)))
-        arguments = self._arguments(q, g)
-        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=False)
+        arguments, checked = self._arguments(q, g), owner is not self
+        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked)
         return _check(name, residual, scale, tol)
 
     def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray, jax.Array]:

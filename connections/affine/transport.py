@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import numpy as np
 from connections.affine.connection import AffineConnection
 from connections.affine.integrate import Trajectories, as_times, integrate
 from connections.checks import PointError, ShapeError, as_array, require_finite
-from connections.geometry.evaluation import Argument
+from connections.geometry.evaluation import Argument, require_admissible
 
 Curve = Callable[[jax.Array], jax.Array]
 SPLINE_DEGREE = 5
@@ -93,7 +93,7 @@ def holonomy(nabla: AffineConnection, curve: Curve, t0: float, t1: float) -> jax
     PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport).
     """
     frame = nabla.frame
-    start, end = (np.asarray(curve(jnp.asarray(float(t)))) for t in (t0, t1))
+    start, end = (np.asarray(frame.project_at(_on(curve, jnp.asarray(float(t))))) for t in (t0, t1))
     end = np.asarray(frame.align_at(jnp.asarray(end), jnp.asarray(start)))
     gap = float(np.max(np.abs(frame.matrix_at(jnp.asarray(start)) - frame.matrix_at(jnp.asarray(end)))))
     if not max(gap, float(np.max(np.abs(start - end)))) <= CLOSURE_TOLERANCE:
@@ -120,7 +120,7 @@ def covariant_derivative_along(
         def at(t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
             q, v, ok = _velocity(nabla, curve, t)
             z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
-            return z_dot + nabla.apply_at(q, v, z), q, ok
+            return z_dot + nabla.apply_at(q, v, z), _on(curve, t), ok
 
         return jax.vmap(at)(clock)
 
@@ -133,21 +133,21 @@ def covariant_derivative_along(
 class _Along(Trajectories):
     """Integrations whose first argument is not a point: the curve's own points are judged instead."""
 
+    begin_at_a_point: ClassVar[bool] = False
+
     def __init__(self, trajectories: Trajectories) -> None:
         super().__init__(trajectories.owner)
         self.__dict__["_compiled"] = trajectories.__dict__.setdefault("_compiled_along", {})
 
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Nothing to judge."""
-        return jnp.asarray(True)
 
-    def explain(self, q: Any) -> None:
-        """Nothing to explain."""
+def _on(curve: Curve, t: jax.Array) -> jax.Array:
+    """The curve's own point, (nq,)."""
+    return jnp.asarray(curve(t), dtype=jnp.float64)
 
 
 def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Point, frame components of the velocity, and whether the velocity is tangent."""
-    q, q_dot = jax.jvp(curve, (t,), (jnp.ones_like(t),))
+    """Point of the manifold, frame components of the velocity there, and whether the velocity is tangent."""
+    q, q_dot = jax.jvp(lambda s: nabla.frame.project_at(_on(curve, s)), (t,), (jnp.ones_like(t),))
     v = nabla.frame.velocity_at(q, q_dot)
     off = jnp.max(jnp.abs(nabla.frame.matrix_at(q) @ v - q_dot))
     return q, v, off <= 1e-7 * (1.0 + jnp.max(jnp.abs(q_dot)))
@@ -160,8 +160,8 @@ def _transport(
         q, v, _ = _velocity(nabla, curve, t)
         return -nabla.apply_at(q, v, z)
 
-    points, _, tangent = jax.vmap(lambda t: _velocity(nabla, curve, t))(times)
-    return integrate(rhs, z0, times), points, tangent
+    tangent = jax.vmap(lambda t: _velocity(nabla, curve, t)[2])(times)
+    return integrate(rhs, z0, times), jax.vmap(lambda t: _on(curve, t))(times), tangent
 
 
 def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +181,7 @@ def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tu
     if outside:
         raise PointError(f"times: {outside[0]:g} is outside the curve's samples [{t[0]:g}, {t[-1]:g}]")
     for point in q.reshape(-1, frame.ambient_dim):
-        nabla.explain(point)
+        point[:] = require_admissible(nabla, "curve points", point)
     flat = q.reshape(-1, len(t), frame.ambient_dim)
     for index in range(1, len(t)):
         here, before = jnp.asarray(flat[:, index]), jnp.asarray(flat[:, index - 1])

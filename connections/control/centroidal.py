@@ -20,8 +20,10 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
+from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
+from connections.multibody.closed_kinematics import ClosedKinematics
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +32,11 @@ class CentroidalCoordinates:
 
     Parameters
     ----------
-    model : the robot; its first joint is free and carries every body.
+    model : the robot; its first joint is free, carries every body, and no loop ties it to other joints.
 
     Raises
     ------
-    ModelError : the first joint is not free, or something does not move with it.
+    ModelError : the first joint is not free, something does not move with it, or a loop ties it to others.
 
     Source: [E] Remark 5.
     """
@@ -42,10 +44,15 @@ class CentroidalCoordinates:
     model: Model
 
     def __post_init__(self) -> None:
-        tree = self.model.kinematics.tree
+        kinematics = self.model.kinematics
+        tree = kinematics.tree
+        name = f"joint '{tree.joint_names[0]}'"
         if not isinstance(tree.joints[0], Free) or not tree.supports[:, 0].all():
-            name = tree.joint_names[0]
-            raise ModelError(f"joint '{name}': the first joint must be free and carry all bodies")
+            raise ModelError(f"{name}: the first joint must be free and carry all bodies")
+        if isinstance(kinematics, ClosedKinematics):
+            clusters = kinematics.clusters.of_body
+            if np.count_nonzero(clusters == clusters[0]) > 1:  # then it does not move all bodies alike
+                raise ModelError(f"{name}: a loop ties the floating body to the world or to other joints")
 
     @property
     def mass(self) -> float:
@@ -112,6 +119,11 @@ class CentroidalCoordinates:
         A, A_dot = self.inclusion(q, v)
         C = coriolis_matrix(self.model, q, v, body_factor=body_factor)
         return np.asarray(induced_coriolis_matrix(C, mass_matrix(self.model, q), A, A_dot))
+
+    @property
+    def frame(self) -> FrameField:
+        """The model's, in which v are components; vbar are not."""
+        return self.model.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is a configuration (unit quaternions); one boolean."""

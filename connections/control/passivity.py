@@ -17,6 +17,7 @@ import jax
 from connections.affine import AffineConnection
 from connections.control.gains import gain_matrix
 from connections.coriolis import MechanicalSystem
+from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 
 
@@ -73,6 +74,11 @@ class PassivityController:
         arguments = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
         point = Argument("q", q, (self.model.metric.frame.ambient_dim,))
         return evaluate(self, "torque", self.torque_at, point, *arguments)
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of the model."""
+        return self.model.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric are valid at q; one boolean."""

@@ -25,7 +25,7 @@ import numpy as np
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, evaluate, require_admissible
 from connections.geometry.groups import quaternion_multiply, rotation_matrix
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
@@ -217,7 +217,13 @@ def trajectory_reference(
     with jax.ensure_compile_time_eval():
         start = trajectory(jnp.asarray(0.0))
         require_finite("trajectory(0)", start)
-        frame.explain(np.asarray(start))
+        require_admissible(frame, "trajectory(0)", np.asarray(start))
+
+    def desired(t: jax.Array) -> jax.Array:
+        """The point that trajectory(t) stands for; NaN where it is off the manifold."""
+        q_d = jnp.asarray(trajectory(t), dtype=jnp.float64)
+        return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
+
     if error is None:
 
         def error(q: jax.Array, q_d: jax.Array) -> jax.Array:
@@ -225,7 +231,7 @@ def trajectory_reference(
 
     nq = (frame.ambient_dim,)
     _require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
-    return _attractor(frame, lambda t, q: error(q, trajectory(t)), frame.dim, gain, None, None)
+    return _attractor(frame, lambda t, q: error(q, desired(t)), frame.dim, gain, None, None)
 
 
 def submanifold_reference(

@@ -33,6 +33,7 @@ from connections.coriolis.measurements import (
     Sample,
     measure,
 )
+from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 
 #: A residual up to this many noise floors counts as zero.
@@ -148,7 +149,9 @@ def audit_coriolis(
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
     q_samples, v_samples = _samples(frame, q, v)
-    structure = np.asarray(frame.structure_functions(q_samples))
+    points = Argument("q", q_samples, (frame.ambient_dim,))
+    at = evaluate(frame, "samples", lambda p: (p, frame.structure_functions_at(p)), points)
+    q_samples, structure = (np.asarray(array) for array in at)
     boxes = BlackBoxes(coriolis, mass_matrix, frame.dim)
     differences = FrameDifferences(frame)
     rng = np.random.default_rng(0)

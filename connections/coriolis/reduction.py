@@ -8,6 +8,7 @@ follow from qdot = X(q) A(q) v. Source: [Z] 3.3, Lemma 3.3.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -19,8 +20,8 @@ from connections.affine.symmetry import TOL, GroupAction
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
-from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
+from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,11 @@ class ReducedSystem:
         system = self.system
         return system.controls if isinstance(system, NonholonomicSystem) else self.frame.dim
 
+    @cached_property
+    def shapes(self) -> ShapeSpace:
+        """The space of the shapes."""
+        return ShapeSpace(self)
+
     # --- the definition at one point ---------------------------------------------------------------------
 
     def shape_at(self, q: jax.Array) -> jax.Array:
@@ -87,14 +93,6 @@ class ReducedSystem:
         r_dot = jax.jvp(self.shape_at, (q,), (self.frame.matrix_at(q) @ v,))[1]
         return r_dot, self.system.forward_dynamics_at(q, v, u, t)
 
-    def valid_at(self, r: jax.Array) -> jax.Array:
-        """The system is valid at the section."""
-        return self.system.valid_at(self.section_at(r))
-
-    def explain(self, r: Any) -> None:
-        """The system's error at the section."""
-        self.system.explain(self.section_at(jnp.asarray(r)))
-
     # --- public functions ----------------------------------------------------------------------------------
 
     def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[jax.Array, jax.Array]:
@@ -108,7 +106,7 @@ class ReducedSystem:
         t : (...,) time at which the system's own forces are taken [s].
         """
         arguments = [*self._arguments(r, v), Argument("u", u, (self.controls,)), Argument("t", t, ())]
-        return evaluate(self, "rates", self.rates_at, *arguments)
+        return evaluate(self.shapes, "rates", self.rates_at, *arguments)
 
     def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
         """What reduction needs: an invariant shape with a section; invariant basis, metric and forces.
@@ -183,7 +181,7 @@ class ReducedSystem:
             return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
-        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
+        return Trajectories.of(self.shapes).run(("simulate", control), solve, arguments, times)
 
     def reconstruct(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None
@@ -240,3 +238,28 @@ class ReducedSystem:
 
     def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
         return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeSpace:
+    """Where the functions of a reduced system are defined: its shapes r (s,), of which each is a coordinate.
+
+    Parameters
+    ----------
+    reduced : the reduced system.
+    """
+
+    reduced: ReducedSystem
+
+    @property
+    def frame(self) -> FrameField:
+        """The shape coordinates' own."""
+        return CoordinateFrame(self.reduced.shape_dim)
+
+    def valid_at(self, r: jax.Array) -> jax.Array:
+        """The system is valid at the section."""
+        return admit_at(self.reduced.system, self.reduced.section_at(r))[1]
+
+    def explain(self, r: Any) -> None:
+        """The system's error at the section."""
+        require_admissible(self.reduced.system, "section(r)", self.reduced.section_at(jnp.asarray(r)))

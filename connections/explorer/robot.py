@@ -21,6 +21,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.affine.geodesics import geodesic_at
 from connections.checks import IntegrationError, as_array, require_finite
+from connections.geometry.evaluation import require_admissible
 
 FRAMES = 121  # of the film
 _NODES = 4 * (FRAMES - 1) + 1  # with those between, which the integration of P needs
@@ -222,7 +223,7 @@ class Robot:
         require_finite("v", v)
         if not (np.isfinite(duration) and duration > 0.0):
             raise ValueError(f"duration: expected a positive number of seconds, got {duration}")
-        self.model.explain(q)
+        q = require_admissible(self.model, "q", q)
         with self._lock:
             return self._move(q, v, float(duration))
 
@@ -275,6 +276,7 @@ class Robot:
         model, count = self.model, len(self.model.body_names)
 
         def poses(q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            q = model.frame.project_at(q)
             transforms = model.kinematics.world_transforms_at(q)
             jacobians = model.body_jacobians_at(q).reshape(count, 6, model.nv)
             return transforms[:, :3, 3], transforms[:, :3, :3], jacobians

@@ -2,9 +2,12 @@
 
 Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
 batch axes broadcast together, the compiled function is cached on its owner, and validity (finite numbers,
-unit quaternions, positive definite metrics, frames of full rank) is one boolean computed beside the values,
-because a separate test on the host costs more than the mathematics. When that boolean is false, the owner's
-``explain`` looks for the culprit in plain Python and raises its error.
+points on their manifold, positive definite metrics, frames of full rank) is one boolean computed beside the
+values, because a separate test on the host costs more than the mathematics. When that boolean is false, the
+owner's ``explain`` looks for the culprit in plain Python and raises its error.
+
+A point next to its manifold (``near_at``) stands for the nearest point there (``project_at``). It is
+projected here, once: definitions see unit quaternions, and none of them normalizes.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ def evaluate(
 
     Parameters
     ----------
-    owner : object with ``valid_at(q)`` and ``explain(q)``; the compiled function is kept on it.
+    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``; the compiled function is kept on it.
     key : name of the function, with the user's functions that it closes over.
     point_function : the definition at one point; JAX-traceable.
-    arguments : the first is the point q when `checked`.
-    checked : whether ``owner.valid_at`` judges the first argument.
+    arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
+    checked : whether the first argument is judged, and projected on the manifold.
 
     Returns
     -------
@@ -64,6 +67,24 @@ def evaluate(
     return values
 
 
+def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The point (nq,) that q (nq,) stands for, and whether q is near it and `owner` valid there."""
+    p = owner.frame.project_at(q)
+    return p, owner.frame.near_at(q) & owner.valid_at(p)
+
+
+def require_admissible(owner: Any, name: str, q: Any) -> np.ndarray:
+    """The point (nq,) that q (nq,) stands for, or the error that says why `owner` is not valid there.
+
+    Parameters
+    ----------
+    owner : as for `evaluate`. name : how the caller calls q.
+    """
+    p = owner.frame.require_near(name, q)
+    owner.explain(p)
+    return p
+
+
 class _BatchError(ValueError):
     """Batch axes do not broadcast; translated into a `ShapeError` that names the arguments."""
 
@@ -73,8 +94,11 @@ def _with_validity(owner, point_function, arguments, checked):
     batched = [item.batched for item in arguments]
 
     def at_point(*arrays):
+        ok: Any = True
+        if checked:
+            p, ok = admit_at(owner, arrays[0])
+            arrays = (p, *arrays[1:])
         values = point_function(*arrays)
-        ok = owner.valid_at(arrays[0]) if checked else True
         for leaf in (*arrays, *jax.tree_util.tree_leaves(values)):
             ok = ok & jnp.all(jnp.isfinite(leaf))
         return values, ok
@@ -110,7 +134,7 @@ def _explain(owner, key, values, arguments, arrays, checked) -> None:
         require_finite(item.name, array)
     if checked:
         for q in np.asarray(arrays[0]).reshape((-1,) + np.shape(arrays[0])[-1:]):
-            owner.explain(q)
+            require_admissible(owner, arguments[0].name, q)
     name = key[0] if isinstance(key, tuple) else key
     points = np.asarray(arrays[0]).reshape(-1, np.shape(arrays[0])[-1]) if np.ndim(arrays[0]) else arrays[0]
     for leaf in jax.tree_util.tree_leaves(values):

@@ -21,6 +21,11 @@ from connections.geometry.evaluation import Argument, evaluate, full_rank
 
 PointFunction = Callable[[jax.Array], jax.Array]
 
+# How far a point may lie off its manifold and still stand for the nearest point there: relative to its
+# largest coordinate; of a quaternion, its norm's distance from one. These are eight units in the last place
+# of float32: quaternions pass that were normalized and multiplied in float32, or printed with six decimals.
+POINT_TOLERANCE = 1e-6
+
 
 class FrameField(abc.ABC):
     """n pointwise independent vector fields on an n-dimensional manifold described by nq coordinates.
@@ -31,6 +36,11 @@ class FrameField(abc.ABC):
 
     dim: int
     ambient_dim: int
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame itself: what it defines is defined at its own points, as of metrics and connections."""
+        return self
 
     # --- the definition at one point -------------------------------------------------------------------
 
@@ -73,6 +83,14 @@ class FrameField(abc.ABC):
         """The point of the manifold nearest to `q` (nq,); the identity where coordinates are independent."""
         return q
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """Whether `q` is as near to the manifold as `POINT_TOLERANCE` asks; one boolean.
+
+        Every public function takes such a q for the point `project_at` it.
+        """
+        p = self.project_at(q)
+        return jnp.asarray(True) if p is q else _is_near(p, q)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """The representative of `q` nearest to `reference`: q or -q for unit quaternions, else q."""
         return q
@@ -91,9 +109,30 @@ class FrameField(abc.ABC):
         """Whether q is a point of the manifold at which the frame has full rank; one boolean."""
         return full_rank(self.matrix_at(q))
 
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """The point (nq,) of the manifold that `q` (nq,) stands for.
+
+        Parameters
+        ----------
+        name : how the caller calls q.
+        q : finite numbers.
+
+        Raises
+        ------
+        PointError : q is farther off than `POINT_TOLERANCE`.
+        """
+        q = np.asarray(q)
+        p = np.asarray(self.project_at(jnp.asarray(q)))
+        if not self.near_at(jnp.asarray(q)):
+            gap, size = float(np.max(np.abs(p - q))), float(np.max(np.abs(p)))
+            what = f"the point is {gap:.2e} off the manifold of {self}, its largest coordinate {size:.2e}"
+            raise_at(PointError, f"{name}: {what},", q)
+        return p
+
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
         require_finite("q", q)
+        q = self.require_near("q", q)
         X = np.asarray(self.matrix_at(jnp.asarray(q)))
         if X.shape != (self.ambient_dim, self.dim):
             raise ShapeError(f"matrix of {self}", (self.ambient_dim, self.dim), X.shape)
@@ -246,20 +285,17 @@ class MatrixFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
-        ok = full_rank(self.matrix_at(q))
+        ok = self.near_at(q) & full_rank(self.matrix_at(q))
         if self.dim < self.ambient_dim:
             ok = ok & (self._bracket_leak_at(q) <= 1e-8)
-        if self.project is not None:
-            ok = ok & (jnp.max(jnp.abs(self.project(q) - q)) <= 1e-6)
         return ok
 
     def explain(self, q: Any) -> None:
         """As for every frame, and `FrameError` where a bracket leaves the span."""
         super().explain(q)
-        if self.dim < self.ambient_dim and not self._bracket_leak_at(jnp.asarray(q)) <= 1e-8:
+        p = self.project_at(jnp.asarray(q))
+        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= 1e-8:
             raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
-        if self.project is not None:
-            require_on_manifold(q, np.asarray(self.project(jnp.asarray(q))), str(self))
 
     def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
         brackets = self._ambient_brackets_at(q)
@@ -320,6 +356,14 @@ class ChangedFrame(FrameField):
         """The base's projection."""
         return self.base.project_at(q)
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """The base's manifold."""
+        return self.base.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """The base's point."""
+        return self.base.require_near(name, q)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """The base's representative."""
         return self.base.align_at(q, reference)
@@ -335,7 +379,7 @@ class ChangedFrame(FrameField):
     def explain(self, q: Any) -> None:
         """The base's error, or `FrameError` where A is singular."""
         self.base.explain(q)
-        A = self.change_at(jnp.asarray(q))
+        A = self.change_at(self.base.project_at(jnp.asarray(q)))
         if not np.isfinite(A).all() or not full_rank(A):
             raise_at(FrameError, "the change of frame is not invertible", q)
 
@@ -346,8 +390,5 @@ def require_positive_int(name: str, value: Any) -> None:
         raise ShapeError(name, "a positive integer", value)
 
 
-def require_on_manifold(q: Any, nearest: Any, name: str) -> None:
-    """Raise `PointError` where `q` is farther than 1e-6 from `nearest`, its projection on the manifold."""
-    gap = float(np.max(np.abs(np.asarray(q) - nearest)))
-    if not gap <= 1e-6:
-        raise_at(PointError, f"{name}: the point is {gap:.2e} off the manifold", q)
+def _is_near(p: jax.Array, q: jax.Array) -> jax.Array:
+    return jnp.max(jnp.abs(p - q)) <= POINT_TOLERANCE * jnp.max(jnp.abs(p))

@@ -6,7 +6,7 @@ nq = n + 1 and no orientation is singular. Twists are ordered [omega; v], body f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -14,9 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import PointError, raise_at, require_finite
-from connections.geometry.frames import FrameField
-
-QUATERNION_TOLERANCE = 1e-6
+from connections.geometry.frames import POINT_TOLERANCE, FrameField
 
 
 @dataclass(frozen=True)
@@ -24,14 +22,20 @@ class SO3Frame(FrameField):
     """Left-invariant frame of SO(3): q = unit quaternion (x, y, z, w), v = body angular velocity [rad/s].
 
     [X_i, X_j] = eps_ijk X_k.
+
+    Parameters
+    ----------
+    owner : what errors call the quaternion's owner, such as a joint; frames of different owners are equal.
     """
 
     dim: int = 3
     ambient_dim: int = 4
+    owner: str = field(default="", compare=False, repr=False)
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str = "") -> None:
         object.__setattr__(self, "dim", 3)
         object.__setattr__(self, "ambient_dim", 4)
+        object.__setattr__(self, "owner", owner)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """Half the right multiplication: qdot = (1/2) q * (omega, 0), (4, 3)."""
@@ -58,16 +62,22 @@ class SO3Frame(FrameField):
         """q * exp(xi): the geodesic of the bi-invariant metric."""
         return quaternion_multiply(q, quaternion_exponential(xi))
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """| |q| - 1 | <= `POINT_TOLERANCE`."""
+        return jnp.abs(jnp.linalg.norm(q) - 1.0) <= POINT_TOLERANCE
+
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """| |q| - 1 | <= 1e-6."""
-        return jnp.abs(jnp.linalg.norm(q) - 1.0) <= QUATERNION_TOLERANCE
+        """Of norm one; the frame is regular everywhere."""
+        return self.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """q / |q|, or `PointError` for a norm other than one."""
+        return unit_quaternions(f"{name}: {self.owner}" if self.owner else name, np.asarray(q))
 
     def explain(self, q: Any) -> None:
         """Raise `PointError` for a quaternion of norm other than one."""
         require_finite("q", q)
-        norm = float(np.linalg.norm(q))
-        if not abs(norm - 1.0) <= QUATERNION_TOLERANCE:
-            raise_at(PointError, f"quaternion (x, y, z, w) of norm {norm:.8g}, expected 1: normalize it", q)
+        self.require_near("q", q)
 
 
 @dataclass(frozen=True)
@@ -75,14 +85,20 @@ class SE3Frame(FrameField):
     """Left-invariant frame of SE(3): q = [p, quaternion (x, y, z, w)], v = body twist [omega; v].
 
     p [m] is the body origin in the fixed frame; omega [rad/s] and v [m/s] are in body axes.
+
+    Parameters
+    ----------
+    owner : as for `SO3Frame`.
     """
 
     dim: int = 6
     ambient_dim: int = 7
+    owner: str = field(default="", compare=False, repr=False)
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str = "") -> None:
         object.__setattr__(self, "dim", 6)
         object.__setattr__(self, "ambient_dim", 7)
+        object.__setattr__(self, "owner", owner)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """pdot = R v, quaternion rate = (1/2) q * (omega, 0), (7, 6)."""
@@ -111,14 +127,44 @@ class SE3Frame(FrameField):
         p = q[:3] + rotation_matrix(q[3:]) @ xi[3:]
         return jnp.concatenate([p, _SO3.retract_at(q[3:], xi[:3])])
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """Unit quaternion, whatever the position."""
+        return _SO3.near_at(q[3:])
+
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Unit quaternion."""
-        return _SO3.valid_at(q[3:])
+        """Unit quaternion; the frame is regular everywhere."""
+        return self.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """q with its quaternion normalized, or `PointError` for a norm other than one."""
+        q = np.asarray(q)
+        return np.concatenate([q[:3], SO3Frame(self.owner).require_near(name, q[3:])])
 
     def explain(self, q: Any) -> None:
         """Raise `PointError` for a quaternion of norm other than one."""
         require_finite("q", q)
-        _SO3.explain(q[3:])
+        self.require_near("q", q)
+
+
+def unit_quaternions(name: str, q: np.ndarray) -> np.ndarray:
+    """q / |q|, (..., 4).
+
+    Parameters
+    ----------
+    name : what the caller calls them.
+    q : (..., 4) finite quaternions (x, y, z, w).
+
+    Raises
+    ------
+    PointError : a norm differs from one by more than `POINT_TOLERANCE`.
+    """
+    norms = np.linalg.norm(q, axis=-1, keepdims=True)
+    good = np.abs(norms - 1.0) <= POINT_TOLERANCE
+    if not good.all():
+        bad = tuple(np.argwhere(~good)[0][:-1])
+        norm = f"{float(norms[bad].item()):.8g}, expected 1 to {POINT_TOLERANCE:.0e}"
+        raise_at(PointError, f"{name}: quaternion (x, y, z, w) of norm {norm}: normalize it", q[bad])
+    return q / norms
 
 
 def skew(a: jax.Array) -> jax.Array:

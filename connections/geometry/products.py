@@ -79,6 +79,14 @@ class ProductFrame(FrameField):
         """Factor by factor."""
         return _joined(self._mapped("retract_at", q, vectors=(xi,)))
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """All factors near."""
+        return jnp.all(_joined(self._mapped("near_at", q)))
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """The factors' points, or the error of the first that is not near."""
+        return np.concatenate([frame.require_near(name, p) for frame, p in self._factors(np.asarray(q))])
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """All factors valid."""
         return jnp.all(_joined(self._mapped("valid_at", q)))

@@ -104,7 +104,7 @@ def _locked(
     """The audit with all joints but some locked at the sampled configurations, one after the other."""
     at_q, at_v = (np.concatenate([np.r_[slot[index]] for slot in moving]) for index in (2, 3))
     named = dict(zip(theirs.model.joint_names, theirs.model.kinematics.joints, strict=True))
-    frame = product_of_frames([named[slot.name] for slot in moving])
+    frame = product_of_frames([named[slot.name] for slot in moving], [slot.name for slot in moving])
     reports = []
     for point, velocity in zip(q, v, strict=True):
 

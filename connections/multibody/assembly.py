@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, PointError
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import LINEAR, Clusters
 from connections.multibody.conditions import (
@@ -201,14 +201,10 @@ class _Assembler:
                     f"reference: joint '{name}': expected {joint.nq} finite numbers, got {value!r}"
                 )
             q[start : start + joint.nq] = numbers
-        self._require_quaternions(q)
-        return q
-
-    def _require_quaternions(self, q: np.ndarray) -> None:
         try:
-            self.spanning.frame.explain(q)
-        except ValueError as error:
-            raise ModelError(f"reference: {error}") from error
+            return self.spanning.frame.require_near("reference", q)
+        except PointError as error:
+            raise ModelError(str(error)) from error
 
     def _require_closed(self, q: np.ndarray, given: Mapping[str, Any] | None) -> None:
         if self.closed(q):

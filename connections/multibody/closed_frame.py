@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.geometry import FrameField
 from connections.multibody.closure_errors import explain_loops
@@ -54,6 +55,14 @@ class ClosedChainFrame(FrameField):
         """Joint by joint."""
         return self.joints.project_at(q)
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """Joint by joint."""
+        return self.joints.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """Joint by joint."""
+        return self.joints.require_near(name, q)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """Joint by joint."""
         return self.joints.align_at(q, reference)
@@ -69,7 +78,7 @@ class ClosedChainFrame(FrameField):
     def explain(self, q: Any) -> None:
         """Raise the joints' error, or `ClosureError` naming the loop."""
         self.joints.explain(q)
-        explain_loops(self.kinematics, q)
+        explain_loops(self.kinematics, self.joints.require_near("q", q))
 
     def __repr__(self) -> str:
         return f"ClosedChainFrame({self.joints})"

@@ -136,7 +136,7 @@ class ClosedKinematics:
     @cached_property
     def joint_frame(self) -> FrameField:
         """The product of the independent joints' frames."""
-        return product_of_frames(self.joints)
+        return product_of_frames(self.joints, self.joint_names)
 
     @cached_property
     def frame(self) -> FrameField:

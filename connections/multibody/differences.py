@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import PointError, ShapeError, as_array, raise_at, require_finite
-from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.checks import ShapeError, as_array, require_finite
+from connections.geometry.groups import unit_quaternions
 from connections.multibody.joints import Free, Joint, Spherical
 
 if TYPE_CHECKING:
@@ -209,17 +209,13 @@ def _joints(model: Model) -> Iterator[tuple[Joint, slice, slice]]:
 
 
 def _configurations(model: Model, name: str, q: Any) -> np.ndarray:
-    """q (..., nq), finite, with unit quaternions."""
-    array = np.asarray(as_array(name, q, (model.nq,)))
+    """q (..., nq), finite, its quaternions normalized; not the caller's array."""
+    array = np.array(as_array(name, q, (model.nq,)))
     require_finite(name, array)
-    for joint, at_q, _ in _joints(model):
+    for (joint, at_q, _), joint_name in zip(_joints(model), model.joint_names, strict=True):
         if isinstance(joint, Spherical | Free):
-            norms = np.linalg.norm(array[..., at_q][..., -4:], axis=-1)
-            bad = np.argwhere(~(np.abs(norms - 1.0) <= QUATERNION_TOLERANCE))
-            if len(bad):
-                norm = float(norms[tuple(bad[0])])
-                what = f"{name}: quaternion (x, y, z, w) of norm {norm:.8g}, expected 1: normalize it"
-                raise_at(PointError, what, array[tuple(bad[0])])
+            at = slice(at_q.stop - 4, at_q.stop)
+            array[..., at] = unit_quaternions(f"{name}: joint '{joint_name}'", array[..., at])
     return array
 
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.geometry import CoordinateFrame, FrameField, ProductFrame
+from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.spatial import cross, quaternion_product, rotation_matrix
@@ -106,7 +106,7 @@ class Kinematics:
     @cached_property
     def frame(self) -> FrameField:
         """The frame in which v are components: the product of the joints' frames."""
-        return product_of_frames(self.joints)
+        return product_of_frames(self.joints, self.joint_names)
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -195,11 +195,13 @@ class Kinematics:
         return jnp.concatenate(by_group)[order]
 
 
-def product_of_frames(joints: Sequence[Joint]) -> FrameField:
-    """The product of the joints' frames, neighbouring coordinate frames in one."""
+def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameField:
+    """The product of the joints' frames, neighbouring coordinate frames in one; errors name the joint."""
     frames: list[FrameField] = []
-    for joint in joints:
+    for joint, name in zip(joints, names, strict=True):
         frame = joint.frame
+        if isinstance(frame, SO3Frame | SE3Frame):
+            frame = type(frame)(f"joint '{name}'")
         if isinstance(frame, CoordinateFrame) and frames and isinstance(frames[-1], CoordinateFrame):
             frame = CoordinateFrame(frames.pop().dim + frame.dim)
         frames.append(frame)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, NonFiniteError, as_array
+from connections.checks import ModelError, NonFiniteError, as_array, require_finite
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
@@ -155,7 +155,8 @@ class Model:
         """
         tree = self.kinematics.tree
         if not isinstance(self.kinematics, ClosedKinematics):
-            q_s, starts = jnp.asarray(as_array("q", q, (self.nq,))), self.kinematics.q_starts
+            point, starts = Argument("q", q, (self.nq,)), self.kinematics.q_starts
+            q_s = evaluate(self, "spanning_configuration", lambda p: p, point)
         else:
             q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
         return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
@@ -287,13 +288,16 @@ class Model:
         start = np.concatenate(
             [np.atleast_1d(as_array(f"guess of '{name}'", guess[name], (None,))) for name in names]
         )
+        if start.shape == (size,):
+            require_finite("guess", start)
+            start = kinematics.spanning.frame.require_near("guess", start)
         start_at = Argument("guess", start, (size,), batched=False)
-        function = kinematics.spanning_from_at
+        q = np.asarray(evaluate(kinematics.joint_frame, "points", lambda p: p, point))
+        arguments = (point._replace(value=q), start_at)
         try:
-            return evaluate(self, "spanning_from", function, point, start_at, checked=False)
+            return evaluate(self, "spanning_from", kinematics.spanning_from_at, *arguments, checked=False)
         except NonFiniteError:
-            for each in np.asarray(q, dtype=np.float64).reshape(-1, self.nq):
-                self.frame.explain(each)
+            for each in q.reshape(-1, self.nq):
                 explain_loops(kinematics, each, start)
             raise
 

@@ -22,6 +22,7 @@ from connections.affine.integrate import Trajectories, integrate
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,11 @@ class Locomotion:
         q = pose.at[places].set(r)
         Y = self._inputs_at(q)
         return q, Y @ jnp.linalg.solve(self.system.frame.matrix_at(q)[places] @ Y, r_dot)
+
+    @property
+    def frame(self) -> FrameField:
+        """The system's."""
+        return self.system.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The system is valid."""

@@ -175,6 +175,7 @@ def control_system(
     if q.ndim != 1:
         raise ShapeError("q (one point)", (frame.ambient_dim,), q.shape)
     require_finite("q", q)
+    q = frame.require_near("q", q)
     point = jax.ShapeDtypeStruct((frame.ambient_dim,), jnp.float64)
     shape = tuple(jax.eval_shape(lambda p: jnp.asarray(inputs(p)), point).shape)
     if len(shape) != 2 or shape[0] != frame.dim or not 1 <= shape[1] <= frame.dim:

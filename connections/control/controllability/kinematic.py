@@ -165,11 +165,12 @@ def is_decoupling(
     points = np.asarray(as_array("q", q, (nabla.frame.ambient_dim,)))
     require_finite("q", points)
     rows = points.reshape(-1, points.shape[-1])
-    systems = [control_system(nabla, inputs, row)[0] for row in rows]
+    validated = [control_system(nabla, inputs, row) for row in rows]
     shape = jax.eval_shape(X, jax.ShapeDtypeStruct(rows[0].shape, jnp.float64)).shape
     if shape != (nabla.frame.dim,):
         raise ShapeError("decoupling field X", (nabla.frame.dim,), shape)
-    return _decoupling_check([systems[0].jet(row) for row in rows], X, tol)
+    system = validated[0][0]
+    return _decoupling_check([system.jet(row) for _, row in validated], X, tol)
 
 
 def kinematic_controllability(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError
-from connections.geometry.frames import CoordinateFrame
+from connections.geometry.frames import POINT_TOLERANCE, CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
 from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame
 from connections.interop.geomstats.loading import as_numpy
@@ -109,7 +109,7 @@ def ball(space: Any) -> Exact:
 
 def _unit(pole: Any, n: int) -> tuple[float, ...]:
     away = -np.eye(n + 1)[-1] if pole is None else as_numpy(pole)
-    if away.shape != (n + 1,) or not abs(np.linalg.norm(away) - 1.0) <= 1e-6:
+    if away.shape != (n + 1,) or not abs(np.linalg.norm(away) - 1.0) <= POINT_TOLERANCE:
         raise PointError(
             f"pole: expected a point of the sphere, {n + 1} numbers of norm 1, got {away.tolist()}"
         )

@@ -48,16 +48,18 @@ class CoordinateManifold(Manifold):
         super().__init__(dim=frame.dim, shape=(frame.ambient_dim,), intrinsic=False, equip=False)
 
     def belongs(self, point: Any, atol: float = 1e-6) -> Any:
-        """Whether q is within `atol` of the manifold, (...,)."""
+        """Whether q is as near to the manifold as `atol` times its largest coordinate, (...,)."""
         q = as_numpy(point)
         if q.shape[-1:] != self.shape:
             return np.zeros(q.shape[:-1], dtype=bool)
-        return np.max(np.abs(_apply(self.frame, "project", q) - q), axis=-1) <= atol
+        nearest = _apply(self.frame, "project", q)
+        return np.max(np.abs(nearest - q), axis=-1) <= atol * np.max(np.abs(nearest), axis=-1)
 
     def is_tangent(self, vector: Any, base_point: Any = None, atol: float = 1e-6) -> Any:
-        """Whether qdot is in the span of X(q), (...,)."""
-        rest = as_numpy(self.to_tangent(vector, base_point)) - as_numpy(vector)
-        return np.max(np.abs(rest), axis=-1) <= atol
+        """Whether qdot is in the span of X(q), to `atol` times its largest component, (...,)."""
+        rate = as_numpy(vector)
+        rest = as_numpy(self.to_tangent(vector, base_point)) - rate
+        return np.max(np.abs(rest), axis=-1) <= atol * np.max(np.abs(rate), axis=-1)
 
     def to_tangent(self, vector: Any, base_point: Any = None) -> Any:
         """X times the left inverse of X, applied to `vector`."""
@@ -87,7 +89,7 @@ class RowsExp(ExpSolver):
 
     def exp(self, tangent_vec: Any, base_point: Any) -> Any:
         """End points of the geodesics after unit time, (..., nq)."""
-        q, rate = np.broadcast_arrays(as_numpy(base_point), as_numpy(tangent_vec))
+        q, rate = np.broadcast_arrays(points(self.nabla.frame, base_point), as_numpy(tangent_vec))
         v = components(self.nabla.frame, q, rate)
         ends = flow.exponentials(self.nabla, q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1]))
         return as_backend(ends.reshape(q.shape))
@@ -108,8 +110,7 @@ class RowsLog(LogSolver):
     def log(self, point: Any, base_point: Any) -> Any:
         """Initial rates qdot of the geodesics from `base_point` to `point`, (..., nq)."""
         frame = self.nabla.frame
-        evaluate(frame, "point", lambda q: q, _q(frame, point))  # shapes, finite numbers, on the manifold
-        end, start = np.broadcast_arrays(as_numpy(point), as_numpy(base_point))
+        end, start = np.broadcast_arrays(points(frame, point), points(frame, base_point))
         rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
         v = flow.logarithms(self.nabla, *rows).reshape(*start.shape[:-1], frame.dim)
         return as_backend(push(frame, start, v))
@@ -168,7 +169,8 @@ class EquippedConnection(Connection):
         if direction is None:
             direction = self.log(end_point, base_point)
         frame = self.nabla.frame
-        q, rate, other = np.broadcast_arrays(*(as_numpy(a) for a in (base_point, direction, tangent_vec)))
+        given = points(frame, base_point), as_numpy(direction), as_numpy(tangent_vec)
+        q, rate, other = np.broadcast_arrays(*given)
         v, z = (components(frame, q, w).reshape(-1, frame.dim) for w in (rate, other))
         carried = flow.transported(self.nabla, q.reshape(-1, q.shape[-1]), v, z)
         return as_backend(push(frame, *carried).reshape(q.shape))
@@ -227,9 +229,14 @@ def components(frame: FrameField, q: Any, rate: Any) -> np.ndarray:
 
 
 def push(frame: FrameField, q: Any, v: Any) -> np.ndarray:
-    """Rates X v (..., nq), at points that were validated before."""
+    """Rates X v (..., nq)."""
     pair = _q(frame, q), Argument("v", v, (frame.dim,))
-    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, *pair, checked=False))
+    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, *pair))
+
+
+def points(frame: FrameField, q: Any) -> np.ndarray:
+    """The points of the manifold that q (..., nq) stand for."""
+    return np.asarray(evaluate(frame, "points", lambda p: p, _q(frame, q)))
 
 
 def _q(frame: FrameField, q: Any) -> Argument:

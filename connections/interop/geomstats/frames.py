@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import FrameError, raise_at, require_finite
-from connections.geometry.frames import FrameField, require_on_manifold
+from connections.geometry.frames import FrameField
 
-ON_MANIFOLD = 1e-6
 AT_POLE = 1e-12
 
 
@@ -68,13 +67,12 @@ class SphereFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """On the sphere, and not at the pole."""
-        return (jnp.abs(jnp.linalg.norm(q) - 1.0) <= ON_MANIFOLD) & (1.0 + q @ self._first > AT_POLE)
+        return self.near_at(q) & (1.0 + q @ self._first > AT_POLE)
 
     def explain(self, q: Any) -> None:
         """Raise `PointError` off the sphere, `FrameError` at the pole."""
         require_finite("q", q)
-        require_on_manifold(q, np.asarray(self.project_at(jnp.asarray(q))), "the unit sphere")
-        if not 1.0 + np.asarray(q) @ self._first > AT_POLE:
+        if not 1.0 + self.require_near("q", q) @ self._first > AT_POLE:
             raise_at(FrameError, "the frame of the sphere is singular at its pole: choose another pole", q)
 
     def _flat_at(self, q: jax.Array) -> jax.Array:
@@ -116,14 +114,12 @@ class HyperboloidFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """On the sheet."""
-        return jnp.abs(self.project_at(q)[0] - q[0]) <= ON_MANIFOLD * jnp.abs(q[0])
+        return self.near_at(q)
 
     def explain(self, q: Any) -> None:
         """Raise `PointError` off the sheet."""
         require_finite("q", q)
-        size = max(abs(float(q[0])), 1e-300)
-        nearest = np.asarray(self.project_at(jnp.asarray(q)))
-        require_on_manifold(np.asarray(q) / size, nearest / size, "the hyperboloid")
+        self.require_near("q", q)
 
 
 def _conformal(w: jax.Array, sign: float) -> jax.Array:

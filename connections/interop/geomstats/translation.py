@@ -17,13 +17,12 @@ import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.frames import POINT_TOLERANCE, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
 AGREEMENT = 1e-9
 _SAMPLES = 3
-_ON_MANIFOLD = 1e-6
 
 InnerProduct = Callable[[Any, Any, Any], Any]
 
@@ -55,12 +54,12 @@ class Parametrization:
         """geomstats' tangent vectors of the frame fields, (n, *shape)."""
         return jax.vmap(lambda v: self.tangent_at(q, v))(jnp.eye(self.frame.dim))
 
-    def components_at(self, q: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Components v of the tangent `vector`, and the largest entry of what v does not explain."""
+    def components_at(self, q: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Components v of the tangent `vector`, and the largest entries of what v leaves over, and of it."""
         J = self.basis_at(q).reshape(self.frame.dim, -1).T
         orthonormal, R = jnp.linalg.qr(J)
         v = jax.scipy.linalg.solve_triangular(R, orthonormal.T @ vector.reshape(-1))
-        return v, jnp.max(jnp.abs(J @ v - vector.reshape(-1)))
+        return v, jnp.max(jnp.abs(J @ v - vector.reshape(-1))), jnp.max(jnp.abs(vector))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,20 +120,21 @@ class GeomstatsMetric(Metric):
         points = self._shaped("point", point)
         flat = points.reshape(-1, *self.chart.shape)
         q = np.asarray(self.chart.coordinates(flat)).reshape(len(flat), -1)
-        back = np.asarray(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
-        off = np.abs(back - flat).reshape(len(flat), -1).max(axis=1, initial=0.0)
-        size = 1.0 + np.abs(flat).max(initial=0.0)
-        if not (off <= _ON_MANIFOLD * size).all():
-            row = int(np.argmax(~(off <= _ON_MANIFOLD * size)))
+        there = evaluate(self, "to_ours: point", lambda p: (p, self.chart.point_at(p)), self._q(q))
+        q, back = (np.asarray(array) for array in there)
+        off, size = (_largest(array, len(flat)) for array in (back - flat, flat))
+        good = off <= POINT_TOLERANCE * size
+        if not good.all():
+            row = int(np.argmin(good))
             raise PointError(f"{_name(self.space)}: the point {flat[row].tolist()} is {off[row]:.2e} off it")
         q = q.reshape(*points.shape[: points.ndim - len(self.chart.shape)], -1)
         if vector is None:
             return jnp.asarray(q)
         vectors = self._shaped("vector", vector)
         pair = self._q(q), Argument("vector", vectors, self.chart.shape)
-        v, rest = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
-        largest = float(np.max(np.asarray(rest), initial=0.0))
-        if not largest <= _ON_MANIFOLD * (1.0 + np.abs(vectors).max(initial=0.0)):
+        v, off, length = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
+        if not (np.asarray(off) <= POINT_TOLERANCE * np.asarray(length)).all():
+            largest = float(np.max(off))
             raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
         return jnp.asarray(q), v
 
@@ -154,8 +154,7 @@ class GeomstatsMetric(Metric):
         if v is None:
             return point
         components = Argument("v", v, (self.frame.dim,))
-        vector = evaluate(self, "push", self.chart.tangent_at, self._q(q), components, checked=False)
-        return point, as_backend(vector)
+        return point, as_backend(evaluate(self, "push", self.chart.tangent_at, self._q(q), components))
 
     def _q(self, q: Any) -> Argument:
         return Argument("q", q, (self.frame.ambient_dim,))
@@ -192,6 +191,11 @@ def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
                 f"the inner product of {_name(metric.space)} is not the one that {metric.route} gives (they "
                 f"differ by {gap / size:.1e}, relative): write its matrix as a MatrixMetric instead"
             )
+
+
+def _largest(array: np.ndarray, rows: int) -> np.ndarray:
+    """The largest entry of each of the rows into which `array` is cut, (rows,)."""
+    return np.abs(array).reshape(rows, -1).max(axis=1, initial=0.0)
 
 
 def _name(space: Any) -> str:

@@ -1,13 +1,14 @@
 """Between arrays and workspaces: compiled checks of the input, one configuration or LANES of them at a time.
 
-The checks say only whether all is well; who gets False asks `Program` in Python what is wrong.
+The checks say only whether all is well; who gets False asks `Program` in Python what is wrong. Quaternions
+are normalized on their way into the workspace; the caller's stay as they are.
 """
 
 import math
 
 import numpy as np
 
-from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.geometry.frames import POINT_TOLERANCE
 from connections.multibody.recursions.lanes import (
     LANES,
     beyond,
@@ -16,8 +17,10 @@ from connections.multibody.recursions.lanes import (
     flat_slots_of,
     inlined,
     load,
+    put,
     slots_of,
     store,
+    take,
     transpose_block,
     transpose_chosen,
 )
@@ -34,6 +37,29 @@ def reduced_angle(angle):
     if abs(angle) <= FARTHEST_ANGLE:
         return angle
     return math.atan2(math.sin(angle), math.cos(angle))
+
+
+@inlined
+def is_unit(square):
+    """Whether a quaternion of this squared norm stands for a rotation: | |q|^2 - 1 | <= 2 tolerances."""
+    return abs(square - 1.0) <= 2.0 * POINT_TOLERANCE
+
+
+@inlined
+def unit_factor(square):
+    """1 / |q| of a squared norm next to one, by its series, which is exact there: the next term is 3e-18."""
+    off = square - 1.0
+    return off * (off * 0.375 - 0.5) + 1.0
+
+
+@inlined
+def normalize(work, at):
+    """The quaternion in four slots from `at` on, made one of norm one; its squared norm before."""
+    a, b, c, d = take(work, at, 4)
+    square = a * a + b * b + c * c + d * d
+    scale = unit_factor(square)
+    put(work, at, (a * scale, b * scale, c * scale, d * scale))
+    return square
 
 
 @inlined
@@ -55,8 +81,7 @@ def read_coordinates(tree, work, q):
             store(work, tree.angles + at, reduced_angle(q[at]))
         elif kind == SPHERICAL or kind == FREE:
             at += 3 if kind == FREE else 0
-            square = q[at] * q[at] + q[at + 1] * q[at + 1] + q[at + 2] * q[at + 2] + q[at + 3] * q[at + 3]
-            good &= abs(math.sqrt(square) - 1.0) <= QUATERNION_TOLERANCE
+            good &= is_unit(normalize(work, at))
     return good
 
 
@@ -111,7 +136,8 @@ def read_configurations(tree, work, q, row):
             for lane in range(LANES):
                 square = work[at, lane] * work[at, lane] + work[at + 1, lane] * work[at + 1, lane]
                 square += work[at + 2, lane] * work[at + 2, lane] + work[at + 3, lane] * work[at + 3, lane]
-                good &= abs(math.sqrt(square) - 1.0) <= QUATERNION_TOLERANCE
+                good &= is_unit(square)
+            normalize(slots_of(work), at)
     return good
 
 

@@ -38,10 +38,11 @@ class Definition:
         self._closed, self.places = closed, _places(spans, closed.nv)
 
     def packed_solution_at(self, q: jax.Array) -> jax.Array:
-        """The solution (size,) at q (nq,); JAX-traceable."""
-        q_s, G, LG = self._closed.closure_at(q)
-        in_G, in_LG = self.places
-        return jnp.concatenate([q_s, G.ravel()[in_G], LG.ravel()[in_LG]])
+        """The solution (size,) at q (nq,), NaN where q is off the manifold; JAX-traceable."""
+        frame, (in_G, in_LG) = self._closed.joint_frame, self.places
+        q_s, G, LG = self._closed.closure_at(frame.project_at(q))
+        solution = jnp.concatenate([q_s, G.ravel()[in_G], LG.ravel()[in_LG]])
+        return jnp.where(frame.near_at(q), solution, jnp.nan)
 
     def solve(self, q: np.ndarray) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq).

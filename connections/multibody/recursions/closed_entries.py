@@ -8,15 +8,19 @@ solver of loops is compiled once, not into each entry. Each returns a status: 0,
 where the mass matrix cannot be inverted; of several rows, the first that is not 0.
 """
 
-import math
-
 import numpy as np
 from numba import njit
 
-from connections.geometry.groups import QUATERNION_TOLERANCE
 from connections.multibody.recursions import cluster_christoffel
 from connections.multibody.recursions import clusters as kernels
-from connections.multibody.recursions.boundary import LARGEST, read_coordinates, reduced_angle, write_results
+from connections.multibody.recursions.boundary import (
+    LARGEST,
+    is_unit,
+    read_coordinates,
+    reduced_angle,
+    unit_factor,
+    write_results,
+)
 from connections.multibody.recursions.closure import solve_linear
 from connections.multibody.recursions.cluster_layout import BAD_INPUT, unpack_clusters
 from connections.multibody.recursions.lanes import (
@@ -259,7 +263,10 @@ def _read_rows(tree, reduced, closure, work, solution, q, row):
                 at += 3 if kind == FREE else 0
                 square = source[at] * source[at] + source[at + 1] * source[at + 1]
                 square += source[at + 2] * source[at + 2] + source[at + 3] * source[at + 3]
-                good &= abs(math.sqrt(square) - 1.0) <= QUATERNION_TOLERANCE
+                good &= is_unit(square)
+                scale = unit_factor(square)
+                for k in range(at, at + 4):
+                    work[k, lane] *= scale
         for k in range(reduced.varying_count):
             at = reduced.varying[k]
             good &= abs(source[at]) <= LARGEST

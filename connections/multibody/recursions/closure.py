@@ -25,8 +25,7 @@ Methods for Nonlinear Problems, chapter 5.
 
 import math
 
-from connections.geometry.groups import QUATERNION_TOLERANCE
-from connections.multibody.recursions.boundary import LARGEST
+from connections.multibody.recursions.boundary import LARGEST, is_unit, unit_factor
 from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
 from connections.multibody.recursions.lanes import as_integers, beyond, store, take
@@ -78,7 +77,12 @@ def solve_linear(closure, q, size, solution):
     for i in range(size):
         good &= abs(q[i]) <= LARGEST
         store(solution, columns[i], q[i])
-    good &= _unit(q, as_integers(beyond(closure, header.quaternion_starts)), header.quaternions)
+    starts = as_integers(beyond(closure, header.quaternion_starts))
+    for i in range(header.quaternions):
+        square = _square(q, starts[i])
+        good &= is_unit(square)
+        for k in range(starts[i], starts[i] + 4):
+            store(solution, columns[k], q[k] * unit_factor(square))
     if not good:
         return BAD_INPUT
     for i in range(header.linear):
@@ -104,7 +108,8 @@ def solve_from(closure, q, size, guess, guess_size, solution):
             for i in range(guess_size):
                 good &= abs(guess[i]) <= LARGEST
             starts = as_integers(beyond(closure, header.spanning_quaternion_starts))
-            good &= _unit(guess, starts, header.spanning_quaternions)
+            for i in range(header.spanning_quaternions):
+                good &= is_unit(_square(guess, starts[i]))
         if not good:
             return BAD_INPUT
         start = guess
@@ -126,13 +131,10 @@ def _copy(q, size, solution):
 
 
 @routine
-def _unit(q, starts, count):
-    """Whether the quaternions that begin at `starts` have unit length."""
-    good = True
-    for i in range(count):
-        a, b, c, d = take(q, starts[i], 4)
-        good &= abs(math.sqrt(a * a + b * b + c * c + d * d) - 1.0) <= QUATERNION_TOLERANCE
-    return good
+def _square(q, start):
+    """|.|^2 of the quaternion that begins at `start`."""
+    a, b, c, d = take(q, start, 4)
+    return a * a + b * b + c * c + d * d
 
 
 @routine

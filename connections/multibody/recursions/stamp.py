@@ -8,12 +8,12 @@ that are compiled into it. So every entry carries the fingerprint of the sources
 import hashlib
 from pathlib import Path
 
-from connections.geometry.groups import QUATERNION_TOLERANCE
+from connections.geometry.frames import POINT_TOLERANCE
 from connections.multibody.regularity import SMALLEST_PIVOT
 
 
 def _fingerprint() -> int:
-    digest = hashlib.sha256(repr((QUATERNION_TOLERANCE, SMALLEST_PIVOT)).encode())
+    digest = hashlib.sha256(repr((POINT_TOLERANCE, SMALLEST_PIVOT)).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     return int.from_bytes(digest.digest()[:7], "big")
