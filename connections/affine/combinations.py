@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -28,7 +29,7 @@ from connections.checks import (
 )
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.products import ProductFrame
+from connections.geometry.products import ProductFrame, ProductMetric
 
 SYMMETRY_TOLERANCE = 1e-10
 CONTORSION_SYMMETRIES = {
@@ -241,6 +242,11 @@ class TorsionFreePart(AffineConnection):
         """The base's scale."""
         return self.base.scale_at(q)
 
+    @property
+    def known_metric(self) -> Metric | None:
+        """The base's."""
+        return self.base.known_metric
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid."""
         return self.base.valid_at(q)
@@ -286,6 +292,12 @@ class ChangedConnection(AffineConnection):
         pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
         return raise_first_index(A, pulled)
 
+    @cached_property
+    def known_metric(self) -> Metric | None:
+        """The base's, in the frame X'."""
+        metric = self.base.known_metric
+        return None if metric is None else metric.change(self.change_matrix)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid and A invertible."""
         return self.base.valid_at(q) & self.frame.valid_at(q)
@@ -325,6 +337,13 @@ class ProductConnection(AffineConnection):
         """Factor by factor, (n,)."""
         parts = zip(self.connections, *map(self._split, (v, w)), self.frame.split_point(q), strict=True)
         return jnp.concatenate([nabla.apply_at(p, a, b) for nabla, a, b, p in parts])
+
+    @cached_property
+    def known_metric(self) -> Metric | None:
+        """The product of the factors' metrics, if all are known."""
+        metrics = [nabla.known_metric for nabla in self.connections]
+        known = [metric for metric in metrics if metric is not None]
+        return ProductMetric(*known) if len(known) == len(metrics) else None
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """All factors are valid."""

@@ -73,6 +73,11 @@ class AffineConnection(abc.ABC):
         """Largest term that enters the coefficients before cancellation, a scalar: the scale of checks."""
         return _largest(self.coefficients_at(q), self.frame.structure_functions_at(q))
 
+    @property
+    def known_metric(self) -> Metric | None:
+        """A metric that the connection was made with, which tells the units of its components; or None."""
+        return None
+
     # --- coefficients and tensors -------------------------------------------------------------------------
 
     def coefficients(self, q: Any) -> jax.Array:
@@ -338,6 +343,11 @@ class ConnectionOfMetric(AffineConnection):
     """A connection that was built with a metric of its own frame, and keeps it as `metric`."""
 
     metric: Metric
+
+    @property
+    def known_metric(self) -> Metric:
+        """The metric."""
+        return self.metric
 
     def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.

@@ -293,6 +293,11 @@ class FullConnection(AffineConnection):
         slopes = self.frame.lie_derivative_at(self.distribution.complement_at, q)
         return jnp.maximum(self.ambient.scale_at(q), jnp.max(jnp.abs(slopes)))
 
+    @property
+    def known_metric(self) -> Metric:
+        """That in which the distribution's complement is orthogonal."""
+        return self.distribution.metric
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The distribution is regular, whatever its basis."""
         return self.distribution.regular_at(q)

@@ -2,6 +2,7 @@
 
 Dormand-Prince 8(7) by diffrax. Steps end exactly at the requested times, because a solver's dense output is
 less accurate than its steps; the right-hand side sees the projected state, so no quaternion's norm drifts.
+Tolerances are relative for every component (`steps`): a motion in other units is the same motion.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ import numpy as np
 
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.frames import FrameField
+from connections.geometry.metrics import Metric
 
-RTOL = ATOL = 1e-10
+RTOL = 1e-10
+ATOL = 1e-15  # no less than round-off of the larger components, which smaller ones cannot get rid of
 MAX_STEPS = 100_000
+_NOTHING = 1e-12  # a component this small beside the largest has no size of its own
+
+Sizes = Callable[[jax.Array, Any], Any]
 
 
 def integrate(
@@ -30,6 +37,8 @@ def integrate(
     atol: float = ATOL,
     forward_mode: bool = False,
     max_steps: int = MAX_STEPS,
+    sizes: Sizes | None = None,
+    origin: Any = None,
 ) -> Any:
     """Solution of dy/dt = rhs(t, y, args) with y(times[0]) = y0, at every requested time.
 
@@ -43,15 +52,22 @@ def integrate(
     times : (T,), strictly monotone; a decreasing list integrates backwards.
     project : y -> the nearest valid state; applied before every evaluation and to the results.
     args : passed to `rhs`.
-    rtol, atol : tolerances of a step.
+    rtol : tolerance of a step, for every component relative to the farthest it has been from `origin` so far.
+    atol : tolerance of a step relative to `sizes` and to the component itself, where that is larger.
     forward_mode : whether ``jax.jvp`` and ``jacfwd`` must pass through (reverse mode otherwise).
     max_steps : steps after which the integration counts as failed.
+    sizes : optional, (elapsed time, y) -> a pytree like y: what the components can be expected to be, in
+        their own units. Without it all components of an array count as of one unit (`sizes_of_array`).
+    origin : optional, a pytree like y: from where components are measured; zero if None. Points of a
+        manifold are measured from the first one.
 
     Returns
     -------
     A pytree like y0 with a leading axis T.
     """
     import diffrax
+
+    from connections.affine.steps import RelativeSteps
 
     if project is None:
         project = _identity
@@ -65,18 +81,21 @@ def integrate(
         rate = rhs(start + sign * elapsed, project(y), arguments)
         return jax.tree_util.tree_map(lambda leaf: sign * leaf, rate)
 
+    y0 = jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), project(y0))
+    origin = jax.tree_util.tree_map(jnp.zeros_like, y0) if origin is None else origin
+    steps = RelativeSteps(
+        rtol, atol, jax.lax.stop_gradient(origin), _sizes_of_arrays if sizes is None else sizes
+    )
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
         t0=forward[0],
         t1=forward[-1],
         dt0=None,
-        y0=jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), project(y0)),
+        y0=y0,
         args=args,
         saveat=diffrax.SaveAt(ts=forward),
-        stepsize_controller=diffrax.ClipStepSizeController(
-            diffrax.PIDController(rtol=rtol, atol=atol), step_ts=forward
-        ),
+        stepsize_controller=diffrax.ClipStepSizeController(steps, step_ts=forward),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
         max_steps=max_steps,
         throw=False,
@@ -88,6 +107,54 @@ def integrate(
         return leaf.at[-1].set(jnp.where(ok, leaf[-1], jnp.nan))
 
     return jax.tree_util.tree_map(reached, jax.vmap(project)(solution.ys))
+
+
+def sizes_of_array(x: jax.Array) -> jax.Array:
+    """|x|, or the largest |x| where an entry is round-off beside it: entries of `x` have one unit.
+
+    Parameters
+    ----------
+    x : array of any shape.
+    """
+    size = jnp.abs(x)
+    largest = jnp.max(size, initial=0.0)
+    return jnp.where(size <= _NOTHING * largest, largest, size)
+
+
+def sizes_of_columns(matrix: jax.Array) -> jax.Array:
+    """`sizes_of_array` of every column by itself: entries of one column have one unit."""
+    return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
+
+
+def motion_sizes(
+    frame: FrameField, metric: Metric | None, elapsed: jax.Array, q: jax.Array, v: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """What the components of a motion can be expected to be, in their own units: (nq,) and (n,).
+
+    Of v^i the speed over |X_i|, and of q what such velocities lead to in the time elapsed. They change with
+    the units as q and v do. Where no metric is known, the components of v count as of one unit.
+
+    Parameters
+    ----------
+    frame : the frame of v.
+    metric : tells the lengths |X_i|; None where none is known.
+    elapsed : time since the motion began.
+    q, v : (nq,) and (n,) the state.
+    """
+    if metric is None:
+        velocity = sizes_of_array(v)
+    else:
+        length, inverse = frame_lengths(metric, q)
+        velocity = inverse * jnp.sum(length * jnp.abs(v))
+    return elapsed * (jnp.abs(frame.matrix_at(q)) @ velocity), velocity
+
+
+def frame_lengths(metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """|X_i| (n,) in the metric, and 1 / |X_i|, zero for a field without length."""
+    square = jnp.diagonal(metric.matrix_at(q))
+    positive = square > 0.0
+    length = jnp.sqrt(jnp.where(positive, square, 1.0))
+    return jnp.where(positive, length, 0.0), jnp.where(positive, 1.0 / length, 0.0)
 
 
 def as_times(times: Any) -> Any:
@@ -182,3 +249,7 @@ class Trajectories:
 
 def _identity(y: Any) -> Any:
     return y
+
+
+def _sizes_of_arrays(elapsed: jax.Array, y: Any) -> Any:
+    return jax.tree_util.tree_map(sizes_of_array, y)

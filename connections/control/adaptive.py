@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes, sizes_of_array
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
@@ -173,7 +173,7 @@ class AdaptiveLoop:
         return 0.5 * (kinetic + error @ jnp.linalg.solve(self.adaptation, error))
 
     def simulate(
-        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10
+        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
     ) -> AdaptiveMotion:
         """The motion from (q0, v0) with the estimate starting at `initial`.
 
@@ -182,7 +182,7 @@ class AdaptiveLoop:
         q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         initial : (..., p) first estimate.
         times : (T,) increasing, s.
-        rtol, atol : tolerances of the integrator.
+        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
 
         Raises
         ------
@@ -200,7 +200,10 @@ class AdaptiveLoop:
 
         def solve(q: jax.Array, v: jax.Array, pi: jax.Array, clock: jax.Array) -> Any:
             y0 = (q, v, pi, self.reference.initial_state(q, v))
-            y = integrate(self._rhs, y0, clock, project=self._project, rtol=rtol, atol=atol)
+            origin = (q, *jax.tree.map(jnp.zeros_like, y0[1:]))
+            y = integrate(
+                self._rhs, y0, clock, self._project, None, rtol, atol, sizes=self._sizes, origin=origin
+            )
             tau, s = jax.vmap(self._torque_at)(clock, *y)
             V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
             motion = AdaptiveMotion(clock, y[0], y[1], y[2], s, tau, V)
@@ -243,6 +246,12 @@ class AdaptiveLoop:
         v_dot = plant.forward_dynamics_at(q, v, tau, t)
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
         return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
+
+    def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
+        q, v, parameters, state = y
+        motion = motion_sizes(self.frame, self.plant.metric, elapsed, q, v)  # type: ignore[attr-defined]
+        known = jnp.abs(self.parameters) + jnp.abs(parameters)
+        return *motion, sizes_of_array(known), sizes_of_array(state)
 
     def _project(self, y: tuple) -> tuple:
         return self.family.frame.project_at(y[0]), *y[1:]

@@ -187,7 +187,7 @@ class NonholonomicSystem:
 
         Returns
         -------
-        q (..., T, nq), vbar (..., T, m), integrated to rtol = atol = 1e-10.
+        q (..., T, nq), vbar (..., T, m); tolerances are those of `geodesic`.
 
         Raises
         ------
