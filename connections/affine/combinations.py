@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.koszul import christoffel_first_kind
-from connections.affine.levi_civita import LeviCivita, raise_first_index
+from connections.affine.koszul import christoffel_first_kind, christoffel_terms
+from connections.affine.levi_civita import raise_first_index, raised_terms
 from connections.checks import (
     ShapeError,
     SymmetryError,
@@ -99,9 +99,9 @@ class ContorsionConnection(ConnectionOfMetric):
         return raise_first_index(self.metric.matrix_at(q), low)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """The Levi-Civita scale plus |H^-1| |D|."""
-        inverse = jnp.max(jnp.abs(jnp.linalg.inv(self.metric.matrix_at(q))))
-        return LeviCivita(self.metric).scale_at(q) + inverse * jnp.max(jnp.abs(self.contorsion_at(q)))
+        """|H^-1| times the terms of Gamma*_low and |D|, (n, n, n)."""
+        low = christoffel_terms(self.metric, q) + jnp.abs(self.contorsion_at(q))
+        return raised_terms(self.metric.matrix_at(q), low)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and D has the symmetry asked for."""
@@ -239,8 +239,9 @@ class TorsionFreePart(AffineConnection):
         return 0.5 * (Gamma + jnp.swapaxes(Gamma, 1, 2) + self.frame.structure_functions_at(q))
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """The base's scale."""
-        return self.base.scale_at(q)
+        """The base's scale, in both orders, and the terms of s, (n, n, n)."""
+        scale = self.base.scale_at(q)
+        return 0.5 * (scale + jnp.swapaxes(scale, 1, 2) + self.frame.structure_terms_at(q))
 
     @property
     def known_metric(self) -> Metric | None:
@@ -292,6 +293,14 @@ class ChangedConnection(AffineConnection):
         pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
         return raise_first_index(A, pulled)
 
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """The sum of the absolute values of the terms, (n, n, n)."""
+        A = jnp.abs(self.frame.change_at(q))
+        dA = jnp.abs(self.base.frame.lie_derivative_at(self.frame.change_at, q))
+        terms = jnp.einsum("mj,mlk->ljk", A, dA)
+        terms += jnp.einsum("lab,aj,bk->ljk", self.base.scale_at(q), A, A)
+        return raised_terms(self.frame.change_at(q), terms)
+
     @cached_property
     def known_metric(self) -> Metric | None:
         """The base's, in the frame X'."""
@@ -326,12 +335,15 @@ class ProductConnection(AffineConnection):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """Block diagonal in all three indices, (n, n, n)."""
-        Gamma, start = jnp.zeros((self.frame.dim,) * 3), 0
-        for nabla, p in zip(self.connections, self.frame.split_point(q), strict=True):
-            block = slice(start, start + nabla.frame.dim)
-            Gamma = Gamma.at[block, block, block].set(nabla.coefficients_at(p))
-            start += nabla.frame.dim
-        return Gamma
+        points = self.frame.split_point(q)
+        return self._blocks(
+            [nabla.coefficients_at(p) for nabla, p in zip(self.connections, points, strict=True)]
+        )
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal in all three indices, (n, n, n)."""
+        points = self.frame.split_point(q)
+        return self._blocks([nabla.scale_at(p) for nabla, p in zip(self.connections, points, strict=True)])
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Factor by factor, (n,)."""
@@ -356,6 +368,14 @@ class ProductConnection(AffineConnection):
         """The error of the first factor that is not valid."""
         for nabla, p in zip(self.connections, self.frame.split_point(jnp.asarray(q)), strict=True):
             nabla.explain(p)
+
+    def _blocks(self, parts: list[jax.Array]) -> jax.Array:
+        whole, start = jnp.zeros((self.frame.dim,) * 3), 0
+        for part in parts:
+            block = slice(start, start + len(part))
+            whole = whole.at[block, block, block].set(part)
+            start += len(part)
+        return whole
 
     def _split(self, v: jax.Array) -> list[jax.Array]:
         return self.frame.split_vector(v)

@@ -22,15 +22,9 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
 from connections.affine.geodesics import Force
-from connections.affine.integrate import (
-    Sizes,
-    Trajectories,
-    frame_lengths,
-    integrate,
-    motion_sizes,
-    sizes_of_columns,
-)
+from connections.affine.integrate import Sizes, Trajectories, integrate, motion_sizes
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
 
 def linearization(
@@ -239,7 +233,8 @@ def _flow_sizes(nabla: AffineConnection, q0: jax.Array) -> Sizes:
         if metric is None:
             flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
         else:
-            ratio = jnp.outer(frame_lengths(metric, q)[1], frame_lengths(metric, q0)[0])
+            now, then = metric.matrix_at(q), metric.matrix_at(q0)
+            ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
             flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
         return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
 

@@ -18,11 +18,11 @@ from connections.checks import IntegrationError, ShapeError, as_array, require_f
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array
 
 RTOL = 1e-10
 ATOL = 1e-15  # no less than round-off of the larger components, which smaller ones cannot get rid of
 MAX_STEPS = 100_000
-_NOTHING = 1e-12  # a component this small beside the largest has no size of its own
 
 Sizes = Callable[[jax.Array, Any], Any]
 
@@ -109,23 +109,6 @@ def integrate(
     return jax.tree_util.tree_map(reached, jax.vmap(project)(solution.ys))
 
 
-def sizes_of_array(x: jax.Array) -> jax.Array:
-    """|x|, or the largest |x| where an entry is round-off beside it: entries of `x` have one unit.
-
-    Parameters
-    ----------
-    x : array of any shape.
-    """
-    size = jnp.abs(x)
-    largest = jnp.max(size, initial=0.0)
-    return jnp.where(size <= _NOTHING * largest, largest, size)
-
-
-def sizes_of_columns(matrix: jax.Array) -> jax.Array:
-    """`sizes_of_array` of every column by itself: entries of one column have one unit."""
-    return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
-
-
 def motion_sizes(
     frame: FrameField, metric: Metric | None, elapsed: jax.Array, q: jax.Array, v: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -144,17 +127,9 @@ def motion_sizes(
     if metric is None:
         velocity = sizes_of_array(v)
     else:
-        length, inverse = frame_lengths(metric, q)
-        velocity = inverse * jnp.sum(length * jnp.abs(v))
+        H = metric.matrix_at(q)
+        velocity = inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
     return elapsed * (jnp.abs(frame.matrix_at(q)) @ velocity), velocity
-
-
-def frame_lengths(metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """|X_i| (n,) in the metric, and 1 / |X_i|, zero for a field without length."""
-    square = jnp.diagonal(metric.matrix_at(q))
-    positive = square > 0.0
-    length = jnp.sqrt(jnp.where(positive, square, 1.0))
-    return jnp.where(positive, length, 0.0), jnp.where(positive, 1.0 / length, 0.0)
 
 
 def as_times(times: Any) -> Any:

@@ -16,16 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.integrate import (
-    Trajectories,
-    as_times,
-    frame_lengths,
-    integrate,
-    sizes_of_array,
-    sizes_of_columns,
-)
+from connections.affine.integrate import Trajectories, as_times, integrate
 from connections.checks import PointError, ShapeError, as_array, require_finite
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
 Curve = Callable[[jax.Array], jax.Array]
 SPLINE_DEGREE = 5
@@ -191,8 +185,8 @@ def _operator_at(nabla: AffineConnection, curve: Curve, times: jax.Array) -> tup
         if metric is None:
             return sizes_of_columns(P)
         t = times[0] + jnp.sign(times[-1] - times[0]) * elapsed
-        now, then = (frame_lengths(metric, curve(time)) for time in (t, times[0]))
-        return jnp.outer(now[1], then[0])
+        now, then = (metric.matrix_at(curve(time)) for time in (t, times[0]))
+        return jnp.outer(inverse_lengths_of(now), lengths_of(then))
 
     points, _, tangent = jax.vmap(lambda t: _velocity(nabla, curve, t))(times)
     return integrate(rhs, jnp.eye(n), times, sizes=sizes), points, tangent

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes, sizes_of_array
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
@@ -25,6 +25,7 @@ from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import sizes_of_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import LeviCivita
-from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes, sizes_of_array
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument
+from connections.geometry.scales import sizes_of_array
 
 
 class Motion(NamedTuple):

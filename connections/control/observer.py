@@ -17,13 +17,14 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.integrate import ATOL, RTOL, Trajectories, frame_lengths, integrate, motion_sizes
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import ShapeError, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import lengths_of
 
 
 class ObservedMotion(NamedTuple):
@@ -153,7 +154,7 @@ class MomentumObserver:
 
         def sizes(elapsed: jax.Array, y: tuple) -> tuple:
             q, v, _ = y
-            length, _ = frame_lengths(plant.metric, q)
+            length = lengths_of(plant.metric.matrix_at(q))
             momentum = length * jnp.sum(length * jnp.abs(v))
             return *motion_sizes(frame, plant.metric, elapsed, q, v), momentum
 

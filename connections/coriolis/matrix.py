@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.levi_civita import raise_first_index
+from connections.affine.koszul import christoffel_terms
+from connections.affine.levi_civita import raise_first_index, raised_terms
 from connections.checks import FrameError, ShapeError, SymmetryError, as_array, raise_at, require_same_frame
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.metrics import Metric
@@ -168,6 +169,11 @@ class CoriolisConnection(ConnectionOfMetric):
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), self.first_kind_at(q))
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|H^-1| times the terms of Gamma*_low and |C|, (n, n, n)."""
+        low = christoffel_terms(self.metric, q) + jnp.abs(self.first_kind_at(q))
+        return raised_terms(self.metric.matrix_at(q), low)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and C is linear in v."""

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate, motion_sizes, sizes_of_array
+from connections.affine.integrate import Trajectories, integrate, motion_sizes
 from connections.affine.symmetry import TOL, GroupAction
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.scales import sizes_of_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,17 +121,6 @@ def _explain(owner, key, values, arguments, arrays, checked) -> None:
     raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
 
 
-def full_rank(matrix: jax.Array, tol: float = 1e-7) -> jax.Array:
-    """Whether the columns of `matrix` (m, n), normalized, are independent to `tol`; one boolean.
-
-    The test is the smallest pivot of the Cholesky factor of the normalized Gram matrix.
-    """
-    norms = jnp.linalg.norm(matrix, axis=0)
-    unit = matrix / norms
-    pivots = jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
-    return jnp.all(pivots > tol)
-
-
 def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:
     """Leading axes of `array` before its last `core_ndim` axes."""
     return np.shape(array)[: np.ndim(array) - core_ndim]
