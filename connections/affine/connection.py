@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
 from connections.checks import Check, as_array, require_same_frame
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, lengths_of, worst, worst_check
@@ -349,7 +349,7 @@ class AffineConnection(abc.ABC):
     def _with_metric(self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument) -> Any:
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
-        owner = _Pair.of(self, metric)
+        owner = Pair.of(self, metric)
         return evaluate(owner, key, at, self._point(q), *more)
 
 
@@ -378,28 +378,6 @@ class ConnectionOfMetric(AffineConnection):
             return jnp.linalg.solve(self.metric.matrix_at(p), forms(p).T)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
-
-
-class _Pair:
-    """A connection beside a metric of the same frame: where compiled functions of both live."""
-
-    def __init__(self, nabla: AffineConnection, metric: Metric) -> None:
-        self.nabla, self.metric = nabla, metric
-
-    @classmethod
-    def of(cls, nabla: AffineConnection, metric: Metric) -> _Pair:
-        """The pair, made once for a connection and a metric."""
-        pairs = nabla.__dict__.setdefault("_with_metrics", {})
-        return pairs.setdefault(id(metric), cls(nabla, metric))
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Both are valid."""
-        return self.nabla.valid_at(q) & self.metric.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """The error of the one that is not valid."""
-        self.nabla.explain(q)
-        self.metric.explain(q)
 
 
 def _carried(low: jax.Array) -> jax.Array:

@@ -121,6 +121,28 @@ def _explain(owner, key, values, arguments, arrays, checked) -> None:
     raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
 
 
+class Pair:
+    """Two objects beside each other, as a connection and a metric: where compiled functions of both live."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def of(cls, first: Any, second: Any) -> Pair:
+        """The pair, made once for two objects."""
+        pairs = first.__dict__.setdefault("_pairs", {})
+        return pairs.setdefault(id(second), cls(first, second))
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Both are valid."""
+        return self.first.valid_at(q) & self.second.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The error of the one that is not valid."""
+        self.first.explain(q)
+        self.second.explain(q)
+
+
 def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:
     """Leading axes of `array` before its last `core_ndim` axes."""
     return np.shape(array)[: np.ndim(array) - core_ndim]
