@@ -180,7 +180,7 @@ class GroupAction:
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return _compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
+            return compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
 
         return self._measure(f"invariant {name}", self, ("function", function), at, q, g, tol)
 
@@ -346,10 +346,10 @@ class GroupAction:
     def _axioms_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         e, act, product = jnp.asarray(self.identity), self.act_at, self.product_at
         found = (
-            _compared(lambda q: act(q, e), lambda q: q, q),
-            _compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(g, h)), q, g, h),
-            _compared(lambda g: jnp.stack([product(e, g), product(g, e)]), lambda g: jnp.stack([g, g]), g),
-            _compared(lambda g, h: product(product(g, h), g), lambda g, h: product(g, product(h, g)), g, h),
+            compared(lambda q: act(q, e), lambda q: q, q),
+            compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(g, h)), q, g, h),
+            compared(lambda g: jnp.stack([product(e, g), product(g, e)]), lambda g: jnp.stack([g, g]), g),
+            compared(lambda g, h: product(product(g, h), g), lambda g, h: product(g, product(h, g)), g, h),
         )
         residual, scale = zip(*found, strict=True)
         return jnp.stack(residual), jnp.stack(scale), self.act_at(q, g)
@@ -357,7 +357,7 @@ class GroupAction:
     def _right_action_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Residual and scale of Phi_g Phi_h = Phi_hg."""
         act, product = self.act_at, self.product_at
-        return _compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(h, g)), q, g, h)
+        return compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(h, g)), q, g, h)
 
     def _pushed_at(
         self, frame: FrameField, q: jax.Array, g: jax.Array
@@ -368,7 +368,7 @@ class GroupAction:
         return moved, dual @ T @ X, jnp.abs(dual) @ jnp.abs(T) @ jnp.abs(X)
 
 
-def _compared(
+def compared(
     first: Callable[..., jax.Array], second: Callable[..., jax.Array], *arguments: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Of two functions that should agree, the entry where they differ most beside its terms, and the terms.

@@ -25,7 +25,14 @@ from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.scales import sizes_of_array
+from connections.geometry.scales import (
+    FLOOR,
+    inverse_lengths_of,
+    lengths_of,
+    sizes_of_array,
+    worst,
+    worst_check,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +95,13 @@ class LinearlyParametrizedSystem:
             Y = self.regressor_at(p, *rest)
             scaled = [factor * self.nominal for factor in (1.0, 3.0)]
             gaps = jnp.stack([self._force_at(pi, p, *rest) - Y @ pi for pi in scaled])
-            return gaps, jnp.abs(Y) @ jnp.abs(scaled[1])
+            terms = jnp.abs(Y) @ jnp.abs(scaled[1])
+            H = self._nominal_system.metric.matrix_at(p)  # type: ignore[attr-defined]
+            allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
+            return worst(gaps, terms + FLOOR * allowed)
 
-        gaps, scale = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
-        residual = float(jnp.max(jnp.abs(gaps)))
-        return Check("linear in the parameters", residual, float(jnp.max(scale)) or 1.0, tol)
+        measured = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
+        return worst_check("linear in the parameters", measured, tol)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric of the nominal system are valid at q; one boolean."""

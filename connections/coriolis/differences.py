@@ -101,7 +101,10 @@ class FrameDifferences:
     def reaches(
         self, function: Callable[[Array], Array], q: Array, directions: Array, sizes: Array | float = 1.0
     ) -> Array:
-        """How far along every direction (d, n) a function varies by much of what it varies at all, (d,)."""
+        """How far along every direction (d, n) a function varies by much of what it varies at all, (d,).
+
+        Infinite where it does not vary.
+        """
         here = np.asarray(function(q), dtype=np.float64)
         found = []
         for direction in directions:
@@ -147,12 +150,12 @@ def _noise_grid() -> Array:
 
 
 def _reach(changes: Array) -> float:
-    """The first distance at which the change is a tenth of the largest, and is not noise; else the last."""
+    """Twice the first distance at which the change is a tenth of the largest and no noise; or infinity."""
     finite = changes[np.isfinite(changes)]
     noise = max(float(np.max(finite[:2], initial=0.0)), 4.0 * _EPS)
     varied = max(_VARIED * min(float(np.max(finite, initial=0.0)), 1.0), 30.0 * noise)
     beyond = np.flatnonzero(~(changes <= varied))
-    return float(2.0 * REACHES[beyond[0] if beyond.size else len(changes) - 1])
+    return float(2.0 * REACHES[beyond[0]]) if beyond.size else np.inf
 
 
 def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
@@ -172,7 +175,7 @@ def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
     return Derivative(value, floor, step[best[0], 0].reshape(forward.shape[1:]))
 
 
-def _ladder_noise(disagreement: Any, step: Array) -> float:
+def _ladder_noise(disagreement: Any, step: Any) -> float:
     """The noise of the function itself, of the worst entry: on the finest rungs nothing else is left."""
     finest = (disagreement * step)[:_FINEST]
     return float(np.max(np.where(np.isfinite(finest), finest, 0.0)))

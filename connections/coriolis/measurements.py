@@ -38,6 +38,7 @@ LARGEST_TOLERANCE = 1e-3
 
 _EPS = float(np.finfo(np.float64).eps)
 _SYMMETRIC = 1e-8  # of H_ij - H_ji, relative to the lengths of X_i and X_j
+_FAR = 1e6  # times as long as the others, in the time to get there: H does not vary in such a reach
 _MOVING = 1e-12  # a component of v below it, beside the speed, does not say how fast that component gets
 
 
@@ -230,13 +231,13 @@ def _terms(
     areas, speed = np.outer(lengths, lengths), float(lengths @ np.abs(v))
     moving, nearby = lengths * np.abs(v) > _MOVING * speed, boxes.mass_matrix_nearby
     reaches = differences.reaches(nearby, q, np.eye(n), areas)
+    speeds, reaches = _speeds_and_reaches(np.where(moving, np.abs(v), np.nan), speed / lengths, reaches)
     slopes = differences.derivatives(nearby, q, np.eye(n), reaches, areas)
-    period = float(np.min(reaches[moving] / np.abs(v[moving])))
-    speeds = np.where(moving, np.abs(v), np.minimum(reaches / period, speed / lengths))
+    period = float(np.min(reaches / speeds))
     along = differences.derivatives(nearby, q, v[None], np.array([period]), areas)[0]
     C = boxes.coriolis(q, v)
     Gamma = np.stack([boxes.coriolis(q, w * e) / w for w, e in zip(speeds, np.eye(n), strict=True)], axis=1)
-    noise = _coriolis_noise(boxes, differences, q, v, areas, reaches * rng.standard_normal(n))
+    noise = _coriolis_noise(boxes, differences, q, v, areas, period * speeds * rng.standard_normal(n))
     largest = float(np.max(np.abs(C) / areas))
     dH, dH_noise = (np.stack(a) for a in zip(*((each.value, each.noise) for each in slopes), strict=True))
     known = np.abs(dH) * (np.abs(dH) > MARGIN * dH_noise)
@@ -255,6 +256,19 @@ def _terms(
         relative=8.0 * n * _EPS + (noise / largest if largest > 0.0 else 0.0),
         forces=_forces(H, known, np.abs(s), np.abs(Gamma), speeds),
     )
+
+
+def _speeds_and_reaches(moving: Array, allowed: Array, reaches: Array) -> tuple[Array, Array]:
+    """How fast every component is, and how far H varies along its field, where one of them is not known.
+
+    A component that rests moves through its reach in the time that the others take, if the speed allows it;
+    one along which H does not vary, or by the round-off of large numbers, as far as it gets in that time.
+    """
+    times = reaches / moving
+    known = np.isfinite(times)
+    period = float(np.median(times[known])) if known.any() else 1.0
+    speeds = np.where(np.isnan(moving), np.fmin(reaches / period, allowed), moving)
+    return speeds, np.where(reaches <= _FAR * period * speeds, reaches, period * speeds)
 
 
 def _forces(H: Array, dH: Array, s: Array, Gamma: Array, w: Array) -> Array:

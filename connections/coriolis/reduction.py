@@ -12,16 +12,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from connections.affine.integrate import Trajectories, integrate, motion_sizes
-from connections.affine.symmetry import TOL, GroupAction
+from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
-from connections.geometry.scales import sizes_of_array
+from connections.geometry.scales import sizes_of_array, worst_check
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +245,11 @@ class ReducedSystem:
 
     def _check_section(self, q: Any, tol: float) -> Check:
         def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            r = self.shape_at(p)
-            return jnp.max(jnp.abs(self.shape_at(self.section_at(r)) - r)), jnp.max(jnp.abs(r))
+            return compared(lambda x: self.shape_at(self.section_at(self.shape_at(x))), self.shape_at, p)
 
         point = Argument("q", q, (self.frame.ambient_dim,))
-        residual, scale = evaluate(self, "section", at, point, checked=False)
-        return Check("section has its shape", float(np.max(residual)), float(np.max(scale)), tol)
+        measured = evaluate(self, "section", at, point, checked=False)
+        return worst_check("section has its shape", measured, tol)
 
     def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
         return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))
