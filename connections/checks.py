@@ -1,6 +1,6 @@
 """Measured residuals, named errors, and the validation of arguments at the public boundary.
 
-A `Check` is a measurement: a residual beside the largest term that entered it before cancellation. Errors
+A `Check` is a measurement: a residual beside the terms that entered it before cancellation. Errors
 say which argument, joint, body or point is at fault, and derive from `ValueError` when the caller's input is
 wrong and from `RuntimeError` when a computation on valid input could not finish.
 """
@@ -96,8 +96,8 @@ class Check:
     Parameters
     ----------
     name : the property.
-    residual : largest absolute deviation over all points and components.
-    scale : largest term before cancellation, in the units of the residual.
+    residual : absolute deviation of the component that is off most, relative to its scale, over all points.
+    scale : what enters that component before cancellation, in the units of the residual.
     tol : relative tolerance, dimensionless.
     """
 

@@ -30,9 +30,7 @@ class Space:
 
 
 def sphere_metric(n: int, radius: float = 1.0) -> Any:
-    return cn.MatrixMetric(
-        cn.CoordinateFrame(n), lambda q: 4.0 * radius**2 / (1.0 + q @ q) ** 2 * jnp.eye(n)
-    )
+    return cn.MatrixMetric(cn.CoordinateFrame(n), lambda q: 4.0 * radius**2 / (1.0 + q @ q) ** 2 * jnp.eye(n))
 
 
 def on_sphere(q: np.ndarray) -> np.ndarray:

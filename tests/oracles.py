@@ -226,11 +226,16 @@ def ellipsoid_distance(axes, x, y):
     around = np.pad(np.pad(gap, ((1, 1), (0, 0)), mode="wrap"), ((0, 0), (1, 1)), constant_values=np.inf)
     moved = [around[1 + i : 181 + i, 1 + j : 401 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)]
     best = np.inf
-    for i, j in sorted(zip(*np.nonzero((gap <= np.min(moved, axis=0)) & (gap < 0.3)), strict=True), key=lambda at: at[1]):
+    for i, j in sorted(
+        zip(*np.nonzero((gap <= np.min(moved, axis=0)) & (gap < 0.3)), strict=True), key=lambda at: at[1]
+    ):
         if times[j] > best + 0.1:
             break
         found = least_squares(
-            lambda z: ends(z[:1], z[1], [z[1]])[:, 0, -1] - y, [angles[i], max(times[j], 1e-3)], xtol=1e-13, ftol=1e-14
+            lambda z: ends(z[:1], z[1], [z[1]])[:, 0, -1] - y,
+            [angles[i], max(times[j], 1e-3)],
+            xtol=1e-13,
+            ftol=1e-14,
         )
         if np.linalg.norm(found.fun) < 1e-8:
             best = min(best, found.x[1])

@@ -3,13 +3,12 @@
 from connections.affine.combinations import (
     ChangedConnection,
     CoefficientConnection,
-    ContorsionConnection,
-    ContorsionFamily,
     ProductConnection,
     torsion_free_part,
 )
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
+from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.deviation import (
     covariant_linearization,
     deviation_map,

@@ -1,4 +1,4 @@
-"""Straight lines in the coordinates from q0 to q1, projected onto the manifold: what a logarithm starts from."""
+"""Straight lines in the coordinates from q0 to q1, projected: what a logarithm starts from."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class Chords:
         """At the parameters s (k,) from 0 to 1, (p, k, nq)."""
         points = self.start.q[pairs, None] + s[:, None] * (self.aim - self.start.q)[pairs, None]
         flat = points.reshape(-1, self.shooting.nq)
-        return self.shooting.mapped("project", self.shooting.nabla.frame.project_at, flat).reshape(points.shape)
+        return self.shooting.mapped("project", self.shooting.nabla.frame.project_at, flat).reshape(
+            points.shape
+        )
 
     @cached_property
     def _travelled(self) -> np.ndarray:

@@ -86,5 +86,9 @@ def _basis_change() -> np.ndarray:
         factor = factor * (x if index % 2 == 0 else 1.0 - x)
         columns.append(factor)
     order = np.arange(DEGREE + 1)
-    bernstein = np.array([comb(DEGREE, i) for i in order]) * x[:, None] ** order * (1 - x[:, None]) ** (DEGREE - order)
+    bernstein = (
+        np.array([comb(DEGREE, i) for i in order])
+        * x[:, None] ** order
+        * (1 - x[:, None]) ** (DEGREE - order)
+    )
     return np.linalg.solve(bernstein, np.stack(columns, axis=1))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from connections.affine.koszul import christoffel_first_kind
+from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
 from connections.checks import Check, as_array, require_same_frame
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import FLOOR, lengths_of, worst, worst_check
 
 if TYPE_CHECKING:
     from connections.affine.combinations import ChangedConnection
@@ -70,14 +70,24 @@ class AffineConnection(abc.ABC):
         self.frame.explain(q)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """Largest term that enters the coefficients before cancellation, a scalar: the scale of checks."""
-        return _largest(self.coefficients_at(q), self.frame.structure_functions_at(q))
+        """What enters Gamma^i_jk before cancellation, entry by entry, (n, n, n): what checks are relative to.
+
+        Of an entry whose terms vanish, what the lengths of the fields allow (`allowed_by_lengths`), if known.
+        """
+        return jnp.abs(self.coefficients_at(q))
+
+    @property
+    def known_metric(self) -> Metric | None:
+        """A metric that the connection was made with, which tells the units of its components; or None."""
+        return None
 
     def gram_at(self, q: jax.Array) -> jax.Array:
         """(n, n), positive definite: how long vectors count where nothing but a length is asked for.
 
-        The metric of the connection if it has one, else X^T X.
+        The metric that is known, else X^T X.
         """
+        if self.known_metric is not None:
+            return self.known_metric.matrix_at(q)
         X = self.frame.matrix_at(q)
         return X.T @ X
 
@@ -272,10 +282,16 @@ class AffineConnection(abc.ABC):
         Parameters
         ----------
         q : (..., nq) points.
-        tol : relative to the largest term before cancellation.
+        tol : of every component, relative to the sum of its terms before cancellation.
         """
-        scale = evaluate(self, "scale", self.scale_at, self._point(q))
-        return _check("torsion_free", self.torsion(q), scale, tol)
+
+        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            scale = self.scale_at(p)
+            return worst(
+                self.torsion_at(p), scale + jnp.swapaxes(scale, 1, 2) + self.frame.structure_terms_at(p)
+            )
+
+        return worst_check("torsion_free", evaluate(self, "check_torsion_free", at, self._point(q)), tol)
 
     def check_metric_compatible(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
         """Whether Q = nabla g = 0 at all points, that is D_ijk = -D_kji.
@@ -284,11 +300,16 @@ class AffineConnection(abc.ABC):
         ----------
         metric : a metric in the connection's frame.
         q : (..., nq) points.
-        tol : relative to the largest of the connection's terms, |L_X H| and |H|.
+        tol : of every component, relative to the sum of its terms before cancellation.
 
         Source: [W] Prop. III.1.
         """
-        return _check("metric_compatible", self.nonmetricity(metric, q), self._low_scale(metric, q), tol)
+
+        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            terms, _ = self._low_terms_at(metric, p)
+            return worst(self._nonmetricity_at(metric, p), _carried(terms) + metric.derivative_terms_at(p))
+
+        return worst_check("metric_compatible", self._with_metric("check_compatible", metric, at, q), tol)
 
     def check_same_geodesics(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
         """Whether the geodesics are the metric's, D_ijk = -D_ikj, at all points.
@@ -297,12 +318,17 @@ class AffineConnection(abc.ABC):
         ----------
         metric : a metric in the connection's frame.
         q : (..., nq) points.
-        tol : relative to the largest of the connection's terms, |L_X H| and |H|.
+        tol : of every component, relative to the sum of its terms before cancellation.
 
         Source: [W] Prop. III.2.
         """
-        D = self.contorsion(metric, q)
-        return _check("same_geodesics", D + jnp.swapaxes(D, -1, -2), self._low_scale(metric, q), tol)
+
+        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            D = self._contorsion_at(metric, p)
+            terms = sum(self._low_terms_at(metric, p))
+            return worst(D + jnp.swapaxes(D, 1, 2), terms + jnp.swapaxes(terms, 1, 2))
+
+        return worst_check("same_geodesics", self._with_metric("check_geodesics", metric, at, q), tol)
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -322,23 +348,18 @@ class AffineConnection(abc.ABC):
         return christoffel_first_kind(metric, q) - self._first_kind_at(metric, q)
 
     def _nonmetricity_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        Gamma_low = self._first_kind_at(metric, q)
-        carried = jnp.transpose(Gamma_low, (1, 2, 0)) + jnp.transpose(Gamma_low, (1, 0, 2))
-        return metric.derivative_at(q) - carried
+        return metric.derivative_at(q) - _carried(self._first_kind_at(metric, q))
 
-    def _low_scale(self, metric: Metric, q: Any) -> jax.Array:
-        def at(p: jax.Array) -> jax.Array:
-            H = metric.matrix_at(p)
-            return _largest(jnp.max(jnp.abs(H)) * self.scale_at(p), metric.derivative_at(p), H)
+    def _low_terms_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """|H| times the connection's terms, with what the lengths allow, and the terms of Gamma*_low."""
+        H = metric.matrix_at(q)
+        terms, known = jnp.einsum("il,ljk->ijk", jnp.abs(H), self.scale_at(q)), christoffel_terms(metric, q)
+        return terms + FLOOR * allowed_by_lengths(terms + known, lengths_of(H)), known
 
-        return self._with_metric("low_scale", metric, at, q)
-
-    def _with_metric(
-        self, key: Any, metric: Metric, at: Callable[..., jax.Array], q: Any, *more: Argument
-    ) -> jax.Array:
+    def _with_metric(self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument) -> Any:
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
-        owner = _Pair.of(self, metric)
+        owner = Pair.of(self, metric)
         return evaluate(owner, key, at, self._point(q), *more)
 
 
@@ -347,9 +368,10 @@ class ConnectionOfMetric(AffineConnection):
 
     metric: Metric
 
-    def gram_at(self, q: jax.Array) -> jax.Array:
-        """H(q), (n, n)."""
-        return self.metric.matrix_at(q)
+    @property
+    def known_metric(self) -> Metric:
+        """The metric."""
+        return self.metric
 
     def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.
@@ -368,36 +390,6 @@ class ConnectionOfMetric(AffineConnection):
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
 
-class _Pair:
-    """A connection beside a metric of the same frame: where compiled functions of both live."""
-
-    def __init__(self, nabla: AffineConnection, metric: Metric) -> None:
-        self.nabla, self.metric = nabla, metric
-
-    @classmethod
-    def of(cls, nabla: AffineConnection, metric: Metric) -> _Pair:
-        """The pair, made once for a connection and a metric."""
-        pairs = nabla.__dict__.setdefault("_with_metrics", {})
-        return pairs.setdefault(id(metric), cls(nabla, metric))
-
-    @property
-    def frame(self) -> FrameField:
-        """The frame of both."""
-        return self.nabla.frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Both are valid."""
-        return self.nabla.valid_at(q) & self.metric.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """The error of the one that is not valid."""
-        self.nabla.explain(q)
-        self.metric.explain(q)
-
-
-def _largest(*arrays: jax.Array) -> jax.Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(array)) for array in arrays]))
-
-
-def _check(name: str, tensor: Any, scale: Any, tol: float) -> Check:
-    return Check(name, float(np.max(np.abs(tensor))), float(np.max(scale)), tol)
+def _carried(low: jax.Array) -> jax.Array:
+    """low[k, i, j] + low[j, i, k] at [i, j, k]."""
+    return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))

@@ -289,9 +289,17 @@ class FullConnection(AffineConnection):
         return Gamma + jnp.swapaxes(dP, 0, 1) + turned
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """The largest of the ambient connection's scale and |L_X P_perp|."""
-        slopes = self.frame.lie_derivative_at(self.distribution.complement_at, q)
-        return jnp.maximum(self.ambient.scale_at(q), jnp.max(jnp.abs(slopes)))
+        """The sum of the absolute values of the terms, (n, n, n)."""
+        scale = self.ambient.scale_at(q)
+        P_perp, dP = self.frame.value_and_lie_derivative_at(self.distribution.complement_at, q)
+        turned = jnp.einsum("ijl,lk->ijk", scale, jnp.abs(P_perp))
+        turned += jnp.einsum("il,ljk->ijk", jnp.abs(P_perp), scale)
+        return scale + jnp.swapaxes(jnp.abs(dP), 0, 1) + turned
+
+    @property
+    def known_metric(self) -> Metric:
+        """That in which the distribution's complement is orthogonal."""
+        return self.distribution.metric
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The distribution is regular, whatever its basis."""

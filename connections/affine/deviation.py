@@ -22,8 +22,9 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
 from connections.affine.geodesics import Force
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import Sizes, Trajectories, integrate, motion_sizes
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
 
 def linearization(
@@ -86,7 +87,8 @@ def geodesic_flow(
 
     Returns
     -------
-    q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together to rtol = atol = 1e-10.
+    q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together; a step's error is at most 1e-10
+    of the largest that a component, or an entry of Phi, has been.
 
     Raises
     ------
@@ -103,7 +105,9 @@ def geodesic_flow(
         return frame.project_at(state[0]), state[1], state[2]
 
     def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-        states = integrate(rhs, (q, v, jnp.eye(2 * frame.dim)), clock, project)
+        start = (q, v, jnp.eye(2 * frame.dim))
+        sizes = _flow_sizes(nabla, jax.lax.stop_gradient(q))
+        states = integrate(rhs, start, clock, project, sizes=sizes, origin=_from_here(start))
         return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
 
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
@@ -148,7 +152,17 @@ def transport_flow(
     def solve(q: jax.Array, v: jax.Array, z: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
         turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
         start = (q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1))
-        points, _, vectors, Phi, covariant = integrate(rhs, start, clock, project)
+        flow = _flow_sizes(nabla, jax.lax.stop_gradient(q))
+
+        def sizes(elapsed: jax.Array, state: Any) -> Any:
+            p, w, x, Phi, covariant = state
+            vector = motion_sizes(frame, nabla.known_metric, elapsed, p, x)[1]
+            p_size, w_size, Phi_size = flow(elapsed, (p, w, Phi))
+            return p_size, w_size, vector, Phi_size, sizes_of_columns(covariant)
+
+        points, _, vectors, Phi, covariant = integrate(
+            rhs, start, clock, project, sizes=sizes, origin=_from_here(start)
+        )
         turned = jax.vmap(lambda p, x: jnp.einsum("ijk,k->ij", nabla.coefficients_at(p), x))(points, vectors)
         return (
             (points, vectors, covariant - turned @ Phi[:, :n]),
@@ -207,6 +221,29 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 
 
 # --- private ---------------------------------------------------------------------------------------------
+
+
+def _flow_sizes(nabla: AffineConnection, q0: jax.Array) -> Sizes:
+    """(elapsed, (q, v, Phi)) -> what to expect of them; of Phi, the ratios of the fields' lengths."""
+    metric = nabla.known_metric
+
+    def sizes(elapsed: jax.Array, state: Any) -> Any:
+        q, v, Phi = state
+        n = len(v)
+        if metric is None:
+            flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
+        else:
+            now, then = metric.matrix_at(q), metric.matrix_at(q0)
+            ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
+            flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
+        return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
+
+    return sizes
+
+
+def _from_here(start: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """Where components are measured from: the point's from the first, others from zero."""
+    return start[0], *(jnp.zeros_like(leaf) for leaf in start[1:])
 
 
 def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:

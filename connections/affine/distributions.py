@@ -18,12 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ConstraintError, FrameError, ShapeError, raise_at
-from connections.geometry.evaluation import full_rank
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import independent, inverse_lengths_of, lengths_of, rank_of
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
-_LONGEST = 1e10  # of a basis field, relative to the shortest: beyond it, the basis counts as infinite
 _CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
 
 
@@ -44,6 +43,14 @@ class Distribution(abc.ABC):
     @abc.abstractmethod
     def complement_at(self, q: jax.Array) -> jax.Array:
         """P_perp(q), (n, n): the projection onto the orthogonal complement."""
+
+    def fields_at(self, q: jax.Array) -> jax.Array:
+        """A(q) in units of the frame's lengths, (n, m): |X_i| A^i_j."""
+        return lengths_of(self.metric.matrix_at(q))[:, None] * self.basis_at(q)
+
+    def covectors_at(self, q: jax.Array) -> jax.Array:
+        """W(q) in units of the frame's lengths, as columns (n, n - m): w_a(X_i) / |X_i|."""
+        return inverse_lengths_of(self.metric.matrix_at(q))[:, None] * self.forms_at(q).T
 
     @abc.abstractmethod
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -95,12 +102,12 @@ class SpannedDistribution(Distribution):
         return jnp.asarray(self.basis(q))
 
     def forms_at(self, q: jax.Array) -> jax.Array:
-        """The user's W(q), or orthonormal rows that annihilate the basis, (n - m, n)."""
+        """The user's W(q), or rows that annihilate the basis, (n - m, n)."""
         if self.forms is not None:
             return jnp.asarray(self.forms(q))
         if self.rank == self.metric.frame.dim:
             return jnp.zeros((0, self.rank))
-        return null_basis(self.basis_at(q).T)[0].T
+        return null_basis(self.fields_at(q).T)[0].T * lengths_of(self.metric.matrix_at(q))
 
     def complement_at(self, q: jax.Array) -> jax.Array:
         """1 - A (A^T H A)^-1 A^T H, (n, n)."""
@@ -114,24 +121,22 @@ class SpannedDistribution(Distribution):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid, the basis has rank m, the forms have rank n - m and vanish on the basis."""
-        A = self.basis_at(q)
-        sizes = jnp.linalg.norm(A, axis=0)
-        ok = self.metric.valid_at(q) & full_rank(A) & (jnp.max(sizes) <= _LONGEST * jnp.min(sizes))
+        ok = self.metric.valid_at(q) & independent(self.fields_at, q)
         if self.forms is None or self.rank == self.metric.frame.dim:
             return ok
-        return ok & full_rank(self.forms_at(q).T) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
+        return ok & independent(self.covectors_at, q) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
 
     def explain(self, q: Any) -> None:
         """The metric's error, `ConstraintError` for the forms, or `FrameError` for the basis."""
         self.metric.explain(q)
         constrained = self.forms is not None and self.rank < self.metric.frame.dim
         if constrained:
-            explain_forms(self.forms_at(jnp.asarray(q)), q)
-        A = np.asarray(self.basis_at(jnp.asarray(q)))
-        what = _fault(A)
+            explain_forms(self, q)
+        what = _fault(self, q)
         if what:
             if constrained:
-                what += f"; the constraints keep rank {len(A) - self.rank}: the basis is singular, not the "
+                rank = self.metric.frame.dim - self.rank
+                what += f"; the constraints keep rank {rank}: the basis is singular, not the "
                 what += "system, so give another basis, or the forms alone"
             raise_at(FrameError, f"the basis of the distribution {what}", q)
         if constrained:
@@ -142,10 +147,10 @@ class SpannedDistribution(Distribution):
                 raise_at(ConstraintError, f"the basis does not satisfy the constraints {value}", q)
 
     def _work_at(self, q: jax.Array) -> jax.Array:
-        """|w_a(X_j)| / (|w_a| |X_j|), (n - m, m)."""
-        W, A = self.forms_at(q), self.basis_at(q)
-        sizes = jnp.linalg.norm(W, axis=1)[:, None] * jnp.linalg.norm(A, axis=0)
-        return jnp.abs(W @ A) / sizes
+        """|w_a(X_j)| / (|w_a| |X_j|), (n - m, m), components in units of the frame's lengths."""
+        covectors, fields = self.covectors_at(q), self.fields_at(q)
+        sizes = jnp.outer(jnp.linalg.norm(covectors, axis=0), jnp.linalg.norm(fields, axis=0))
+        return jnp.abs(covectors.T @ fields) / sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +197,7 @@ class AnnihilatedDistribution(Distribution):
 
     def regular_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and the forms have rank p."""
-        return self.metric.valid_at(q) & full_rank(self.forms_at(q).T)
+        return self.metric.valid_at(q) & independent(self.covectors_at, q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Regular, and the computed basis is."""
@@ -201,7 +206,7 @@ class AnnihilatedDistribution(Distribution):
     def explain(self, q: Any) -> None:
         """The metric's error, `ConstraintError` for the forms, `FrameError` for the computed basis."""
         self.metric.explain(q)
-        explain_forms(self.forms_at(jnp.asarray(q)), q)
+        explain_forms(self, q)
         if not self._basis_and_clearance_at(jnp.asarray(q))[1] > _CLEAR:
             what = (
                 "the computed basis of the distribution is singular (the constraints are not): give a basis"
@@ -209,8 +214,9 @@ class AnnihilatedDistribution(Distribution):
             raise_at(FrameError, what, q)
 
     def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        N, clearance = null_basis(self.forms_at(q))
-        return orthonormal(N, self.metric.matrix_at(q)), clearance
+        H = self.metric.matrix_at(q)
+        N, clearance = null_basis(self.covectors_at(q).T)  # no unit decides which basis it is
+        return orthonormal(inverse_lengths_of(H)[:, None] * N, H), clearance
 
 
 @dataclass(frozen=True)
@@ -313,13 +319,15 @@ def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
     return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), A.T, lower=True).T
 
 
-def explain_forms(W: Any, q: Any) -> None:
-    """Raise `ConstraintError` where the forms W (p, n) are not finite or not independent."""
-    W = np.asarray(W)
+def explain_forms(distribution: Distribution, q: Any) -> None:
+    """Raise `ConstraintError` where the forms (p, n) are not finite or not independent."""
+    W = np.asarray(distribution.covectors_at(jnp.asarray(q))).T
     if not np.isfinite(W).all():
         raise_at(ConstraintError, "the constraint forms are not finite", q)
-    if not full_rank(jnp.asarray(W.T)):
-        raise_at(ConstraintError, f"the constraints lost rank ({_rank(W.T)} of {len(W)} are independent)", q)
+    if not independent(distribution.covectors_at, jnp.asarray(q)):
+        raise_at(
+            ConstraintError, f"the constraints lost rank ({rank_of(W.T)} of {len(W)} are independent)", q
+        )
 
 
 @lru_cache
@@ -328,21 +336,17 @@ def _generic_rotation(n: int) -> np.ndarray:
     return np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
 
 
-def _fault(A: np.ndarray) -> str:
-    """What is wrong with a basis (n, m), or nothing."""
+def _fault(distribution: Distribution, q: Any) -> str:
+    """What is wrong with the basis, or nothing."""
+    A = np.asarray(distribution.fields_at(jnp.asarray(q)))
     if not np.isfinite(A).all():
         return "is not finite"
-    if not full_rank(jnp.asarray(A)):
-        return f"has rank {_rank(A)} of {A.shape[1]}"
-    sizes = np.linalg.norm(A, axis=0)
-    longest = int(np.argmax(sizes))
-    if not sizes[longest] <= _LONGEST * sizes.min():
-        return f"is all but infinite (field {longest} is {sizes[longest] / sizes.min():.1e} times another)"
-    return ""
-
-
-def _rank(A: np.ndarray) -> int:
-    return int(np.linalg.matrix_rank(A / np.maximum(np.linalg.norm(A, axis=0), 1e-300), tol=1e-7))
+    if independent(distribution.fields_at, jnp.asarray(q)):
+        return ""
+    if rank_of(A) < A.shape[1]:
+        return f"has rank {rank_of(A)} of {A.shape[1]}"
+    longest = int(np.argmax(np.linalg.norm(A, axis=0)))
+    return f"is all but infinite (field {longest}, where q changes by round-off)"
 
 
 def _shape_of(function: PointFunction, metric: Metric) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ def directions(n: int, count: int) -> np.ndarray:
 
 
 def distance(gap: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
-    """How long a small difference of coordinates `gap` (..., nq) is; what is normal to the manifold counts."""
+    """The length of a small difference `gap` (..., nq) of coordinates; what is normal to the manifold counts."""
     tangent = gap @ dual.T
     normal = gap - tangent @ frame.T
     scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))
@@ -112,7 +112,9 @@ def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams:
         """The larger of the distances measured at q1 and at the rays' points (r, 65, nq)."""
         aligned = jax.vmap(jax.vmap(frame.align_at, (0, None)), (0, None))(points, q1)
         gap = aligned - q1
-        return jnp.maximum(distance(gap, *measures), jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap)))
+        return jnp.maximum(
+            distance(gap, *measures), jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap))
+        )
 
     measures = (array[pair] for array in chords.end[:4])
     miss = chords.shooting.compiled("misses", misses_at)(paths, grams, *measures)

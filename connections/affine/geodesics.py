@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.integrate import MAX_STEPS, Trajectories, integrate
+from connections.affine.integrate import MAX_STEPS, Trajectories, integrate, motion_sizes
 from connections.geometry.evaluation import Argument
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -34,7 +34,8 @@ def geodesic(
 
     Returns
     -------
-    q (..., T, nq), v (..., T, n); integrated to rtol = atol = 1e-10, points on the manifold.
+    q (..., T, nq), v (..., T, n); points on the manifold. A step's error is at most 1e-10, for every
+    component of v relative to the largest that it has been, of q to how far it has moved; in any units.
 
     Raises
     ------
@@ -77,7 +78,19 @@ def geodesic_at(
     def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return frame.project_at(state[0]), state[1]
 
-    return integrate(rhs, (q0, v0), times, project, forward_mode=forward_mode, max_steps=max_steps)
+    def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return motion_sizes(frame, nabla.known_metric, elapsed, *state)
+
+    return integrate(
+        rhs,
+        (q0, v0),
+        times,
+        project,
+        forward_mode=forward_mode,
+        max_steps=max_steps,
+        sizes=sizes,
+        origin=(q0, jnp.zeros_like(v0)),
+    )
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:

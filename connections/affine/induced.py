@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.levi_civita import raise_first_index
+from connections.affine.koszul import allowed_by_lengths
+from connections.affine.levi_civita import raise_first_index, raised_terms
 from connections.checks import require_same_frame
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
+from connections.geometry.scales import FLOOR, lengths_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +79,12 @@ class InducedConnection(ConnectionOfMetric):
         return jnp.linalg.solve(A.T @ H @ A, low)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """|Hbar^-1| times the largest of |A^T H| |dA|, |A^T| |H Gamma(A, A)| and |Hbar|."""
+        """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and what the lengths allow, (m, m, m)."""
         A, weighted, dA = self._pieces_at(q)
         H_bar = weighted.T @ A
-        moving = jnp.max(jnp.sum(jnp.abs(weighted), axis=0)) * jnp.max(jnp.abs(dA))
-        turning = jnp.max(jnp.sum(jnp.abs(A), axis=0)) * jnp.max(jnp.abs(self._turning_at(q, A)))
-        terms = jnp.stack([moving, turning, jnp.max(jnp.abs(H_bar))])
-        return jnp.max(jnp.abs(jnp.linalg.inv(H_bar))) * jnp.max(terms)
+        terms = jnp.einsum("ni,njk->ijk", jnp.abs(weighted), jnp.abs(dA))
+        terms += jnp.einsum("ni,njk->ijk", jnp.abs(A), jnp.abs(self._turning_at(q, A)))
+        return raised_terms(H_bar, terms + FLOOR * allowed_by_lengths(terms, lengths_of(H_bar)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The induced metric is valid, and so is the ambient connection."""

@@ -2,6 +2,7 @@
 
 Dormand-Prince 8(7) by diffrax. Steps end exactly at the requested times, because a solver's dense output is
 less accurate than its steps; the right-hand side sees the projected state, so no quaternion's norm drifts.
+Tolerances are relative for every component (`steps`): a motion in other units is the same motion.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ import numpy as np
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField
+from connections.geometry.metrics import Metric
+from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array
 
-RTOL = ATOL = 1e-10
+RTOL = 1e-10
+ATOL = 1e-15  # no less than round-off of the larger components, which smaller ones cannot get rid of
 MAX_STEPS = 100_000
+
+Sizes = Callable[[jax.Array, Any], Any]
 
 
 def integrate(
@@ -31,6 +37,8 @@ def integrate(
     atol: float = ATOL,
     forward_mode: bool = False,
     max_steps: int = MAX_STEPS,
+    sizes: Sizes | None = None,
+    origin: Any = None,
 ) -> Any:
     """Solution of dy/dt = rhs(t, y, args) with y(times[0]) = y0, at every requested time.
 
@@ -44,15 +52,22 @@ def integrate(
     times : (T,), strictly monotone; a decreasing list integrates backwards.
     project : y -> the nearest valid state; applied before every evaluation and to the results.
     args : passed to `rhs`.
-    rtol, atol : tolerances of a step.
+    rtol : tolerance of a step, for every component relative to the farthest it has been from `origin` so far.
+    atol : tolerance of a step relative to `sizes` and to the component itself, where that is larger.
     forward_mode : whether ``jax.jvp`` and ``jacfwd`` must pass through (reverse mode otherwise).
     max_steps : steps after which the integration counts as failed.
+    sizes : optional, (elapsed time, y) -> a pytree like y: what the components can be expected to be, in
+        their own units. Without it all components of an array count as of one unit (`sizes_of_array`).
+    origin : optional, a pytree like y: from where components are measured; zero if None. Points of a
+        manifold are measured from the first one.
 
     Returns
     -------
     A pytree like y0 with a leading axis T.
     """
     import diffrax
+
+    from connections.affine.steps import RelativeSteps
 
     if project is None:
         project = _identity
@@ -66,18 +81,21 @@ def integrate(
         rate = rhs(start + sign * elapsed, project(y), arguments)
         return jax.tree_util.tree_map(lambda leaf: sign * leaf, rate)
 
+    y0 = jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), project(y0))
+    origin = jax.tree_util.tree_map(jnp.zeros_like, y0) if origin is None else origin
+    steps = RelativeSteps(
+        rtol, atol, jax.lax.stop_gradient(origin), _sizes_of_arrays if sizes is None else sizes
+    )
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
         t0=forward[0],
         t1=forward[-1],
         dt0=None,
-        y0=jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), project(y0)),
+        y0=y0,
         args=args,
         saveat=diffrax.SaveAt(ts=forward),
-        stepsize_controller=diffrax.ClipStepSizeController(
-            diffrax.PIDController(rtol=rtol, atol=atol), step_ts=forward
-        ),
+        stepsize_controller=diffrax.ClipStepSizeController(steps, step_ts=forward),
         adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
         max_steps=max_steps,
         throw=False,
@@ -89,6 +107,29 @@ def integrate(
         return leaf.at[-1].set(jnp.where(ok, leaf[-1], jnp.nan))
 
     return jax.tree_util.tree_map(reached, jax.vmap(project)(solution.ys))
+
+
+def motion_sizes(
+    frame: FrameField, metric: Metric | None, elapsed: jax.Array, q: jax.Array, v: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """What the components of a motion can be expected to be, in their own units: (nq,) and (n,).
+
+    Of v^i the speed over |X_i|, and of q what such velocities lead to in the time elapsed. They change with
+    the units as q and v do. Where no metric is known, the components of v count as of one unit.
+
+    Parameters
+    ----------
+    frame : the frame of v.
+    metric : tells the lengths |X_i|; None where none is known.
+    elapsed : time since the motion began.
+    q, v : (nq,) and (n,) the state.
+    """
+    if metric is None:
+        velocity = sizes_of_array(v)
+    else:
+        H = metric.matrix_at(q)
+        velocity = inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
+    return elapsed * (jnp.abs(frame.matrix_at(q)) @ velocity), velocity
 
 
 def as_times(times: Any) -> Any:
@@ -193,3 +234,7 @@ class Trajectories:
 
 def _identity(y: Any) -> Any:
     return y
+
+
+def _sizes_of_arrays(elapsed: jax.Array, y: Any) -> Any:
+    return jax.tree_util.tree_map(sizes_of_array, y)

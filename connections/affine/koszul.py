@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import FLOOR, lengths_of
 
 
 def koszul(dH: Any, s_low: Any) -> Any:
@@ -30,6 +31,32 @@ def koszul(dH: Any, s_low: Any) -> Any:
     metric_part = xp.transpose(dH, first) + xp.transpose(dH, last) - dH
     bracket_part = xp.transpose(s_low, first) + xp.transpose(s_low, last) + s_low
     return 0.5 * (metric_part + bracket_part)
+
+
+def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
+    """Sum of the absolute values of the terms of Gamma*_ijk, (n, n, n), and FLOOR times what lengths allow.
+
+    The second part stands in for terms that cancelled before they could be seen: along X_k a component of H
+    changes by at most rho_k |X_i| |X_j|, rho_k the largest such rate among the terms.
+    """
+    H, s = jnp.abs(metric.matrix_at(q)), metric.frame.structure_terms_at(q)
+    dH, s_low = metric.derivative_terms_at(q), jnp.einsum("kl,lij->kij", H, s)
+    terms = koszul(dH, s_low) + dH  # all six terms with the sign plus
+    return terms + FLOOR * allowed_by_lengths(terms, lengths_of(H))
+
+
+def allowed_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:
+    """(rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2 with rho_k the largest terms[i, k, j] / (u_i u_j).
+
+    Parameters
+    ----------
+    terms : (n, n, n) of lower components, the middle index the direction.
+    length : u (n,), the lengths of the fields.
+    """
+    area = jnp.outer(length, length)
+    rates = jnp.max(jnp.where(area[:, None, :] > 0.0, terms / area[:, None, :], 0.0), axis=(0, 2))
+    part = rates[None, None, :] * area[:, :, None]  # rho_k u_i u_j
+    return 0.5 * (part + jnp.swapaxes(part, 1, 2) + jnp.swapaxes(part, 0, 2))
 
 
 def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:

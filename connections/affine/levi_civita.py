@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import christoffel_first_kind
+from connections.affine.koszul import christoffel_first_kind, christoffel_terms
 from connections.geometry.metrics import Metric
 
 
@@ -47,11 +47,8 @@ class LeviCivita(ConnectionOfMetric):
         return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """|H^-1| times the largest of |L_X H|, |H s| and |H|."""
-        H = self.metric.matrix_at(q)
-        s_low = jnp.einsum("kl,lij->kij", jnp.abs(H), jnp.abs(self.frame.structure_functions_at(q)))
-        terms = [jnp.max(jnp.abs(a)) for a in (self.metric.derivative_at(q), s_low, H)]
-        return jnp.max(jnp.abs(jnp.linalg.inv(H))) * jnp.max(jnp.stack(terms))
+        """|H^-1| times the terms of the Koszul formula, (n, n, n)."""
+        return raised_terms(self.metric.matrix_at(q), christoffel_terms(self.metric, q))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid."""
@@ -60,6 +57,11 @@ class LeviCivita(ConnectionOfMetric):
     def explain(self, q: Any) -> None:
         """The metric's error."""
         self.metric.explain(q)
+
+
+def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
+    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative."""
+    return jnp.einsum("il,l...->i...", jnp.abs(jnp.linalg.inv(H)), terms)
 
 
 def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:

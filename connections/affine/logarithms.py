@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.affine.chords import Chords
 from connections.affine.conjugate import free_of_conjugate_points
 from connections.affine.connection import AffineConnection
-from connections.affine.chords import Chords
 from connections.affine.fan import by_fan, distance
 from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
@@ -32,7 +32,11 @@ _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
 _PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve that is followed
 _MOST = (6, 12)  # guesses of a fan for one pair
 _TOGETHER = 64  # logarithms that are searched together
-_REASONS = ("", "shooting does not converge", "what leads there passes a conjugate point or leaves the domain")
+_REASONS = (
+    "",
+    "shooting does not converge",
+    "what leads there passes a conjugate point or leaves the domain",
+)
 
 
 def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
@@ -56,7 +60,9 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     """
     size = (nabla.frame.ambient_dim,)
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
-    points = [evaluate(nabla, "point", lambda p: p, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))]
+    points = [
+        evaluate(nabla, "point", lambda p: p, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))
+    ]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
     rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
     return jnp.asarray(logarithms(nabla, *rows)).reshape(shape + (nabla.frame.dim,))
@@ -191,7 +197,7 @@ class _Search:
     # --- tight geodesics -----------------------------------------------------------------------------------
 
     def _proven(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray]:
-        """Guesses (c,) made exact, and whether they lead to q1, inside the domain, without conjugate points."""
+        """Guesses (c,) made exact; whether they lead to q1, inside the domain, without conjugate points."""
         pair, end = guesses.pair, self.end.take(guesses.pair)
         w = guesses.w - self._shot(guesses, end, MIDDLE)[0]
         proven, todo = np.zeros(len(w), dtype=bool), np.arange(len(w))

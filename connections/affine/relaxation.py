@@ -72,7 +72,9 @@ def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _least(chords: Chords, points: np.ndarray, along: np.ndarray, bend: np.ndarray, size: float) -> np.ndarray:
+def _least(
+    chords: Chords, points: np.ndarray, along: np.ndarray, bend: np.ndarray, size: float
+) -> np.ndarray:
     """The series (modes, n) of least energy, from one that is given."""
     from scipy.optimize import minimize
 

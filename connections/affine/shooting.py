@@ -1,8 +1,8 @@
 """Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
 
 Dormand-Prince 8(5,3) with SciPy's coefficients. Only the right-hand side is compiled, for blocks of rows, so
-geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured by the connection's
-own metric (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
+geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the metric that is
+known (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
 how accurate a geodesic is.
 """
 
@@ -26,6 +26,7 @@ _FIRST_STEP = 1 / 16
 _ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
 _BLOCKS = (8, 64, 512)  # rows of a compiled call
 _SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
+
 
 class Pieces(NamedTuple):
     """Accepted steps of several geodesics, in the order of time for each of them.

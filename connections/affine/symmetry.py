@@ -23,6 +23,14 @@ from connections.checks import Check, ShapeError, SymmetryError, as_array, raise
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import (
+    FLOOR,
+    inverse_lengths_of,
+    lengths_of,
+    sizes_of_columns,
+    worst,
+    worst_check,
+)
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -127,11 +135,11 @@ class GroupAction:
         ----------
         q : (..., nq) points.
         g, h : (..., k) elements of the group.
-        tol : relative to the largest coordinate of the points, or of the elements.
+        tol : of every coordinate, relative to what the coordinates of points and elements contribute to it.
         """
         residual, scale, _ = self._axioms(q, g, h)
-        worst = int(np.argmax(_relative(residual, scale).max(axis=0)))
-        return _check(f"group action, {AXIOMS[worst]}", residual[:, worst], scale[:, worst], tol)
+        axiom = int(np.argmax(_relative(residual, scale).max(axis=0)))
+        return worst_check(f"group action, {AXIOMS[axiom]}", (residual[:, axiom], scale[:, axiom]), tol)
 
     def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> jax.Array:
         """Phi_g(q), (..., nq), or `SymmetryError`, naming axiom and point, where this is no left action.
@@ -168,11 +176,11 @@ class GroupAction:
         function : q (nq,) -> f of any shape; JAX-traceable.
         q, g : (..., nq) points and (..., k) elements of the group.
         name : what the check is called.
-        tol : relative to the largest |f|.
+        tol : of every entry of f, relative to |f| and what the coordinates contribute to it.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return _difference(function(self.act_at(p, element)), function(p))
+            return compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
 
         return self._measure(f"invariant {name}", self, ("function", function), at, q, g, tol)
 
@@ -183,14 +191,14 @@ class GroupAction:
         ----------
         metric : a metric in any frame, invariant or not.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : relative to the largest term of the product, or |H|.
+        tol : of every component, relative to its terms, or to 1e-4 of the product of the fields' lengths.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B = self.push_at(metric.frame, p, element)
+            moved, B, terms = self._pushed_at(metric.frame, p, element)
             H, there = metric.matrix_at(p), metric.matrix_at(moved)
-            residual, scale = _difference(B.T @ there @ B, H)
-            return residual, jnp.maximum(scale, _largest(jnp.abs(B.T) @ jnp.abs(there) @ jnp.abs(B)))
+            scale = terms.T @ jnp.abs(there) @ terms + jnp.abs(H)
+            return worst(B.T @ there @ B - H, scale + FLOOR * jnp.outer(lengths_of(H), lengths_of(H)))
 
         return self._measure("invariant metric", metric, "metric", at, q, g, tol)
 
@@ -201,14 +209,14 @@ class GroupAction:
         ----------
         frame : a frame; ``nabla.frame`` is the basis of a constrained connection.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : relative to the largest term of T X, or |X|.
+        tol : of every component, relative to its terms.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
             moved, T = self.tangent_at(p, element)
             X = frame.matrix_at(p)
-            residual, scale = _difference(frame.matrix_at(moved), T @ X)
-            return residual, jnp.maximum(scale, _largest(jnp.abs(T) @ jnp.abs(X)))
+            there = frame.matrix_at(moved)
+            return worst(there - T @ X, sizes_of_columns(jnp.abs(there) + jnp.abs(T) @ jnp.abs(X)))
 
         return self._measure("invariant basis", frame, "frame", at, q, g, tol)
 
@@ -223,14 +231,13 @@ class GroupAction:
         frame : the frame of the components.
         q, g : (..., nq) points and (..., k) elements of the group.
         name : what the check is called.
-        tol : relative to the largest term of the product, or |W|.
+        tol : of every component, relative to its terms.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B = self.push_at(frame, p, element)
-            there = jnp.asarray(forms(moved))
-            residual, scale = _difference(there @ B, jnp.asarray(forms(p)))
-            return residual, jnp.maximum(scale, _largest(jnp.abs(there) @ jnp.abs(B)))
+            moved, B, terms = self._pushed_at(frame, p, element)
+            here, there = jnp.asarray(forms(p)), jnp.asarray(forms(moved))
+            return worst(there @ B - here, sizes_of_columns((jnp.abs(there) @ terms + jnp.abs(here)).T).T)
 
         return self._measure(f"invariant {name}", frame, ("forms", forms), at, q, g, tol)
 
@@ -243,13 +250,16 @@ class GroupAction:
         ----------
         nabla : the constrained connection that has the distribution.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : relative to the largest component of a pushed field.
+        tol : of every component, relative to its terms, or to 1e-4 of what the pushed field's length allows.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B = self.push_at(nabla.ambient.frame, p, element)
-            pushed = B @ nabla.basis_at(p)
-            return _largest(nabla.distribution.complement_at(moved) @ pushed), _largest(pushed)
+            moved, B, terms = self._pushed_at(nabla.ambient.frame, p, element)
+            A, complement = nabla.basis_at(p), nabla.distribution.complement_at(moved)
+            H = nabla.ambient_metric.matrix_at(moved)
+            pushed = B @ A
+            allowed = jnp.outer(inverse_lengths_of(H), lengths_of(pushed.T @ H @ pushed))
+            return worst(complement @ pushed, jnp.abs(complement) @ terms @ jnp.abs(A) + FLOOR * allowed)
 
         return self._measure("invariant distribution", nabla, "distribution", at, q, g, tol)
 
@@ -262,15 +272,15 @@ class GroupAction:
         ----------
         nabla : any connection; its coefficients in its own frame.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : relative to the connection's largest term before cancellation.
+        tol : of every coefficient, relative to the connection's terms before cancellation (`scale_at`).
 
         Source: [Z] Lemma 3.3.
         """
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
             moved = self.act_at(p, element)
-            residual, scale = _difference(nabla.coefficients_at(moved), nabla.coefficients_at(p))
-            return residual, jnp.maximum(scale, jnp.maximum(nabla.scale_at(p), nabla.scale_at(moved)))
+            change = nabla.coefficients_at(moved) - nabla.coefficients_at(p)
+            return worst(change, nabla.scale_at(p) + nabla.scale_at(moved))
 
         return self._measure("invariant Christoffel symbols", nabla, "coefficients", at, q, g, tol)
 
@@ -284,7 +294,7 @@ class GroupAction:
         nabla : a constrained or Levi-Civita connection.
         forms : q -> (a, n), covectors in the frame of the metric without constraints; JAX-traceable.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : relative to the largest term of H^-1 F.
+        tol : of every coefficient, relative to the terms of H^-1 F, or to 1e-4 of what lengths allow.
 
         Source: [Z] Lemma 3.3.
         """
@@ -293,12 +303,14 @@ class GroupAction:
             covectors = jnp.asarray(forms(p))
             if isinstance(nabla, ConstrainedConnection):
                 covectors = covectors @ nabla.basis_at(p)
-            inverse = jnp.linalg.inv(nabla.metric.matrix_at(p))
-            return inverse @ covectors.T, _largest(jnp.abs(inverse) @ jnp.abs(covectors.T))
+            H = nabla.metric.matrix_at(p)
+            inverse, unit = jnp.linalg.inv(H), inverse_lengths_of(H)
+            allowed = jnp.outer(unit, jnp.max(unit * jnp.abs(covectors), axis=1))
+            return inverse @ covectors.T, jnp.abs(inverse) @ jnp.abs(covectors.T) + FLOOR * allowed
 
         def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
             here, there = raised(p), raised(self.act_at(p, element))
-            return _largest(here[0] - there[0]), jnp.maximum(here[1], there[1])
+            return worst(here[0] - there[0], here[1] + there[1])
 
         return self._measure("invariant input coefficients", nabla, ("inputs", forms), at, q, g, tol)
 
@@ -318,8 +330,9 @@ class GroupAction:
             for points in (q, moved):
                 evaluate(owner, "valid", lambda p: jnp.zeros(()), Argument("q", points, (None,)))
         arguments, checked = self._arguments(q, g), owner is not self
-        residual, scale = evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked)
-        return _check(name, residual, scale, tol)
+        return worst_check(
+            name, evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked), tol
+        )
 
     def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray, jax.Array]:
         """Residuals and scales of the axioms, (points, 4) each, and the points Phi_g(q)."""
@@ -330,37 +343,50 @@ class GroupAction:
         return residual, scale, values[2]
 
     def _axioms_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        e, gh = jnp.asarray(self.identity), self.product_at(g, h)
-        pairs = (
-            (self.act_at(q, e), q),
-            (self.act_at(self.act_at(q, h), g), self.act_at(q, gh)),
-            (jnp.stack([self.product_at(e, g), self.product_at(g, e)]), jnp.stack([g, g])),
-            (self.product_at(gh, g), self.product_at(g, self.product_at(h, g))),
+        e, act, product = jnp.asarray(self.identity), self.act_at, self.product_at
+        found = (
+            compared(lambda q: act(q, e), lambda q: q, q),
+            compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(g, h)), q, g, h),
+            compared(lambda g: jnp.stack([product(e, g), product(g, e)]), lambda g: jnp.stack([g, g]), g),
+            compared(lambda g, h: product(product(g, h), g), lambda g, h: product(g, product(h, g)), g, h),
         )
-        residual, scale = zip(*(_difference(*pair) for pair in pairs), strict=True)
+        residual, scale = zip(*found, strict=True)
         return jnp.stack(residual), jnp.stack(scale), self.act_at(q, g)
 
     def _right_action_at(self, q: jax.Array, g: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Residual and scale of Phi_g Phi_h = Phi_hg."""
-        return _difference(self.act_at(self.act_at(q, h), g), self.act_at(q, self.product_at(h, g)))
+        act, product = self.act_at, self.product_at
+        return compared(lambda q, g, h: act(act(q, h), g), lambda q, g, h: act(q, product(h, g)), q, g, h)
+
+    def _pushed_at(
+        self, frame: FrameField, q: jax.Array, g: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Phi_g(q), B as `push_at` gives it, and the absolute values of B's terms, added."""
+        moved, T = self.tangent_at(q, g)
+        dual, X = frame.dual_at(moved), frame.matrix_at(q)
+        return moved, dual @ T @ X, jnp.abs(dual) @ jnp.abs(T) @ jnp.abs(X)
 
 
-def _difference(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The largest |a - b|, and the largest entry of both."""
-    return _largest(a - b), jnp.maximum(_largest(a), _largest(b))
+def compared(
+    first: Callable[..., jax.Array], second: Callable[..., jax.Array], *arguments: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of two functions that should agree, the entry where they differ most beside its terms, and the terms.
 
-
-def _largest(array: jax.Array) -> jax.Array:
-    return jnp.max(jnp.abs(array), initial=0.0)
+    The terms of f(x) are |f| and what the coordinates contribute, |df/dx| |x|: in any units of any of them.
+    """
+    terms: Any = 0.0
+    for function in (first, second):
+        terms = terms + jnp.abs(function(*arguments))
+        slopes = jax.jacfwd(function, argnums=tuple(range(len(arguments))))(*arguments)
+        for slope, x in zip(slopes, arguments, strict=True):
+            terms = terms + jnp.abs(slope) @ jnp.abs(x)
+    return worst(first(*arguments) - second(*arguments), terms)
 
 
 def _relative(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Residual over scale; zero where both are."""
-    return residual / np.where(residual == 0.0, 1.0, np.maximum(scale, 1e-300))
-
-
-def _check(name: str, residual: Any, scale: Any, tol: float) -> Check:
-    return Check(name, float(np.max(residual)), float(np.max(scale)), tol)
+    with np.errstate(divide="ignore"):
+        return residual / np.where(residual == 0.0, 1.0, scale)
 
 
 def _broadcast(*arrays: Any) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
@@ -25,6 +25,14 @@ from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import (
+    FLOOR,
+    inverse_lengths_of,
+    lengths_of,
+    sizes_of_array,
+    worst,
+    worst_check,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +95,13 @@ class LinearlyParametrizedSystem:
             Y = self.regressor_at(p, *rest)
             scaled = [factor * self.nominal for factor in (1.0, 3.0)]
             gaps = jnp.stack([self._force_at(pi, p, *rest) - Y @ pi for pi in scaled])
-            return gaps, jnp.abs(Y) @ jnp.abs(scaled[1])
+            terms = jnp.abs(Y) @ jnp.abs(scaled[1])
+            H = self._nominal_system.metric.matrix_at(p)  # type: ignore[attr-defined]
+            allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
+            return worst(gaps, terms + FLOOR * allowed)
 
-        gaps, scale = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
-        residual = float(jnp.max(jnp.abs(gaps)))
-        return Check("linear in the parameters", residual, float(jnp.max(scale)) or 1.0, tol)
+        measured = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
+        return worst_check("linear in the parameters", measured, tol)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric of the nominal system are valid at q; one boolean."""
@@ -173,7 +183,7 @@ class AdaptiveLoop:
         return 0.5 * (kinetic + error @ jnp.linalg.solve(self.adaptation, error))
 
     def simulate(
-        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10
+        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
     ) -> AdaptiveMotion:
         """The motion from (q0, v0) with the estimate starting at `initial`.
 
@@ -182,7 +192,7 @@ class AdaptiveLoop:
         q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         initial : (..., p) first estimate.
         times : (T,) increasing, s.
-        rtol, atol : tolerances of the integrator.
+        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
 
         Raises
         ------
@@ -200,7 +210,10 @@ class AdaptiveLoop:
 
         def solve(q: jax.Array, v: jax.Array, pi: jax.Array, clock: jax.Array) -> Any:
             y0 = (q, v, pi, self.reference.initial_state(q, v))
-            y = integrate(self._rhs, y0, clock, project=self._project, rtol=rtol, atol=atol)
+            origin = (q, *jax.tree.map(jnp.zeros_like, y0[1:]))
+            y = integrate(
+                self._rhs, y0, clock, self._project, None, rtol, atol, sizes=self._sizes, origin=origin
+            )
             tau, s = jax.vmap(self._torque_at)(clock, *y)
             V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
             motion = AdaptiveMotion(clock, y[0], y[1], y[2], s, tau, V)
@@ -243,6 +256,12 @@ class AdaptiveLoop:
         v_dot = plant.forward_dynamics_at(q, v, tau, t)
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
         return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
+
+    def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
+        q, v, parameters, state = y
+        motion = motion_sizes(self.frame, self.plant.metric, elapsed, q, v)  # type: ignore[attr-defined]
+        known = jnp.abs(self.parameters) + jnp.abs(parameters)
+        return *motion, sizes_of_array(known), sizes_of_array(state)
 
     def _project(self, y: tuple) -> tuple:
         return self.family.frame.project_at(y[0]), *y[1:]

@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import LeviCivita
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument
+from connections.geometry.scales import sizes_of_array
 
 
 class Motion(NamedTuple):
@@ -127,14 +128,15 @@ class ClosedLoop:
         return H_nabla_s + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
 
     def simulate_at(
-        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = 1e-10, atol: float = 1e-10
+        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
     ) -> Motion:
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
         y0 = (q0, v0, self.reference.initial_state(q0, v0))
-        y = integrate(self._rhs, y0, times, project=self._project, rtol=rtol, atol=atol)
+        origin = (q0, *jax.tree.map(jnp.zeros_like, y0[1:]))
+        y = integrate(self._rhs, y0, times, self._project, None, rtol, atol, sizes=self._sizes, origin=origin)
         return jax.vmap(self._record_at)(times, *y)
 
-    def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = 1e-10, atol: float = 1e-10) -> Motion:
+    def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = RTOL, atol: float = ATOL) -> Motion:
         """The motion from (q0, v0) at the given times.
 
         Parameters
@@ -142,7 +144,8 @@ class ClosedLoop:
         q0 : (..., nq) start.
         v0 : (..., n) velocities at the start, frame components.
         times : (T,) increasing, s; the motion starts at times[0].
-        rtol, atol : tolerances of the integrator, held at every requested time.
+        rtol, atol : tolerances of a step: `rtol` relative to the largest that a component has been (of q, the
+            farthest it has moved), `atol` to what the speed lets it be, which counts where that is more.
 
         Raises
         ------
@@ -187,6 +190,10 @@ class ClosedLoop:
         tau = self.torque_at(t, q, v, state)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
         return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
+
+    def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
+        q, v, state = y
+        return *motion_sizes(self.frame, self.plant.metric, elapsed, q, v), sizes_of_array(state)
 
     def _project(self, y: tuple) -> tuple:
         return self.plant.metric.frame.project_at(y[0]), *y[1:]

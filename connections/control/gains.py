@@ -13,6 +13,8 @@ import numpy as np
 
 from connections.checks import ShapeError, require_finite
 
+_SYMMETRIC = 1e-12
+
 
 class GainError(ValueError):
     """A gain is not positive definite, or not symmetric where the law needs it."""
@@ -40,11 +42,26 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
         raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", array.shape)
     require_finite(name, array)
     matrix = array if array.ndim == 2 else np.diag(np.broadcast_to(array, (dim,)))
-    if symmetric and not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
-        gap = float(np.max(np.abs(matrix - matrix.T)))
-        raise GainError(f"{name} must be symmetric: it differs from its transpose by {gap:.2e}")
-    smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
-    if not smallest > 0.0:
-        what = f"smallest eigenvalue of its symmetric part {smallest:.3e}"
+    if symmetric:
+        require_symmetric(name, matrix)
+    part = (matrix + matrix.T) / 2
+    if not (np.diag(part) > 0.0).all() or not np.linalg.eigvalsh(unit_diagonal(part))[0] > 0.0:
+        what = f"smallest eigenvalue of its symmetric part {float(np.linalg.eigvalsh(part)[0]):.3e}"
         raise GainError(f"{name} must be positive definite: {what}")
     return jnp.asarray(matrix)
+
+
+def require_symmetric(name: str, matrix: np.ndarray) -> None:
+    """Raise `GainError` unless |K_ij - K_ji| is round-off beside the diagonal entries, and beside itself."""
+    diagonal = np.sqrt(np.abs(np.diag(matrix)))
+    sizes = np.maximum(np.outer(diagonal, diagonal), np.maximum(np.abs(matrix), np.abs(matrix.T)))
+    gap = np.abs(matrix - matrix.T)
+    if not (gap <= _SYMMETRIC * sizes).all():
+        raise GainError(f"{name} must be symmetric: it differs from its transpose by {gap.max():.2e}")
+
+
+def unit_diagonal(matrix: np.ndarray) -> np.ndarray:
+    """K_ij / (K_ii K_jj)^(1/2): as definite as K, in any units; a diagonal entry of zero counts as 1."""
+    diagonal = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    diagonal = np.where(diagonal > 0.0, diagonal, 1.0)
+    return np.asarray(matrix / np.outer(diagonal, diagonal))

@@ -16,8 +16,16 @@ import numpy as np
 from scipy.linalg import solve_continuous_are, solve_discrete_are
 
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
-from connections.control.gains import GainError, gain_matrix
-from connections.control.reachability import checked_pair, require_detectable, require_stabilizable
+from connections.control.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
+from connections.control.reachability import (
+    checked_pair,
+    power_of_two,
+    require_detectable,
+    require_stabilizable,
+    state_units,
+)
+
+_SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit diagonal
 
 
 def lqr(
@@ -51,16 +59,11 @@ def lqr(
     R = np.asarray(gain_matrix("weight R", R, m, symmetric=True))
     require_stabilizable(A, B, discrete=discrete, names=names)
     require_detectable(A, Q, discrete=discrete, names=names)
-    try:
-        P = (solve_discrete_are if discrete else solve_continuous_are)(A, B, Q, R)
-    except np.linalg.LinAlgError as error:
-        raise ConvergenceError(f"the Riccati equation of {n} states was not solved: {error}") from error
-    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A) if discrete else np.linalg.solve(R, B.T @ P)
-    values = np.linalg.eigvals(A - B @ K)
-    margin = (np.abs(values) - 1.0).max() if discrete else values.real.max()
-    if not margin < 0.0:
-        raise ConvergenceError(f"the Riccati equation of {n} states left a closed loop that does not decay")
-    return K, (P + P.T) / 2.0
+    x, u = _cost_units(A, B, Q), power_of_two(np.diag(R) ** -0.5)
+    K, P = _regulator(
+        A * x / x[:, None], B * u / x[:, None], Q * np.outer(x, x), R * np.outer(u, u), discrete
+    )
+    return K * u[:, None] / x, P / np.outer(x, x)
 
 
 def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -114,6 +117,55 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
 # --- private ---------------------------------------------------------------------------------------------
 
 
+def _regulator(
+    A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, discrete: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """`lqr` in units in which states and inputs are of one size; here the same is done to time and cost.
+
+    With rate the unit of 1/time and rate push^2 that of P, the equation is that of A / rate, push B, R and
+    Q / (rate push)^2, whose quadratic and constant terms are of one size.
+    """
+    rate = 1.0 if discrete else float(power_of_two(np.linalg.norm(A, 2) or 1.0))
+    quadratic = np.linalg.norm(B @ np.linalg.solve(R, B.T), 2) or 1.0
+    constant = np.linalg.norm(Q, 2) or 1.0
+    push = float(power_of_two((constant / quadratic) ** 0.25 * rate**-0.5))
+    A, B, Q = A / rate, push * B, Q / (rate * push) ** 2
+    try:
+        P = (solve_discrete_are if discrete else solve_continuous_are)(A, B, Q, R)
+    except (np.linalg.LinAlgError, ValueError) as error:
+        raise ConvergenceError(f"the Riccati equation of {len(A)} states was not solved: {error}") from error
+    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A) if discrete else np.linalg.solve(R, B.T @ P)
+    values = np.linalg.eigvals(A - B @ K)
+    margin = (np.abs(values) - 1.0).max() if discrete else values.real.max()
+    if not margin < 0.0:
+        raise ConvergenceError(
+            f"the Riccati equation of {len(A)} states left a closed loop that does not decay"
+        )
+    return K * rate * push, rate * push**2 * (P + P.T) / 2.0
+
+
+def _cost_units(A: np.ndarray, B: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """Powers of two (n,): the units of the state in which what costs anything costs one.
+
+    A component without cost gets the unit in which it acts on the others, or they on it, at the largest rate.
+    """
+    costs = np.diag(Q)
+    if not costs.any():
+        return state_units(A, B)
+    x = np.where(costs > 0.0, np.where(costs > 0.0, costs, 1.0) ** -0.5, np.nan)
+    size = np.abs(A - np.diag(np.diag(A)))
+    rate = float(np.nanmax(size * x / x[:, None], initial=0.0)) or float(np.abs(np.diag(A)).max()) or 1.0
+    while np.isnan(x).any():
+        known = np.where(np.isnan(x), 0.0, x)
+        into, out = size @ known / rate, size.T @ np.where(np.isnan(x), 0.0, 1.0 / x) / rate
+        fresh = np.where(into > 0.0, into, np.where(out > 0.0, 1.0 / np.where(out > 0.0, out, 1.0), np.nan))
+        fresh = np.where(np.isnan(x), fresh, np.nan)
+        if np.isnan(fresh).all():
+            return power_of_two(np.where(np.isnan(x), 1.0, x))
+        x = np.where(np.isnan(fresh), x, fresh)
+    return power_of_two(x)
+
+
 def _weight(name: str, weight: Any, dim: int) -> np.ndarray:
     """A symmetric positive semidefinite matrix (dim, dim) from a scalar, a diagonal or itself."""
     try:
@@ -124,11 +176,11 @@ def _weight(name: str, weight: Any, dim: int) -> np.ndarray:
         raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", array.shape)
     require_finite(name, array)
     matrix = array if array.ndim == 2 else np.diag(np.broadcast_to(array, (dim,)))
-    scale = np.abs(matrix).max()
-    gap = float(np.abs(matrix - matrix.T).max())
-    if gap > 1e-12 * scale:
-        raise GainError(f"{name} must be symmetric: it differs from its transpose by {gap:.2e}")
-    smallest = float(np.linalg.eigvalsh(matrix)[0])
-    if smallest < -1e-12 * scale:
+    require_symmetric(name, matrix)
+    matrix = (matrix + matrix.T) / 2.0
+    diagonal = np.diag(matrix)
+    empty = (diagonal == 0.0) & matrix.any(axis=1)
+    if empty.any() or (diagonal < 0.0).any() or np.linalg.eigvalsh(unit_diagonal(matrix))[0] < -_SEMIDEFINITE:
+        smallest = float(np.linalg.eigvalsh(matrix)[0])
         raise GainError(f"{name} must be positive semidefinite: smallest eigenvalue {smallest:.3e}")
-    return (matrix + matrix.T) / 2.0
+    return matrix

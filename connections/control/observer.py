@@ -17,13 +17,14 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
 from connections.checks import ShapeError, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import lengths_of
 
 
 class ObservedMotion(NamedTuple):
@@ -119,8 +120,8 @@ class MomentumObserver:
         v0: Any,
         times: Any,
         control: Any = None,
-        rtol: float = 1e-10,
-        atol: float = 1e-10,
+        rtol: float = RTOL,
+        atol: float = ATOL,
     ) -> ObservedMotion:
         """The plant under `control`, its forces unknown to the observer, and the observer's residual.
 
@@ -130,7 +131,7 @@ class MomentumObserver:
         q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         times : (T,) increasing, s.
         control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
-        rtol, atol : tolerances of the integrator.
+        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
 
         Raises
         ------
@@ -151,9 +152,16 @@ class MomentumObserver:
         def project(y: tuple) -> tuple:
             return frame.project_at(y[0]), *y[1:]
 
+        def sizes(elapsed: jax.Array, y: tuple) -> tuple:
+            q, v, _ = y
+            length = lengths_of(plant.metric.matrix_at(q))
+            momentum = length * jnp.sum(length * jnp.abs(v))
+            return *motion_sizes(frame, plant.metric, elapsed, q, v), momentum
+
         def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> Any:
             y0 = (q, v, self.momentum_at(q, v))
-            q, v, z = integrate(rhs, y0, clock, project=project, rtol=rtol, atol=atol)
+            origin = (q, *jax.tree.map(jnp.zeros_like, y0[1:]))
+            q, v, z = integrate(rhs, y0, clock, project, None, rtol, atol, sizes=sizes, origin=origin)
             motion = ObservedMotion(clock, q, v, jax.vmap(self.residual_at)(q, v, z))
             return motion, q, jnp.ones(clock.shape, bool)
 

@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import null_space, schur
+from scipy.linalg import matrix_balance, null_space, schur
+from scipy.sparse.csgraph import connected_components
 
 from connections.checks import ShapeError, as_array, require_finite
+from connections.geometry.scales import balance
 
 _RANK = (
     1e-10  # singular values below this, of matrices of norm one, belong to directions that are not reached
 )
+_NOTHING = 1e-12  # a rate this small beside the others is round-off
 _DECAY = 1e-7  # eigenvalues this near to the boundary of stability, relative to |A|, do not count as decaying
 _LISTED = 6  # at most so many names, or components, in a message
 
@@ -63,7 +67,50 @@ def reachable_directions(A: Any, B: Any) -> np.ndarray:
     Source: Kalman's decomposition.
     """
     A, B, _ = checked_pair(A, B, None)
-    A, B = A / max(np.linalg.norm(A, 2), 1e-300), B / max(np.linalg.norm(B, 2), 1e-300)
+    units = state_units(A, B)
+    return np.linalg.qr(units[:, None] * _reached(A * units / units[:, None], B / units[:, None]))[0]
+
+
+def state_units(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Powers of two t (n,): in the units t of the components, x = t y, their rates of change are of one size.
+
+    Components that act on each other are balanced; those on which others act, or inputs, get the unit in
+    which these actions are as large as the others. What is round-off beside them counts as no action.
+
+    Parameters
+    ----------
+    A : (n, n).
+    B : (n, m).
+
+    Source: Parlett and Reinsch (1969), by `scipy.linalg.matrix_balance`.
+    """
+    t = np.diag(matrix_balance(A, permute=False)[1]).copy()
+    rates = np.abs(A) * t / t[:, None]
+    norm = float(rates.max()) or 1.0
+    acts = rates > _NOTHING * norm
+    count, group = connected_components(acts, connection="strong")
+    pushed = np.stack([np.max(np.abs(B[group == c]) / t[group == c, None], axis=0) for c in range(count)])
+    rows, _ = (np.asarray(a) for a in balance(jnp.asarray(pushed)))
+    factor = np.where(pushed.any(axis=1), rows, np.nan)  # of every group; NaN if not known yet
+    while True:
+        known = np.isfinite(factor)[group]
+        into = np.where(acts & known[None, :] & ~known[:, None], rates * factor[group], 0.0).max(axis=1)
+        fresh = np.array([into[group == c].max() for c in range(count)])
+        if not fresh.any():
+            break
+        factor = np.where(fresh > 0.0, fresh / norm, factor)
+    t *= np.where(np.isfinite(factor), factor, 1.0)[group]
+    return power_of_two(t)
+
+
+def power_of_two(x: Any) -> np.ndarray:
+    """The nearest power of two of positive numbers: a unit that changes no digit."""
+    return np.asarray(2.0 ** np.round(np.log2(x)))
+
+
+def _reached(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """`reachable_directions` in units in which all is of one size."""
+    A, B = A / (np.linalg.norm(A, 2) or 1.0), B / np.where(B.any(axis=0), np.linalg.norm(B, axis=0), 1.0)
     basis, block = np.zeros((len(A), 0)), B
     while block.shape[1]:
         for _ in range(2):  # twice is enough
@@ -93,7 +140,8 @@ def require_stabilizable(
     Source: Hautus (1969): w^T [A - lambda 1, B] = 0 for no lambda that does not decay.
     """
     A, B, names = checked_pair(A, B, names)
-    found = _beyond_reach(A, B, lambda value: _lasting(value, A, discrete))
+    size = _size(A, B)
+    found = _beyond_reach(A, B, lambda value: _lasting(value, size, discrete))
     if found is not None:
         raise StabilizabilityError("no input reaches", *found, names)
 
@@ -106,7 +154,7 @@ def require_detectable(A: np.ndarray, Q: np.ndarray, *, discrete: bool, names: S
     A, discrete, names : as for `require_stabilizable`.
     Q : (n, n), the weight of the state.
     """
-    size = float(np.linalg.norm(A, 2))
+    size = _size(A, Q)
 
     def neutral(value: complex) -> bool:
         distance = abs(value) - 1.0 if discrete else value.real
@@ -137,9 +185,14 @@ def checked_pair(A: Any, B: Any, names: Sequence[str] | None) -> tuple[np.ndarra
 # --- private ---------------------------------------------------------------------------------------------
 
 
-def _lasting(value: complex, A: np.ndarray, discrete: bool) -> bool:
-    """Whether a mode with this eigenvalue of A does not decay."""
-    size = float(np.linalg.norm(A, 2))
+def _size(A: np.ndarray, B: np.ndarray) -> float:
+    """|A| in the units of the state."""
+    units = state_units(A, B)
+    return float(np.linalg.norm(A * units / units[:, None], 2))
+
+
+def _lasting(value: complex, size: float, discrete: bool) -> bool:
+    """Whether a mode with this eigenvalue of a matrix of a size does not decay."""
     return bool(abs(value) >= 1.0 - _DECAY * max(size, 1.0) if discrete else value.real >= -_DECAY * size)
 
 
@@ -147,12 +200,16 @@ def _beyond_reach(
     A: np.ndarray, B: np.ndarray, counts: Callable[[complex], bool]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Eigenvalues (k,) and orthonormal covectors (n, k) of what B does not reach and `counts`; or None."""
-    basis = reachable_directions(A, B)
+    units = state_units(A, B)
+    A = A * units / units[:, None]
+    basis = _reached(A, B / units[:, None])
     if basis.shape[1] == len(A):
         return None
     rest = null_space(basis.T) if basis.shape[1] else np.eye(len(A))
     T, Z, k = schur((rest.T @ A @ rest).T, sort=lambda re, im: counts(complex(re, im)))
-    return (np.linalg.eigvals(T[:k, :k]), rest @ Z[:, :k]) if k else None
+    if not k:
+        return None
+    return np.linalg.eigvals(T[:k, :k]), np.linalg.qr(rest @ Z[:, :k] / units[:, None])[0]
 
 
 def _value(value: complex) -> str:

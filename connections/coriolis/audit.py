@@ -25,6 +25,8 @@ import numpy as np
 from connections.checks import Check, NonFiniteError, ShapeError, as_array
 from connections.coriolis.differences import FrameDifferences
 from connections.coriolis.measurements import (
+    LARGEST_TOLERANCE,
+    MARGIN,
     Array,
     BlackBoxCoriolis,
     BlackBoxes,
@@ -32,14 +34,10 @@ from connections.coriolis.measurements import (
     Measurement,
     Sample,
     measure,
+    worst_of,
 )
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
-
-#: A residual up to this many noise floors counts as zero.
-MARGIN = 10.0
-#: Where MARGIN noise floors exceed this fraction of the scale, a small residual proves nothing.
-LARGEST_TOLERANCE = 1e-3
 
 _HINT = " (are H, C and v in the frame given, components in its order?)"
 
@@ -60,10 +58,10 @@ class AuditReport:
     Parameters
     ----------
     checks : name -> `Check`, for "linear", "bias", "skew", "metric_compatible", "same_geodesics",
-        "torsion_free". The residual, scale and tolerance are those of the worst sample; the tolerance is ten
-        noise floors. Where noise forbids a verdict the residual is the bound that the noise allows and the
-        check is not ok. Where C is not linear the last three are NaN (there is no connection; their direct
-        versions are "bias" and "skew").
+        "torsion_free". Residual, scale and tolerance are those of the component that is off most; the
+        tolerance is ten noise floors. Where noise forbids a verdict the residual is the bound that the noise
+        allows and the check is not ok. Where C is not linear the last three are NaN (there is no connection;
+        their direct versions are "bias" and "skew").
     verdicts : name -> "holds", "fails", "unknown" (noise) or "not applicable" (C is not linear in v).
     noise : name -> absolute noise floor of the residual.
     kind : "riemannian", "torsion", "nonlinear" (admissible at the given velocities, no connection),
@@ -143,8 +141,9 @@ def audit_coriolis(
 
     Notes
     -----
-    The black boxes are called about 20 n + 40 and n + 30 times per sample. Steps lie between 2^-13 and 2^-4
-    of a unit of the frame's components.
+    The black boxes are called about n + 40 and 60 n + 20 times per sample. Steps lie between 2^-13 and 2^-2
+    of the distance in which H varies, along every field of the frame; a mass matrix that raises an error at
+    such a distance counts as not known there.
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
@@ -207,19 +206,12 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
 
 def _judge(name: str, measurements: list[Measurement]) -> tuple[Check, str, float]:
     """The check, verdict and noise of the worst sample: failing first, then undecidable, then the largest."""
-
-    def tolerance(item: Measurement) -> float:
-        return MARGIN * item.noise / item.scale if item.scale > 0.0 else 0.0
-
-    failing = [item for item in measurements if not item.residual <= MARGIN * item.noise]
-    vague = [item for item in measurements if tolerance(item) > LARGEST_TOLERANCE]
-    pool = failing or vague or measurements
-    worst = max(pool, key=lambda item: item.residual / item.scale if item.scale > 0.0 else 0.0)
-    if failing:
-        return Check(name, worst.residual, worst.scale, tolerance(worst)), "fails", worst.noise
-    if vague:
+    worst = worst_of(measurements)
+    if worst.fails:
+        return Check(name, worst.residual, worst.scale, worst.tolerance), "fails", worst.noise
+    if worst.vague:
         return Check(name, MARGIN * worst.noise, worst.scale, LARGEST_TOLERANCE), "unknown", worst.noise
-    return Check(name, worst.residual, worst.scale, tolerance(worst)), "holds", worst.noise
+    return Check(name, worst.residual, worst.scale, worst.tolerance), "holds", worst.noise
 
 
 def _kind(verdicts: Mapping[str, str]) -> str:

@@ -14,13 +14,17 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.levi_civita import raise_first_index
+from connections.affine.koszul import christoffel_terms
+from connections.affine.levi_civita import raise_first_index, raised_terms
 from connections.checks import FrameError, ShapeError, SymmetryError, as_array, raise_at, require_same_frame
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
 CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
 _PROBE = (0.61803398875, -0.41421356237, 0.73205080757, -0.23606797750)
+_INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative to the largest
+_LINEAR = 1e-9  # of every component of C(q, v), relative to its terms Gamma_ijk v^j
 
 
 def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> jax.Array:
@@ -99,13 +103,21 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
     """
     J = jnp.asarray(as_array("J", J, (None, None)))
     H = jnp.asarray(as_array("H", H, (J.shape[-1],) * 2))
-    sigma = jnp.linalg.svd(jax.lax.stop_gradient(J), compute_uv=False)
-    regular = sigma[..., -1] > 1e-9 * sigma[..., 0]
+    regular = _independent_rows(*jax.lax.stop_gradient((H, J)))
     if J.shape[-2] > J.shape[-1] or not (isinstance(regular, jax.core.Tracer) or jnp.all(regular)):
         raise FrameError(f"the task Jacobian J {J.shape} lost rank: its rows are dependent")
     weighted = jnp.linalg.solve(H, jnp.swapaxes(J, -1, -2))
     Lambda = jnp.where(regular[..., None, None], jnp.linalg.inv(J @ weighted), jnp.nan)
     return weighted @ Lambda, Lambda
+
+
+def _independent_rows(H: jax.Array, J: jax.Array) -> jax.Array:
+    """Whether the rows of J, as covectors of unit length in the metric, are independent, (...,)."""
+    length = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
+    unit, rows = H / (length[..., :, None] * length[..., None, :]), J / length[..., None, :]
+    whitened = jnp.swapaxes(jnp.linalg.solve(jnp.linalg.cholesky(unit), jnp.swapaxes(rows, -1, -2)), -1, -2)
+    sigma = jnp.linalg.svd(whitened / jnp.linalg.norm(whitened, axis=-1, keepdims=True), compute_uv=False)
+    return sigma[..., -1] > _INDEPENDENT * sigma[..., 0]
 
 
 def task_space_coriolis_matrix(
@@ -169,15 +181,20 @@ class CoriolisConnection(ConnectionOfMetric):
         """H^-1 Gamma_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), self.first_kind_at(q))
 
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|H^-1| times the terms of Gamma*_low and |C|, (n, n, n)."""
+        low = christoffel_terms(self.metric, q) + jnp.abs(self.first_kind_at(q))
+        return raised_terms(self.metric.matrix_at(q), low)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and C is linear in v."""
-        return self.metric.valid_at(q) & (self._nonlinearity_at(q) <= 1e-9)
+        return self.metric.valid_at(q) & (self._nonlinearity_at(q) <= _LINEAR)
 
     def explain(self, q: Any) -> None:
         """The metric's error, or `SymmetryError` where C is not linear in v."""
         self.metric.explain(q)
         gap = float(self._nonlinearity_at(jnp.asarray(q)))
-        if not gap <= 1e-9:
+        if not gap <= _LINEAR:
             raise_at(
                 SymmetryError,
                 f"C(q, v) is not linear in v (relative residual {gap:.2e}): it has no connection",
@@ -185,10 +202,14 @@ class CoriolisConnection(ConnectionOfMetric):
             )
 
     def _nonlinearity_at(self, q: jax.Array) -> jax.Array:
-        n = self.frame.dim
-        v = jnp.resize(jnp.asarray(_PROBE), (n,)) * (1.0 + jnp.arange(n) / n)
-        C, terms = self.coriolis(q, v), jnp.einsum("ijk,j->ijk", self.first_kind_at(q), v)
-        return jnp.max(jnp.abs(C - terms.sum(axis=1))) / jnp.maximum(jnp.max(jnp.abs(terms)), 1e-300)
+        n, H = self.frame.dim, self.metric.matrix_at(q)
+        unit, area = inverse_lengths_of(H), jnp.outer(lengths_of(H), lengths_of(H))
+        v = jnp.resize(jnp.asarray(_PROBE), (n,)) * (1.0 + jnp.arange(n) / n) * unit  # at unit speeds
+        terms = jnp.einsum("ijk,j->ijk", self.first_kind_at(q), v)
+        sizes = jnp.sum(jnp.abs(terms), axis=1)
+        allowed = FLOOR * area * jnp.max(jnp.where(area > 0.0, sizes / area, 0.0))
+        gap = jnp.abs(self.coriolis(q, v) - terms.sum(axis=1))
+        return jnp.max(jnp.where(gap == 0.0, 0.0, gap / (sizes + allowed)))
 
 
 def connection_from_coriolis(metric: Metric, coriolis: CoriolisFunction) -> CoriolisConnection:

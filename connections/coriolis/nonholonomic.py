@@ -21,6 +21,7 @@ from connections.coriolis.system import Forces, MechanicalSystem, Potential
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import inverse_lengths_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,9 @@ class NonholonomicSystem:
 
     def multipliers_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """lambda with W^T lambda = R, (p,)."""
-        W = self.connection.forms_at(q)
-        return jnp.linalg.solve(W @ W.T, W @ self.constraint_force_at(q, v, u, t))
+        inverse = inverse_lengths_of(self.connection.ambient_metric.matrix_at(q))
+        W = self.connection.forms_at(q) * inverse
+        return jnp.linalg.solve(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The connection is valid."""
@@ -187,7 +189,7 @@ class NonholonomicSystem:
 
         Returns
         -------
-        q (..., T, nq), vbar (..., T, m), integrated to rtol = atol = 1e-10.
+        q (..., T, nq), vbar (..., T, m); tolerances are those of `geodesic`.
 
         Raises
         ------

@@ -13,15 +13,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate
-from connections.affine.symmetry import TOL, GroupAction
+from connections.affine.integrate import Trajectories, integrate, motion_sizes
+from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
+from connections.geometry.scales import sizes_of_array, worst_check
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class ReducedSystem:
 
         Returns
         -------
-        r (..., T, s), v (..., T, m), integrated to rtol = atol = 1e-10.
+        r (..., T, s), v (..., T, m); tolerances are those of `geodesic`.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class ReducedSystem:
             def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
                 return self.rates_at(*state, self._control_at(control, t, *state), t)
 
-            states = integrate(rhs, (r, v), clock)
+            states = integrate(rhs, (r, v), clock, sizes=self._sizes, origin=(r, jnp.zeros_like(v)))
             return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
@@ -207,7 +207,14 @@ class ReducedSystem:
             def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 return state[0], state[1], self.frame.project_at(state[2])
 
-            _, speed, point = integrate(rhs, (self.shape_at(q), v, q), clock, project)
+            def sizes(elapsed: jax.Array, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+                r, speed, point = state
+                shape, velocity = self._sizes(elapsed, (r, speed))
+                return shape, velocity, elapsed * (jnp.abs(self.frame.matrix_at(point)) @ velocity)
+
+            start = (self.shape_at(q), v, q)
+            origin = (start[0], jnp.zeros_like(v), q)
+            _, speed, point = integrate(rhs, start, clock, project, sizes=sizes, origin=origin)
             return (point, speed), point, jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = (
@@ -217,6 +224,13 @@ class ReducedSystem:
         return Trajectories.of(self.system).run(("reconstruct", self, control), solve, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
+
+    def _sizes(self, elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """What r and v can be expected to be: v by the metric, r beside its other coordinates."""
+        r, v = state
+        q = self.section_at(r)
+        velocity = motion_sizes(self.frame, self.system.metric, elapsed, q, v)[1]
+        return sizes_of_array(r), velocity
 
     def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
         return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))
@@ -229,12 +243,11 @@ class ReducedSystem:
 
     def _check_section(self, q: Any, tol: float) -> Check:
         def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            r = self.shape_at(p)
-            return jnp.max(jnp.abs(self.shape_at(self.section_at(r)) - r)), jnp.max(jnp.abs(r))
+            return compared(lambda x: self.shape_at(self.section_at(self.shape_at(x))), self.shape_at, p)
 
         point = Argument("q", q, (self.frame.ambient_dim,))
-        residual, scale = evaluate(self, "section", at, point, checked=False)
-        return Check("section has its shape", float(np.max(residual)), float(np.max(scale)), tol)
+        measured = evaluate(self, "section", at, point, checked=False)
+        return worst_check("section has its shape", measured, tol)
 
     def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
         return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))

@@ -225,7 +225,7 @@ class MechanicalSystem:
 
         Returns
         -------
-        q (..., T, nq), v (..., T, n), integrated to rtol = atol = 1e-10.
+        q (..., T, nq), v (..., T, n); tolerances are those of `geodesic`.
 
         Raises
         ------

@@ -145,15 +145,31 @@ def _explain(owner, key, values, arguments, arrays, checked) -> None:
     raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
 
 
-def full_rank(matrix: jax.Array, tol: float = 1e-7) -> jax.Array:
-    """Whether the columns of `matrix` (m, n), normalized, are independent to `tol`; one boolean.
+class Pair:
+    """Two objects beside each other, as a connection and a metric: where compiled functions of both live."""
 
-    The test is the smallest pivot of the Cholesky factor of the normalized Gram matrix.
-    """
-    norms = jnp.linalg.norm(matrix, axis=0)
-    unit = matrix / norms
-    pivots = jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
-    return jnp.all(pivots > tol)
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def of(cls, first: Any, second: Any) -> Pair:
+        """The pair, made once for two objects."""
+        pairs = first.__dict__.setdefault("_pairs", {})
+        return pairs.setdefault(id(second), cls(first, second))
+
+    @property
+    def frame(self) -> Any:
+        """The frame of both."""
+        return self.first.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Both are valid."""
+        return self.first.valid_at(q) & self.second.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The error of the one that is not valid."""
+        self.first.explain(q)
+        self.second.explain(q)
 
 
 def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:

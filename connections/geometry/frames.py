@@ -17,9 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import FrameError, NonFiniteError, PointError, ShapeError, raise_at, require_finite
-from connections.geometry.evaluation import Argument, evaluate, full_rank
+from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.scales import full_rank, rank_of, row_units, sizes_of_columns
 
 PointFunction = Callable[[jax.Array], jax.Array]
+_LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
 
 # How far a point may lie off its manifold and still stand for the nearest point there: relative to its
 # largest coordinate; of a quaternion, its norm's distance from one. These are eight units in the last place
@@ -53,7 +55,8 @@ class FrameField(abc.ABC):
         X = self.matrix_at(q)
         if self.dim == self.ambient_dim:
             return jnp.linalg.inv(X)
-        return jnp.linalg.solve(X.T @ X, X.T)
+        rows = row_units(jax.lax.stop_gradient(X))[:, None]  # for tangent vectors all weights agree
+        return jnp.linalg.solve((X / rows).T @ (X / rows), (X / rows**2).T)
 
     def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
         """Frame components v (n,) of the tangent vector `q_dot` (nq,)."""
@@ -72,6 +75,10 @@ class FrameField(abc.ABC):
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """s[k, i, j] of [X_i, X_j] = s^k_ij X_k, (n, n, n)."""
         return jnp.einsum("ka,aij->kij", self.dual_at(q), self._ambient_brackets_at(q))
+
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """The absolute values of the terms of s[k, i, j], added, (n, n, n): round-off is relative to them."""
+        return jnp.einsum("ka,aij->kij", jnp.abs(self.dual_at(q)), self._ambient_bracket_terms_at(q))
 
     def bracket_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
         """Components of [X, Y], (n,): X^i L_i Y^k - Y^i L_i X^k + s^k_ij X^i Y^j."""
@@ -107,7 +114,7 @@ class FrameField(abc.ABC):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is a point of the manifold at which the frame has full rank; one boolean."""
-        return full_rank(self.matrix_at(q))
+        return full_rank(self.matrix_at, q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
         """The point (nq,) of the manifold that `q` (nq,) stands for.
@@ -138,9 +145,8 @@ class FrameField(abc.ABC):
             raise ShapeError(f"matrix of {self}", (self.ambient_dim, self.dim), X.shape)
         if not np.isfinite(X).all():
             raise_at(NonFiniteError, f"{self} is not finite", q)
-        if not full_rank(jnp.asarray(X)):
-            rank = np.linalg.matrix_rank(X / np.maximum(np.linalg.norm(X, axis=0), 1e-300), tol=1e-7)
-            raise_at(FrameError, f"{self} lost rank ({rank} of {self.dim} fields are independent)", q)
+        if not full_rank(self.matrix_at, jnp.asarray(q)):
+            raise_at(FrameError, f"{self} lost rank ({rank_of(X)} of {self.dim} fields are independent)", q)
 
     # --- the public functions ----------------------------------------------------------------------------
 
@@ -211,6 +217,12 @@ class FrameField(abc.ABC):
         dX = self.lie_derivative_at(self.matrix_at, q)  # dX[i, a, j] = L_{X_i} X_j^a
         return jnp.transpose(dX, (1, 0, 2)) - jnp.transpose(dX, (1, 2, 0))
 
+    def _ambient_bracket_terms_at(self, q: jax.Array) -> jax.Array:
+        """Sum of the absolute values of all terms of [X_i, X_j], (nq, n, n)."""
+        slopes = jax.jacfwd(self.matrix_at)(q)  # [component, field, coordinate]
+        along = jnp.einsum("ajb,bi->aij", jnp.abs(slopes), jnp.abs(self.matrix_at(q)))
+        return along + jnp.swapaxes(along, 1, 2)
+
 
 @dataclass(frozen=True)
 class CoordinateFrame(FrameField):
@@ -236,6 +248,10 @@ class CoordinateFrame(FrameField):
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """Zero: coordinate fields commute."""
+        return jnp.zeros((self.dim,) * 3)
+
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """Zero."""
         return jnp.zeros((self.dim,) * 3)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -285,25 +301,25 @@ class MatrixFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
-        ok = self.near_at(q) & full_rank(self.matrix_at(q))
+        ok = self.near_at(q) & full_rank(self.matrix_at, q)
         if self.dim < self.ambient_dim:
-            ok = ok & (self._bracket_leak_at(q) <= 1e-8)
+            ok = ok & (self._bracket_leak_at(q) <= _LEAK)
         return ok
 
     def explain(self, q: Any) -> None:
         """As for every frame, and `FrameError` where a bracket leaves the span."""
         super().explain(q)
         p = self.project_at(jnp.asarray(q))
-        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= 1e-8:
+        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= _LEAK:
             raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
 
     def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
-        brackets = self._ambient_brackets_at(q)
-        inside = jnp.einsum("ak,kij->aij", self.matrix_at(q), self.structure_functions_at(q))
-        scale = jnp.max(jnp.abs(self.lie_derivative_at(self.matrix_at, q))) + jnp.max(
-            jnp.abs(self.matrix_at(q))
-        )
-        return jnp.max(jnp.abs(brackets - inside)) / scale
+        """The largest component of a bracket outside the span, relative to the terms of that component."""
+        X, dual, terms = self.matrix_at(q), self.dual_at(q), self._ambient_bracket_terms_at(q)
+        outside = self._ambient_brackets_at(q) - jnp.einsum("ak,kij->aij", X, self.structure_functions_at(q))
+        terms += jnp.einsum("ak,kb,bij->aij", jnp.abs(X), jnp.abs(dual), terms)
+        sizes = sizes_of_columns(terms.reshape(self.ambient_dim, -1)).reshape(terms.shape)
+        return jnp.max(jnp.where(outside == 0.0, 0.0, jnp.abs(outside) / sizes))
 
 
 @dataclass(frozen=True)
@@ -352,6 +368,14 @@ class ChangedFrame(FrameField):
         brackets = dA - jnp.swapaxes(dA, 1, 2) + s
         return jnp.linalg.solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
 
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """The sum of the absolute values of those terms."""
+        A = jnp.abs(self.change_at(q))
+        along = jnp.einsum("mi,mkj->kij", A, jnp.abs(self.base.lie_derivative_at(self.change_at, q)))
+        s = jnp.einsum("kab,ai,bj->kij", self.base.structure_terms_at(q), A, A)
+        terms = along + jnp.swapaxes(along, 1, 2) + s
+        return jnp.einsum("kl,lij->kij", jnp.abs(jnp.linalg.inv(self.change_at(q))), terms)
+
     def project_at(self, q: jax.Array) -> jax.Array:
         """The base's projection."""
         return self.base.project_at(q)
@@ -374,13 +398,14 @@ class ChangedFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid and A invertible."""
-        return self.base.valid_at(q) & full_rank(self.change_at(q))
+        return self.base.valid_at(q) & full_rank(self.change_at, q)
 
     def explain(self, q: Any) -> None:
         """The base's error, or `FrameError` where A is singular."""
         self.base.explain(q)
-        A = self.change_at(self.base.project_at(jnp.asarray(q)))
-        if not np.isfinite(A).all() or not full_rank(A):
+        p = self.base.project_at(jnp.asarray(q))
+        A = self.change_at(p)
+        if not np.isfinite(A).all() or not full_rank(self.change_at, p):
             raise_at(FrameError, "the change of frame is not invertible", q)
 
 

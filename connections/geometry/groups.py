@@ -50,6 +50,10 @@ class SO3Frame(FrameField):
         """eps[k, i, j], (3, 3, 3)."""
         return jnp.asarray(LEVI_CIVITA)
 
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """|eps[k, i, j]|, (3, 3, 3)."""
+        return jnp.asarray(np.abs(LEVI_CIVITA))
+
     def project_at(self, q: jax.Array) -> jax.Array:
         """q / |q|."""
         return q / jnp.linalg.norm(q)
@@ -113,6 +117,10 @@ class SE3Frame(FrameField):
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """s[:, i, j] = (e_i x) e_j, the little adjoint of se(3), (6, 6, 6)."""
         return jnp.asarray(SE3_STRUCTURE)
+
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """Their absolute values, (6, 6, 6)."""
+        return jnp.asarray(np.abs(SE3_STRUCTURE))
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """Normalize the quaternion."""

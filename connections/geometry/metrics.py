@@ -25,8 +25,10 @@ from connections.checks import (
 )
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
+from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
-SYMMETRY_TOLERANCE = 1e-9
+SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
+_INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry
 
 
 class Metric(abc.ABC):
@@ -46,10 +48,22 @@ class Metric(abc.ABC):
         """dH[k, i, j] = L_{X_k} H_ij, (n, n, n)."""
         return self.frame.lie_derivative_at(self.matrix_at, q)
 
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """Sum of the absolute values of the terms of w^k L_{X_k} H, (n, n), for w^k >= 0.
+
+        This is what round-off in the derivative is relative to.
+        """
+        slopes = jnp.abs(jax.jacfwd(self.matrix_at)(q))
+        return slopes @ (jnp.abs(self.frame.matrix_at(q)) @ w)
+
+    def derivative_terms_at(self, q: jax.Array) -> jax.Array:
+        """The same for the derivative along every field, [k, i, j], (n, n, n)."""
+        return jax.vmap(lambda w: self.rate_terms_at(q, w))(jnp.eye(self.frame.dim))
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The frame is valid and H symmetric positive definite; one boolean."""
         H = self.matrix_at(q)
-        symmetric = jnp.max(jnp.abs(H - H.T)) <= SYMMETRY_TOLERANCE * jnp.max(jnp.abs(H))
+        symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
         positive = jnp.all(jnp.isfinite(jnp.linalg.cholesky(H)))
         return self.frame.valid_at(q) & symmetric & positive
 
@@ -59,8 +73,8 @@ class Metric(abc.ABC):
         H = np.asarray(self.matrix_at(jnp.asarray(q)))
         if not np.isfinite(H).all():
             raise_at(NonFiniteError, "the metric is not finite", q)
-        gap = float(np.max(np.abs(H - H.T)))
-        if not gap <= SYMMETRY_TOLERANCE * np.max(np.abs(H)):
+        if not asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE:
+            gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
         smallest = float(np.linalg.eigvalsh(H)[0])
         if not np.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
@@ -152,11 +166,11 @@ class ConstantMetric(Metric):
         if isinstance(H, jax.core.Tracer):
             return
         require_finite("H", H)
-        gap, size = float(np.max(np.abs(H - H.T))), float(np.max(np.abs(H)))
-        if gap > SYMMETRY_TOLERANCE * size:
+        if not asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE:
+            gap = float(np.max(np.abs(H - H.T)))
             raise MetricError(f"H is not symmetric (H - H^T has an entry of {gap:.2e})")
         smallest = float(np.linalg.eigvalsh(H)[0])
-        if not smallest > 0.0:
+        if not jnp.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
             raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})")
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
@@ -166,6 +180,10 @@ class ConstantMetric(Metric):
     def derivative_at(self, q: jax.Array) -> jax.Array:
         """Zero, (n, n, n)."""
         return jnp.zeros((self.frame.dim,) * 3)
+
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """Zero, (n, n)."""
+        return jnp.zeros((self.frame.dim,) * 2)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """H was checked at construction; the frame decides."""
@@ -187,8 +205,17 @@ class PullbackMetric(Metric):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """J^T J with J the derivative of the embedding along the frame, (n, n)."""
-        df = self.frame.lie_derivative_at(self.embedding, q)
+        df = self._derivative_at(q)
         return df @ df.T
+
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """|w^k L_k J|^T |J| and its transpose, (n, n)."""
+        slopes = jnp.abs(jax.jacfwd(self._derivative_at)(q)) @ (jnp.abs(self.frame.matrix_at(q)) @ w)
+        half = slopes @ jnp.abs(self._derivative_at(q)).T
+        return half + half.T
+
+    def _derivative_at(self, q: jax.Array) -> jax.Array:
+        return self.frame.lie_derivative_at(self.embedding, q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,23 +269,36 @@ class InducedMetric(Metric):
         A = self.inclusion_at(q)
         return A.T @ self.ambient_metric.matrix_at(self.embed_at(q)) @ A
 
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """|Adot|^T |H| |A| and its transpose, and |A|^T |Hdot| |A|, (m, m)."""
+        metric, p, A = self.ambient_metric, self.embed_at(q), jnp.abs(self.inclusion_at(q))
+        slopes = jnp.abs(jax.jacfwd(self.inclusion_at)(q)) @ (jnp.abs(self.frame.matrix_at(q)) @ w)
+        half = slopes.T @ (jnp.abs(metric.matrix_at(p)) @ A)
+        return half + half.T + A.T @ metric.rate_terms_at(p, A @ w) @ A
+
     def inclusion_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """L_{Xbar} embedding - X A, which vanishes where A is the embedding's derivative, and its scale."""
+        """L_{Xbar} embedding - X A (nq, m), zero where A is the embedding's derivative, and its terms' sizes.
+
+        An entry that vanishes is compared with what it would be if one field had all of a column's length.
+        """
+        p, A = self.embed_at(q), self.inclusion_at(q)
+        X, H = self.ambient_metric.frame.matrix_at(p), self.ambient_metric.matrix_at(p)
         pushed = self.frame.lie_derivative_at(self.embed_at, q).T
-        expected = self.ambient_metric.frame.matrix_at(self.embed_at(q)) @ self.inclusion_at(q)
-        return jnp.max(jnp.abs(pushed - expected)), jnp.max(jnp.abs(pushed)) + jnp.max(jnp.abs(expected))
+        along = jnp.outer(inverse_lengths_of(H), lengths_of(A.T @ H @ A))
+        return pushed - X @ A, jnp.abs(pushed) + jnp.abs(X) @ (jnp.abs(A) + FLOOR * along)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """As for every metric, and A is the derivative of the embedding."""
-        residual, scale = self.inclusion_residual_at(q)
-        return super().valid_at(q) & (residual <= 1e-8 * scale)
+        residual, sizes = self.inclusion_residual_at(q)
+        return super().valid_at(q) & jnp.all(jnp.abs(residual) <= _INCLUSION * sizes)
 
     def explain(self, q: Any) -> None:
         """As for every metric, and `FrameError` where A does not fit the embedding."""
         super().explain(q)
-        residual, scale = self.inclusion_residual_at(jnp.asarray(q))
-        if not residual <= 1e-8 * scale:
-            what = f"the inclusion A is not the derivative of the embedding (they differ by {residual:.2e})"
+        residual, sizes = self.inclusion_residual_at(jnp.asarray(q))
+        if not jnp.all(jnp.abs(residual) <= _INCLUSION * sizes):
+            gap = float(jnp.max(jnp.abs(residual)))
+            what = f"the inclusion A is not the derivative of the embedding (they differ by {gap:.2e})"
             raise_at(FrameError, what, q)
 
 
@@ -283,3 +323,19 @@ class ChangedMetric(Metric):
         """A^T H A, (n, n)."""
         A = self.frame.change_at(q)
         return A.T @ self.base.matrix_at(q) @ A
+
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """|Adot|^T |H| |A| and its transpose, and |A|^T |Hdot| |A|, (n, n)."""
+        A = jnp.abs(self.frame.change_at(q))
+        slopes = jnp.abs(jax.jacfwd(self.frame.change_at)(q)) @ (
+            jnp.abs(self.base.frame.matrix_at(q)) @ (A @ w)
+        )
+        half = slopes.T @ (jnp.abs(self.base.matrix_at(q)) @ A)
+        return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
+
+
+def asymmetry(H: jax.Array) -> jax.Array:
+    """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive."""
+    length = lengths_of(H)
+    gap = jnp.abs(H - H.T)
+    return jnp.max(jnp.where(gap == 0.0, 0.0, gap / jnp.outer(length, length)))

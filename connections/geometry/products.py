@@ -59,8 +59,16 @@ class ProductFrame(FrameField):
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """Fields of different factors commute, so s is block diagonal in all three indices."""
+        return self._blocks("structure_functions_at", q)
+
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """Block diagonal in all three indices."""
+        return self._blocks("structure_terms_at", q)
+
+    def _blocks(self, name: str, q: jax.Array) -> jax.Array:
+        """Arrays (n, n, n) of the factors, block diagonal in all three indices."""
         s, start = jnp.zeros((self.dim,) * 3), 0
-        for stack in self._mapped("structure_functions_at", q):
+        for stack in self._mapped(name, q):
             count, n = stack.shape[:2]
             index = start + np.arange(count * n).reshape(count, n)
             s = s.at[index[:, :, None, None], index[:, None, :, None], index[:, None, None, :]].set(stack)
@@ -137,6 +145,11 @@ class ProductMetric(Metric):
         """Block diagonal H, (n, n)."""
         points = self.frame.split_point(q)
         return block_diagonal([m.matrix_at(p) for m, p in zip(self.metrics, points, strict=True)])
+
+    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """Block diagonal, (n, n)."""
+        parts = zip(self.metrics, self.frame.split_point(q), self.frame.split_vector(w), strict=True)
+        return block_diagonal([metric.rate_terms_at(p, x) for metric, p, x in parts])
 
 
 def _diagonal(stack: jax.Array) -> jax.Array:

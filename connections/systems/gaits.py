@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate
+from connections.affine.integrate import Trajectories, integrate, motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.geometry.evaluation import Argument, evaluate
@@ -167,7 +167,7 @@ class Locomotion:
 
         Returns
         -------
-        q (..., T, nq), v (..., T, m), integrated to rtol = atol = 1e-10.
+        q (..., T, nq), v (..., T, m); tolerances are those of `geodesic`.
 
         Raises
         ------
@@ -180,7 +180,10 @@ class Locomotion:
             def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
                 return self.rates_at(t, *state, parameters)
 
-            states = integrate(rhs, (q, v), clock)
+            def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+                return motion_sizes(self.system.frame, self.system.metric, elapsed, *state)
+
+            states = integrate(rhs, (q, v), clock, sizes=sizes, origin=(q, jnp.zeros_like(v)))
             return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
 
         q0, v0 = self.start(gait, pose)

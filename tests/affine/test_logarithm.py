@@ -192,7 +192,9 @@ def test_coordinates_of_different_units():
     """Colatitude in radians, longitude in units of 1e-9."""
     nabla = systems.SPHERE_NABLA.change(lambda q: jnp.diag(jnp.array([1.0, 1.0])))
     mixed = cn.LeviCivita(
-        cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.array([1.0, 1e-18 * jnp.sin(q[0]) ** 2])))
+        cn.MatrixMetric(
+            cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.array([1.0, 1e-18 * jnp.sin(q[0]) ** 2]))
+        )
     )
     q0, q1 = np.array([1.2, 0.3]), np.array([0.9, 1.4])
     v = np.asarray(cn.logarithm(nabla, q0, q1))

@@ -39,7 +39,8 @@ _WORDS = 120  # products generated where no order is asked for
 _BRACKETS = 400
 _LONGEST = 8  # brackets, where no order is asked for
 _PAIRS = 400_000  # of monomials: limits the order of the polynomials
-_STEP = 0.05  # to neighbouring points, in frame components
+_STEP = 0.05  # to neighbouring points, in units of the distance in which the system changes
+_NEAREST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Closure:
     names : the products, as <Y1:Y2> and [Y1, <Y1:Y2>].
     values : (m, N) components in the connection's frame of symmetric products; (nq, N) ambient coordinates
         where there are brackets.
+    scaled : the same, and the sizes of their terms, in units in which the system is of size one at q: what
+        the rank is made of.
     rank : with its singular values and the gap.
     order : the largest degree or length of a product.
     settled : whether nothing can be added: the rank is full, or the span closed near the point.
@@ -61,7 +64,7 @@ class Closure:
     words: tuple[Word, ...]
     names: tuple[str, ...]
     values: Array
-    sizes: Array = field(repr=False)
+    scaled: tuple[Array, Array] = field(repr=False)
     rank: Rank
     order: int
     settled: bool
@@ -187,7 +190,7 @@ def control_system(
     if not system.surroundings.valid(q):
         nabla.explain(q)
         raise_at(NonFiniteError, f"{type(nabla).__name__} is not valid", q)
-    values, sizes = system.jet(q).values(input_words(system.count), ambient=False)
+    values, sizes = system.jet(q).scaled(input_words(system.count), ambient=False)
     if not np.isfinite(values).all():
         raise_at(NonFiniteError, "the inputs are not finite", q)
     rank = numerical_rank(values, sizes, system.count, TOLERANCE).value
@@ -212,8 +215,8 @@ def jets_near(system: ControlSystem, q: Array) -> list[Jet]:
         direction = rng.standard_normal(system.dim)
         step = _STEP
         while True:
-            near = system.surroundings.moved(q, step * direction)
-            if step < 1e-6 or system.surroundings.valid(near):
+            near = system.surroundings.moved(q, step * direction, jets[0].units)
+            if step < _NEAREST or system.surroundings.valid(near):
                 break
             step /= 8.0
         jets.append(system.jet(near))
@@ -230,8 +233,8 @@ def symmetric_closure_of(
     settled, degree = False, 0
     for degree, new in enumerate(symmetric_words(system.count), start=1):
         words += new
-        values, sizes = jets[0].values(words, ambient=False)
-        before, rank = rank, numerical_rank(values, sizes, m, tol)
+        scaled = jets[0].scaled(words, ambient=False)
+        before, rank = rank, numerical_rank(*scaled, m, tol)
         settled = rank.full
         if before is not None and rank.value == before.value and not settled:
             settled = _closed(jets, words, symmetric, combinations_with_replacement, m, False, tol)
@@ -241,8 +244,8 @@ def symmetric_closure_of(
             break
     assert rank is not None
     q = jets[0].q
-    text = tuple(word.name(names) for word in words)
-    return Closure(q, tuple(words), text, values, sizes, rank, degree, settled, system)
+    text, values = tuple(word.name(names) for word in words), jets[0].given(words, scaled[0], False)
+    return Closure(q, tuple(words), text, values, scaled, rank, degree, settled, system)
 
 
 def involutive_closure_of(
@@ -256,8 +259,8 @@ def involutive_closure_of(
     """Brackets of the words in `start`, longer and longer, until the rank is full or the span closed."""
     n, deepest = system.dim, _deepest(system)
     words, level, length = list(start), list(start), 1
-    values, sizes = jets[0].values(words, ambient=True)
-    rank = numerical_rank(values, sizes, n, tol)
+    scaled = jets[0].scaled(words, ambient=True)
+    rank = numerical_rank(*scaled, n, tol)
     settled = rank.full
     while not settled and length < (order or _LONGEST):
         if length == 1:
@@ -272,19 +275,19 @@ def involutive_closure_of(
             break
         length, before = length + 1, rank
         words += level
-        values, sizes = jets[0].values(words, ambient=True)
-        rank = numerical_rank(values, sizes, n, tol)
+        scaled = jets[0].scaled(words, ambient=True)
+        rank = numerical_rank(*scaled, n, tol)
         settled = rank.full
         if rank.value == before.value and not settled:
             settled = _closed(jets, words, bracket, combinations, n, True, tol)
-    text = tuple(word.name(names) for word in words)
-    return Closure(jets[0].q, tuple(words), text, values, sizes, rank, length, settled, system)
+    text, values = tuple(word.name(names) for word in words), jets[0].given(words, scaled[0], True)
+    return Closure(jets[0].q, tuple(words), text, values, scaled, rank, length, settled, system)
 
 
 def generators(closure: Closure, tol: float) -> list[Word]:
     """Words that generate the distribution: independent ones where it is regular, else all."""
     if closure.settled:
-        return [closure.words[k] for k in independent(closure.values, closure.sizes, tol)]
+        return [closure.words[k] for k in independent(*closure.scaled, tol)]
     return list(closure.words)
 
 
@@ -318,11 +321,11 @@ def _closed(
     tol: float,
 ) -> bool:
     """Whether the span of the words is closed under a product near the point: the same rank at all jets."""
-    chosen = independent(*jets[0].values(words, ambient), tol)
+    chosen = independent(*jets[0].scaled(words, ambient), tol)
     basis = [words[k] for k in chosen]
     more = [product(a, b) for a, b in pairs(basis, 2)]
     for jet in jets:
-        rank = numerical_rank(*jet.values([*words, *more], ambient), dimension, tol)
+        rank = numerical_rank(*jet.scaled([*words, *more], ambient), dimension, tol)
         if rank.value != len(basis) or not rank.clear:
             return False
     return True

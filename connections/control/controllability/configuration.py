@@ -40,7 +40,7 @@ from connections.control.controllability.closures import (
     jets_near,
     symmetric_closure_of,
 )
-from connections.control.controllability.directions import decoupling_directions, forms_of
+from connections.control.controllability.directions import decoupling_directions, forms_of, of_inputs
 from connections.control.controllability.products import (
     ControlSystem,
     Jet,
@@ -186,8 +186,9 @@ def _verdict(
     definite = _definite(jets, tol)
     if definite is not None:
         return _Verdict(False, definite, test.clear)
-    basis = decoupling_directions(jets[0], tol).spanning
-    if basis is not None:
+    found = decoupling_directions(jets[0], tol).spanning
+    if found is not None:
+        basis = of_inputs(jets[0], found)
         changed = _changed(system, basis)
         near = [changed.jet(jet.q) for jet in jets]
         other = _sufficient(symmetric_closure_of(changed, near, order, tol, names), tol, names)
@@ -209,7 +210,7 @@ def _words(test: _Sufficient, where: str) -> str:
 
 def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficient:
     """Bad products against good ones of lower degree, until the good ones span the closure."""
-    words, values, sizes = closure.words, closure.values, closure.sizes
+    words, (values, sizes) = closure.words, closure.scaled
     degrees = np.array([word.degree for word in words])
     good = np.array([not word.bad for word in words])
     rank, clear = 0, True
@@ -254,7 +255,7 @@ def _involutive(jets: list[Jet], tol: float) -> bool:
     system = jets[0].system
     start = input_words(system.count)
     words: list[Word] = [*start, *(bracket(a, b) for i, a in enumerate(start) for b in start[i + 1 :])]
-    ranks = [numerical_rank(*jet.values(words, ambient=True), system.dim, tol) for jet in jets]
+    ranks = [numerical_rank(*jet.scaled(words, ambient=True), system.dim, tol) for jet in jets]
     return all(rank.value == system.count for rank in ranks)
 
 

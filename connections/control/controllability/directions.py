@@ -25,6 +25,8 @@ _STARTS = 24  # random starts per input
 class Directions:
     """Directions u (a,), of unit length, in which <Y_u : Y_u> lies in the span of the inputs at a point.
 
+    Components are those of inputs of unit size, as the jet's are.
+
     Parameters
     ----------
     columns : (a, k) those found.
@@ -48,6 +50,12 @@ class Directions:
         return self.columns[:, chosen] if len(chosen) == a else None
 
 
+def of_inputs(jet: Jet, columns: Array) -> Array:
+    """Directions (a, k) as combinations of the inputs themselves, of unit length."""
+    given = jet.units.inputs[:, None] * columns
+    return np.asarray(given / np.linalg.norm(given, axis=0))
+
+
 def forms_of(jet: Jet, tol: float) -> Array:
     """B[l, a, b] = N_l . <Y_a : Y_b> at the point, (m - a, a, a); round-off is set to zero.
 
@@ -55,9 +63,9 @@ def forms_of(jet: Jet, tol: float) -> Array:
     """
     inputs = input_words(jet.system.count)
     count = len(inputs)
-    Y, Y_size = jet.values(inputs, ambient=False)
+    Y, Y_size = jet.scaled(inputs, ambient=False)
     pairs = [symmetric(inputs[min(a, b)], inputs[max(a, b)]) for a in range(count) for b in range(count)]
-    values, sizes = jet.values(pairs, ambient=False)
+    values, sizes = jet.scaled(pairs, ambient=False)
     unit = normalized(Y, Y_size, tol)
     N = np.linalg.svd(unit, full_matrices=True)[0][:, count:]
     rows, noise = N.T @ values, np.max(sizes, axis=0)

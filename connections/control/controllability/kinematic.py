@@ -29,7 +29,7 @@ from connections.control.controllability.closures import (
     involutive_closure_of,
     jets_near,
 )
-from connections.control.controllability.directions import decoupling_directions
+from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.products import ControlSystem, Jet, input_words, symmetric
 from connections.control.controllability.ranks import TOLERANCE, normalized
@@ -37,7 +37,9 @@ from connections.geometry.frames import PointFunction
 
 Array = np.ndarray[Any, Any]
 _STEPS = 6  # of Newton's method: exact derivatives to the order 2^6 - 1 at the point where it starts
-_CHECK = 1e-8
+_CHECK = 1e-8  # of a decoupling field, relative to the terms of X and of <X : X>
+_NOTHING = 1e-12  # of a direction of unit length: a part that belongs to no input
+_REGULAR = 1e-6  # of the forms: below it, a zero is taken for a double one
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,12 +233,13 @@ def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[
     searched = "all directions" if here.complete else "inputs, pairs, random starts"
     found, isolated = [], []
     for u in here.columns.T:
-        name = _name(u, names)
+        (given,) = of_inputs(jets[0], u[:, None]).T
+        name = _name(u, given, names)
         kept = None
         for field_of, constant in _continuations(system, jets[0], u):
             check = _decoupling_check(jets, field_of, _CHECK)
             if check.ok:
-                kept = DecouplingField(name, u, field_of, constant, check)
+                kept = DecouplingField(name, given, field_of, constant, check)
                 break
         if kept is None:
             isolated.append(name)
@@ -248,9 +251,9 @@ def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[
     return DecouplingFields(tuple(found), every, complete, tuple(isolated), searched)
 
 
-def _name(u: Array, names: Sequence[str]) -> str:
-    """u as a combination of inputs."""
-    terms = [(x, name) for x, name in zip(u, names, strict=True) if abs(x) > 1e-12]
+def _name(u: Array, given: Array, names: Sequence[str]) -> str:
+    """u as a combination of inputs, of which `given` are the coefficients."""
+    terms = [(x, name) for part, x, name in zip(u, given, names, strict=True) if abs(part) > _NOTHING]
     if len(terms) == 1:
         return terms[0][1]
     return " ".join(f"{'-' if x < 0 else '+'} {abs(x):.4g} {name}" for x, name in terms).removeprefix("+ ")
@@ -258,12 +261,16 @@ def _name(u: Array, names: Sequence[str]) -> str:
 
 def _continuations(system: ControlSystem, jet: Jet, u: Array) -> Iterator[tuple[PointFunction, bool]]:
     """Fields that have the direction u at the point: constant, by Newton's method, by a kernel."""
-    fixed, inputs = jnp.asarray(u), system.inputs
+    fixed, units = jnp.asarray(u), jnp.asarray(jet.units.inputs)
+
+    def inputs(q: jax.Array) -> jax.Array:
+        return system.inputs(q) * units
+
     yield lambda q: inputs(q) @ fixed, True
     forms_at = _forms_at(system, jet)
     forms = Expansion(forms_at, len(jet.q)).value(jet.q)
     scale = np.max(np.abs(forms), initial=0.0)
-    rows, columns = _minor(2.0 * np.einsum("lab,b->la", forms, u), 1e-6 * scale)
+    rows, columns = _minor(2.0 * np.einsum("lab,b->la", forms, u), _REGULAR * scale)
     if len(rows):
         yield _implicit(inputs, forms_at, fixed, rows, columns), False
     if system.count == 2 and scale > 0.0:
@@ -279,19 +286,24 @@ def _continuations(system: ControlSystem, jet: Jet, u: Array) -> Iterator[tuple[
 
 
 def _forms_at(system: ControlSystem, jet: Jet) -> PointFunction:
-    """q -> B[l, a, b], components of <Y_a : Y_b> along a constant complement of the inputs; JAX."""
+    """q -> B[l, a, b], components of <Y_a : Y_b> along a constant complement of the inputs; JAX.
+
+    In the units of the jet.
+    """
     count, frame = system.count, system.frame
-    Y, sizes = jet.values(input_words(count), ambient=False)
+    Y, sizes = jet.scaled(input_words(count), ambient=False)
     N = np.linalg.svd(normalized(Y, sizes, TOLERANCE), full_matrices=True)[0][:, count:]
     complement = jnp.asarray(N)
+    fields, units = jnp.asarray(jet.units.fields), jnp.asarray(jet.units.inputs)
 
     def forms(q: jax.Array) -> jax.Array:
         y, dy = frame.value_and_lie_derivative_at(system.inputs, q)  # dy[j, i, a] = L_{X_j} Y_a^i
         moved = jnp.einsum("ja,jib->iab", y, dy)
         Gamma = system.surroundings.coefficients_at(q)
         turned = jnp.einsum("ijk,ja,kb->iab", Gamma + jnp.swapaxes(Gamma, 1, 2), y, y)
-        products = moved + jnp.swapaxes(moved, 1, 2) + turned
-        square = jnp.concatenate([y, complement], axis=1)
+        products = (moved + jnp.swapaxes(moved, 1, 2) + turned) * units[:, None] * units
+        products /= fields[:, None, None]
+        square = jnp.concatenate([y * units / fields[:, None], complement], axis=1)
         return jnp.linalg.solve(square, products.reshape(len(y), -1)).reshape(products.shape)[count:]
 
     return jax.jit(forms)
@@ -330,8 +342,9 @@ def _decoupling_check(jets: list[Jet], X: PointFunction, tol: float) -> Check:
     moving = ControlSystem(system.nabla, lambda q: X(q)[:, None], 1)
     (word,) = input_words(1)
     for jet in jets:
-        Y = np.linalg.qr(normalized(*jet.values(input_words(system.count), ambient=False), TOLERANCE))[0]
-        values, sizes = moving.jet(jet.q).values([word, symmetric(word, word)], ambient=False)
+        Y = np.linalg.qr(normalized(*jet.scaled(input_words(system.count), ambient=False), TOLERANCE))[0]
+        values, sizes = moving.jet(jet.q, jet.units).scaled([word, symmetric(word, word)], ambient=False)
         rest = np.linalg.norm(values - Y @ (Y.T @ values), axis=0)
-        worst = max(worst, float(np.max(rest / np.maximum(np.linalg.norm(sizes, axis=0), 1e-300))))
+        terms = np.linalg.norm(sizes, axis=0)
+        worst = max(worst, float(np.max(rest / np.where(terms > 0.0, terms, 1.0))))
     return Check("decoupling", worst, 1.0, tol)

@@ -22,12 +22,14 @@ from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
+from connections.control.controllability.units import Units, steps_of, units_near
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
+from connections.geometry.metrics import Metric
 
 Array = np.ndarray[Any, Any]
 Sized = list[tuple[Array, Array]]
 _KEPT = 12  # expansions of a connection kept, each for a point and an order
-_FLOOR = 1e-2  # what is taken as the size of an entry, relative to the largest of its array
+_FLOOR = 1e-2  # what is taken as the size of an entry, relative to the largest of its array, in `units`
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,9 @@ class Surroundings:
         self._valid = Expansion(nabla.valid_at, nq)
         base = self.base
         self._moved = Expansion(lambda p: base.retract_at(p[:nq], p[nq:]), nq + base.dim)
-        self._known: dict[tuple[bytes, int], Sized] = {}
+        self._base = Expansion(base.matrix_at, nq)
+        self._lengths = [Expansion(metric.matrix_at, nq) if metric else None for metric in self._metrics]
+        self._known: dict[tuple[bytes, int], tuple[Array, Array]] = {}
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
@@ -132,29 +136,53 @@ class Surroundings:
     @property
     def base(self) -> FrameField:
         """The frame of the whole tangent space: that of the ambient metric for a constrained system."""
+        frame = self._unchanged
+        return frame.distribution.metric.frame if isinstance(frame, DistributionFrame) else frame
+
+    @property
+    def _unchanged(self) -> FrameField:
         frame = self.frame
         while isinstance(frame, ChangedFrame):
             frame = frame.base
-        return frame.distribution.metric.frame if isinstance(frame, DistributionFrame) else frame
+        return frame
+
+    @property
+    def _metrics(self) -> tuple[Metric | None, Metric | None]:
+        """The metrics that are known of the frame and of the whole tangent space."""
+        frame = self._unchanged
+        return self.nabla.known_metric, frame.distribution.metric if isinstance(
+            frame, DistributionFrame
+        ) else None
 
     def valid(self, q: Array) -> bool:
         """Whether the connection is defined at q."""
         return bool(self._valid.value(q))
 
-    def moved(self, q: Array, xi: Array) -> Array:
-        """A point of the manifold near q, along the vector xi (n,) of the base frame."""
-        return self._moved.value(np.concatenate([q, xi]))
+    def moved(self, q: Array, xi: Array, units: Units) -> Array:
+        """A point of the manifold near q, along the vector xi (n,) of the base frame, in the units given."""
+        steps = steps_of(self._base.value(q), units.coordinates)
+        return self._moved.value(np.concatenate([q, xi * steps]))
 
-    def expand(self, q: Array, order: int) -> Sized:
-        """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m), each beside its sizes."""
+    def units(self, q: Array, Y: Array) -> Units:
+        """The units near q of the system with inputs Y (1 + nq, m, a), to degree one."""
+        X, S = self.expand(q, 1)
+        found = [None if H is None else np.sqrt(np.diagonal(H.value(q))) for H in self._lengths]
+        return units_near(X, S, Y, found[0], self._base.value(q), found[1])
+
+    def terms(self, q: Array) -> Array:
+        """What enters the symmetrized coefficients before cancellation, (m, m, m)."""
+        scale = self._scale.value(q)
+        return scale + np.swapaxes(scale, 1, 2)
+
+    def expand(self, q: Array, order: int) -> tuple[Array, Array]:
+        """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m)."""
         key = (q.tobytes(), order)
         if key not in self._known:
-            degrees = taylor_algebra(len(q), order).degrees
-            X, S = self._geometry.at(q, order)
-            scale = float(self._scale.value(q))
             while len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = [(X, sizes_of(X, degrees)), (S, sizes_of(S, degrees, scale))]
+            algebra = taylor_algebra(len(q), order)
+            X, S = (algebra.full(a) for a in self._geometry.at(q, order))
+            self._known[key] = X, S
         return self._known[key]
 
     def _at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -177,22 +205,41 @@ class ControlSystem:
         self.inputs: PointFunction = jax.jit(lambda q: jnp.asarray(inputs(q), dtype=float))
         self.frame, self.surroundings = nabla.frame, Surroundings.of(nabla)
         self._inputs = Expansion(self.inputs, self.frame.ambient_dim)
+        self._units: dict[bytes, Units] = {}
 
     @property
     def dim(self) -> int:
         """n, the dimension of the configuration manifold."""
         return self.surroundings.base.dim
 
-    def jet(self, q: Array) -> Jet:
-        """The system's fields near q."""
-        return Jet(self, q)
+    def jet(self, q: Array, units: Units | None = None) -> Jet:
+        """The system's fields near q, in units of its own, or in those given with its own for the inputs."""
+        return Jet(self, q, units)
 
-    def expand(self, q: Array, order: int) -> Sized:
-        """Frame, symmetrized coefficients and inputs (K, m, a), each beside its sizes."""
-        Y = self._inputs.at(q, order)
+    def units(self, q: Array) -> Units:
+        """Those in which the system is of size one near q."""
+        key = q.tobytes()
+        if key not in self._units:
+            while len(self._units) >= _KEPT:
+                self._units.pop(next(iter(self._units)))
+            self._units[key] = self.surroundings.units(q, self._inputs.at(q, 1))
+        return self._units[key]
+
+    def input_values(self, q: Array) -> Array:
+        """Y (m, a) at q, in the user's units."""
+        return self._inputs.value(q)
+
+    def expand(self, q: Array, order: int, units: Units) -> Sized:
+        """Frame, symmetrized coefficients and inputs (K, m, a) in the units, each beside its sizes."""
+        algebra = taylor_algebra(len(q), order)
+        X, S = self.surroundings.expand(q, order)
+        X, S, Y = units.scaled(X, S, self._inputs.at(q, order), algebra.exponents)
+        terms = units.scaled(X[:1], self.surroundings.terms(q)[None], Y[:1], algebra.exponents)[1]
+        degrees = algebra.degrees
         return [
-            *self.surroundings.expand(q, order),
-            (Y, sizes_of(Y, taylor_algebra(len(q), order).degrees)),
+            (X, sizes_of(X, degrees)),
+            (S, sizes_of(S, degrees, float(np.max(terms, initial=0.0)))),
+            (Y, sizes_of(Y, degrees)),
         ]
 
 
@@ -226,15 +273,23 @@ class Jet:
     ----------
     system : the connection and its inputs.
     q : (nq,) the point.
+    units : of coordinates and fields; those of the system if None.
     """
 
-    def __init__(self, system: ControlSystem, q: Array) -> None:
+    def __init__(self, system: ControlSystem, q: Array, units: Units | None = None) -> None:
         self.system, self.q, self.order = system, np.asarray(q, dtype=float), -1
+        own = units is None
+        self.units = system.units(self.q) if own else units.with_inputs(system.input_values(self.q))  # type: ignore[union-attr]
         self._fields: dict[Word, LocalField] = {}
         self._data: Sized = []
 
     def values(self, words: Sequence[Word], ambient: bool) -> tuple[Array, Array]:
         """The words at the point and their sizes, (nq or m, number of words): columns."""
+        values, sizes = (self.given(words, a, ambient) for a in self.scaled(words, ambient))
+        return values, sizes
+
+    def scaled(self, words: Sequence[Word], ambient: bool) -> tuple[Array, Array]:
+        """The same in `units`."""
         if not words:
             rows = self.system.frame.ambient_dim if ambient else self.system.frame.dim
             return np.zeros((rows, 0)), np.zeros((rows, 0))
@@ -247,8 +302,14 @@ class Jet:
             np.stack([size[0] for _, size in columns], axis=1),  # type: ignore[index]
         )
 
+    def given(self, words: Sequence[Word], values: Array, ambient: bool) -> Array:
+        """`values` of words (nq or m, number of words) in the user's units."""
+        rows = self.units.coordinates if ambient else self.units.fields
+        columns = [float(np.prod(self.units.inputs ** np.array(word.counts))) for word in words]
+        return np.asarray(values * rows[:, None] / np.array(columns).reshape(1, -1))
+
     def field(self, word: Word) -> LocalField:
-        """The word as a field near the point."""
+        """The word as a field near the point, in `units`."""
         self._reach(word.depth)
         found = self._fields.get(word)
         if found is None:
@@ -258,7 +319,7 @@ class Jet:
     def _reach(self, order: int) -> None:
         if order > self.order:
             self.order = max(order, 2) if self.order < 0 else order + 1
-            self._data = self.system.expand(self.q, self.order)
+            self._data = self.system.expand(self.q, self.order, self.units)
             self._fields.clear()
 
     def _make(self, word: Word) -> LocalField:

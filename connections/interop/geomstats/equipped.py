@@ -76,7 +76,7 @@ class CoordinateManifold(Manifold):
 
 
 class RowsExp(ExpSolver):
-    """Exponentials of this library, all rows of a call together (`flow`, to 1e-12 of the length in each step).
+    """Exponentials of this library, all rows of a call together (`flow`, 1e-12 of the length per step).
 
     Parameters
     ----------

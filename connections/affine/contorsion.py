@@ -1,0 +1,203 @@
+"""Connections of a metric with a contorsion, and the family of all admissible ones.
+
+Gamma_ijk = Gamma*_ijk - D_ijk; the family of admissible Coriolis matrices, [W] (12), is
+D_ijk = -beta_ijk eps_ijk. Sources: [W] III-C, eq. (12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.combinations import require_cube
+from connections.affine.connection import ConnectionOfMetric
+from connections.affine.koszul import christoffel_first_kind, christoffel_terms
+from connections.affine.levi_civita import raise_first_index, raised_terms
+from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.geometry.frames import PointFunction
+from connections.geometry.metrics import Metric
+from connections.geometry.scales import FLOOR, lengths_of
+
+SYMMETRY_TOLERANCE = 1e-10  # of an entry of D and of those with the same indices
+CONTORSION_SYMMETRIES = {
+    "metric_compatible": ("antisymmetric in indices (1, 3)", ((2, 1, 0),)),
+    "same_geodesics": ("antisymmetric in indices (2, 3)", ((0, 2, 1),)),
+    "admissible": ("totally antisymmetric", ((2, 1, 0), (0, 2, 1))),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ContorsionConnection(ConnectionOfMetric):
+    """The Levi-Civita connection of a metric minus a contorsion: Gamma_ijk = Gamma*_ijk - D_ijk.
+
+    Parameters
+    ----------
+    metric : the metric.
+    contorsion : q (nq,) -> D[i, j, k] (n, n, n), all indices low; JAX-traceable.
+    symmetry : what D must be, checked at every point: "metric_compatible" (D_ijk = -D_kji),
+        "same_geodesics" (D_ijk = -D_ikj), "admissible" (totally antisymmetric), or None for any D.
+
+    Source: [W] III-C1, Props III.1 and III.2.
+    """
+
+    metric: Metric
+    contorsion_function: PointFunction
+    symmetry: str | None = None
+
+    def __init__(self, metric: Metric, contorsion: PointFunction, symmetry: str | None = None) -> None:
+        if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
+            raise SymmetryError(
+                f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
+            )
+        object.__setattr__(self, "metric", metric)
+        object.__setattr__(self, "contorsion_function", contorsion)
+        object.__setattr__(self, "symmetry", symmetry)
+        object.__setattr__(self, "frame", metric.frame)
+
+    def contorsion_at(self, q: jax.Array) -> jax.Array:
+        """D(q), (n, n, n)."""
+        return require_cube("contorsion", self.contorsion_function(q), self.frame.dim)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 (Gamma*_low - D), (n, n, n)."""
+        low = christoffel_first_kind(self.metric, q) - self.contorsion_at(q)
+        return raise_first_index(self.metric.matrix_at(q), low)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|H^-1| times the terms of Gamma*_low and |D|, (n, n, n)."""
+        low = christoffel_terms(self.metric, q) + jnp.abs(self.contorsion_at(q))
+        return raised_terms(self.metric.matrix_at(q), low)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid and D has the symmetry asked for."""
+        return self.metric.valid_at(q) & (self._symmetry_gap_at(q) <= SYMMETRY_TOLERANCE)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error, or `SymmetryError`."""
+        self.metric.explain(q)
+        if self.symmetry is not None and not self._symmetry_gap_at(jnp.asarray(q)) <= SYMMETRY_TOLERANCE:
+            wanted = CONTORSION_SYMMETRIES[self.symmetry][0]
+            raise_at(SymmetryError, f"the contorsion is not {wanted}, which {self.symmetry!r} needs", q)
+
+    def _symmetry_gap_at(self, q: jax.Array) -> jax.Array:
+        if self.symmetry is None:
+            return jnp.asarray(0.0)
+        D = self.contorsion_at(q)
+        sizes = _contorsion_sizes(D, lengths_of(self.metric.matrix_at(q)))
+        gaps = jnp.stack([D + jnp.transpose(D, axes) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]])
+        return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class ContorsionFamily:
+    """All connections that are metric compatible and have the metric's geodesics: D_ijk = -beta_ijk eps_ijk.
+
+    The Coriolis matrix of a member is C* + sum_{i<j<k} beta_ijk S^T (S v x) S, S = rows i, j, k of the
+    identity. There are C(n, 3) free functions, none for n <= 2.
+
+    Parameters
+    ----------
+    metric : the metric.
+
+    Source: [W] eq. (12), Cors III.1 and III.2.
+    """
+
+    metric: Metric
+
+    @property
+    def dimension(self) -> int:
+        """C(n, 3), the number of free functions."""
+        return math.comb(self.metric.frame.dim, 3)
+
+    @property
+    def triples(self) -> list[tuple[int, int, int]]:
+        """The index triples i < j < k, in the (lexicographic) order of beta."""
+        return list(combinations(range(self.metric.frame.dim), 3))
+
+    def connection(self, beta: Any) -> ContorsionConnection:
+        """The member with the given beta.
+
+        Parameters
+        ----------
+        beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError.
+        """
+        if callable(beta):
+            function: Callable[[jax.Array], Any] = beta
+        else:
+            values = as_array("beta", beta, (self.dimension,))
+            if values.ndim != 1:
+                raise ShapeError("beta", (self.dimension,), values.shape)
+            if not isinstance(values, jax.core.Tracer):
+                require_finite("beta", values)
+
+            def function(q: jax.Array) -> Any:
+                return values
+
+        return ContorsionConnection(self.metric, lambda q: self.contorsion_of(function(q)), "admissible")
+
+    def contorsion_of(self, beta: Any) -> jax.Array:
+        """D[..., i, j, k] = -beta_ijk eps_ijk.
+
+        Parameters
+        ----------
+        beta : (..., C(n, 3)).
+        """
+        beta = as_array("beta", beta, (self.dimension,))
+        return -jnp.tensordot(beta, self._basis(), axes=1)
+
+    def beta_of(self, D: Any, q: Any = None) -> jax.Array:
+        """The beta of a totally antisymmetric contorsion, (..., C(n, 3)).
+
+        Parameters
+        ----------
+        D : (..., n, n, n).
+        q : optional, (..., nq) the points where D is: entries are then judged by the lengths of the fields
+            there, and otherwise as if all were of one unit.
+
+        Raises
+        ------
+        SymmetryError : D is not totally antisymmetric to 1e-8.
+        """
+        n = self.metric.frame.dim
+        D = jnp.asarray(as_array("D", D, (n, n, n)))
+        beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0
+        H = jnp.eye(n) if q is None else self.metric.matrix(q)
+        lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
+        gap = np.abs(D - self.contorsion_of(beta))
+        if not np.all(gap <= 1e-8 * _contorsion_sizes(D, lengths)):
+            what = f"{float(gap.max()):.2e} of it lies outside the family of eq. (12)"
+            raise SymmetryError(f"D is not totally antisymmetric: {what}")
+        return beta
+
+    def _basis(self) -> np.ndarray:
+        """One alternating symbol per triple, (C(n, 3), n, n, n)."""
+        n = self.metric.frame.dim
+        basis = np.zeros((self.dimension, n, n, n))
+        for row, (i, j, k) in enumerate(self.triples):
+            for a, b, c in ((i, j, k), (j, k, i), (k, i, j)):
+                basis[row, a, b, c], basis[row, a, c, b] = 1.0, -1.0
+        return basis
+
+
+def _contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
+    """What entries of D (..., n, n, n) are compared with: the largest with the same indices in any order.
+
+    Where all of these vanish, FLOOR times the largest entry in a frame of unit fields, in this frame.
+    """
+    size, u = jnp.abs(D), length
+    volume = u[..., :, None, None] * u[..., None, :, None] * u[..., None, None, :]
+    largest = jnp.max(size / volume, axis=(-3, -2, -1), keepdims=True, initial=0.0)
+    for axes in ((-3, -2), (-2, -1), (-3, -2)):  # three exchanges reach all orders
+        size = jnp.maximum(size, jnp.swapaxes(size, *axes))
+    return size + FLOOR * largest * volume

@@ -1,0 +1,145 @@
+"""What numbers of different units are small beside: no decision may depend on the unit of a component.
+
+Components in a frame are compared through the lengths |X_i| = H_ii^(1/2): v^i |X_i| and w_i / |X_i| have the
+same unit for every i. Where no metric is at hand, the rows and columns of a matrix are balanced; what then is
+round-off does not show in its size, but in that it changes where q changes by round-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import Check
+
+#: What an entry is compared with if its own terms vanish: this times what the units allow.
+FLOOR = 1e-4
+_NOTHING = 1e-12  # an entry this small beside the largest of its unit has no size of its own
+_DEPENDENT = 1e-7  # columns are dependent if a pivot, once they are normalized, is below it
+_NEARBY = 1e-9  # of q: what changes by half of itself over this distance has no digits
+_ROUNDS = 8  # of balancing
+
+
+def sizes_of_array(x: jax.Array) -> jax.Array:
+    """|x|, or the largest |x| where an entry is round-off beside it: entries of `x` have one unit.
+
+    Parameters
+    ----------
+    x : array of any shape.
+    """
+    size = jnp.abs(x)
+    largest = jnp.max(size, initial=0.0)
+    return jnp.where(size <= _NOTHING * largest, largest, size)
+
+
+def sizes_of_columns(matrix: jax.Array) -> jax.Array:
+    """`sizes_of_array` of every column by itself: entries of one column have one unit."""
+    return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
+
+
+def lengths_of(H: jax.Array) -> jax.Array:
+    """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive."""
+    square = jnp.diagonal(H)
+    positive = square > 0.0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
+
+
+def inverse_lengths_of(H: jax.Array) -> jax.Array:
+    """1 / |X_i|, (n,); zero where H_ii is not positive."""
+    length = lengths_of(H)
+    return jnp.where(length > 0.0, 1.0 / jnp.where(length > 0.0, length, 1.0), 0.0)
+
+
+def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """r (m,) and c (n,) for which the rows of |matrix_ij| / (r_i c_j) have one norm, and so have the columns.
+
+    Source: Sinkhorn (1967), in the 2-norm; a row or column of zeros gets 1.
+    """
+    size = jnp.abs(matrix)
+    r, c = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
+    for _ in range(_ROUNDS):
+        r = _norms(size / c, 1)
+        c = _norms(size / r[:, None], 0)
+    return r, c
+
+
+def row_units(matrix: jax.Array) -> jax.Array:
+    """Powers of 1e6 (m,) by which the rows of a matrix differ, one for all rows of about one unit."""
+    r, _ = balance(matrix)
+    return 10.0 ** (6.0 * jnp.round(jnp.log10(r / jnp.max(r)) / 6.0))
+
+
+def independent(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
+    """Whether the columns of function(q) (m, n) are independent and finite; the rows have one unit.
+
+    They are not where a pivot of the normalized columns is below 1e-7, nor where one changes by half of its
+    length when the coordinates change by 1e-9 of themselves: it is all but infinite there.
+
+    Parameters
+    ----------
+    function : q (nq,) -> (m, n); JAX-traceable.
+    q : (nq,) point.
+    """
+    here = function(q)
+    lengths = jnp.linalg.norm(here, axis=0)
+    change = jnp.max(jnp.linalg.norm(_near(function, q) - here, axis=1), axis=0)
+    return jnp.all((_pivots(here / lengths) > _DEPENDENT) & (change <= 0.5 * lengths))
+
+
+def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
+    """Whether the columns of function(q) (m, n) are independent, in whatever units of rows and columns.
+
+    Entries that change by half of themselves when the coordinates change by 1e-9 of themselves are round-off
+    and count as zero; then a pivot of the balanced matrix below 1e-7 does.
+
+    Parameters
+    ----------
+    function : q (nq,) -> (m, n); JAX-traceable.
+    q : (nq,) point.
+    """
+    here = function(q)
+    change = jnp.max(jnp.abs(_near(function, q) - here), axis=0)
+    known = jnp.where(change <= 0.5 * jnp.abs(here), here, 0.0)
+    r, c = balance(known)
+    return jnp.all(_pivots(known / (r[:, None] * c)) > _DEPENDENT)
+
+
+def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of the entries of two arrays, |residual| and terms where their ratio is largest; a NaN is."""
+    size = jnp.abs(residual).reshape(-1)
+    terms = jnp.broadcast_to(terms, jnp.shape(residual)).reshape(-1)
+    ratio = jnp.where(size == 0.0, 0.0, size / terms)
+    place = jnp.where(jnp.max(ratio) == 0.0, jnp.argmax(terms), jnp.argmax(ratio))
+    return size[place], terms[place]
+
+
+def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
+    """The check of the point with the largest ratio; residuals and scales (...,) of points."""
+    residual, scale = worst(*(jnp.asarray(a) for a in measured))
+    return Check(name, float(residual), float(scale), tol)
+
+
+def rank_of(matrix: np.ndarray) -> int:
+    """The rank of normalized columns, for messages."""
+    return int(
+        np.linalg.matrix_rank(matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300), tol=_DEPENDENT)
+    )
+
+
+def _near(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
+    """Values at points whose coordinates differ from q by a billionth of themselves, (3, m, n)."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (3, q.shape[0]))
+    return jax.vmap(lambda s: function(q * (1.0 + _NEARBY * s)))(jnp.asarray(signs))
+
+
+def _pivots(unit: jax.Array) -> jax.Array:
+    return jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+
+
+def _norms(matrix: jax.Array, axis: int) -> jax.Array:
+    norm = jnp.linalg.norm(matrix, axis=axis)
+    return jnp.where(norm > 0.0, norm, 1.0)
