@@ -68,7 +68,7 @@ def directions(n: int, count: int) -> np.ndarray:
 
 
 def distance(gap: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
-    """The length of a small difference `gap` (..., nq) of coordinates; what is normal to the manifold counts."""
+    """The length of a small difference `gap` (..., nq) of coordinates; what is normal counts too."""
     tangent = gap @ dual.T
     normal = gap - tangent @ frame.T
     scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))

@@ -31,6 +31,7 @@ _ONE = 0.01  # velocities that differ by less, relative to their size, lead to o
 _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
 _PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve that is followed
 _MOST = (6, 12)  # guesses of a fan for one pair
+_TRIED = 3  # of the geodesics found for one pair, the shortest
 _TOGETHER = 64  # logarithms that are searched together
 _REASONS = (
     "",
@@ -137,34 +138,29 @@ class _Search:
             if len(left):
                 self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
                 guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
-                known = np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
-                guesses = guesses[guesses.length < known[guesses.pair]]
+                guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
         return on(self.start.basis, self.best), self.reason
 
     def _settle(self, found: _Guesses) -> None:
         """For each pair the shortest of what was found that is proven, unless it has a shorter one."""
         self.reason[found.pair[self.reason[found.pair] > 0]] = 2
-        while len(found.pair):
-            found = found[np.lexsort((found.length, found.pair))]
-            first = np.append(True, found.pair[1:] != found.pair[:-1])
-            shortest = found[first]
-            exact, proven = self._proven(shortest)
-            known = np.linalg.norm(self.best[shortest.pair], axis=1)
-            better = proven & ((self.reason[shortest.pair] > 0) | (exact.length < known))
-            self.best[shortest.pair[better]] = exact.w[better]
-            self.reason[shortest.pair[better]] = 0
-            found = found[~first]
-            known = np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
-            found = found[found.length < (1.0 + 2.0 * _NEAR) * known[found.pair]]
-            tried = np.zeros_like(self.best)
-            tried[shortest.pair] = exact.w
-            found = found[np.linalg.norm(found.w - tried[found.pair], axis=1) > _ONE * found.length]
+        found = found[np.lexsort((found.length, found.pair))]
+        place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
+        exact, proven = self._proven(found[place < _TRIED])
+        exact = exact[proven & (exact.length < self._known[exact.pair])]
+        exact = exact[np.argsort(-exact.length)]  # the shortest is written last
+        self.best[exact.pair], self.reason[exact.pair] = exact.w, 0
+
+    @property
+    def _known(self) -> np.ndarray:
+        """The length of each pair's answer so far, (m,)."""
+        return np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
 
     # --- loose geodesics -----------------------------------------------------------------------------------
 
     def _newton(self, guesses: _Guesses, end: Ground) -> np.ndarray:
-        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; whether they do so, (c,)."""
+        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which did, each once, (c,)."""
         pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
         miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
         todo = np.arange(len(w))
@@ -182,7 +178,7 @@ class _Search:
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
             alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
             todo = todo[alive[todo]]
-        return near
+        return near & ~_follow(pair, w, miss)
 
     def _followed(self, curves: Curves) -> _Guesses:
         """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""

@@ -1,4 +1,4 @@
-"""The logarithm: right or an error, on spaces whose distances are known, in all units, through geomstats too."""
+"""The logarithm: right or an error, where distances are known, in all units, through geomstats too."""
 
 import distances
 import jax
@@ -57,7 +57,7 @@ def test_the_short_way_round_the_three_sphere(end):
 
 
 def test_two_conjugate_points_between_two_samples():
-    """On S^2 x S^2 the conjugate points of both factors lie close together: no sign of a determinant changes."""
+    """On S^2 x S^2 those of both factors lie close together: no sign of a determinant changes."""
     angle = np.pi * 1.02  # along the first axis of both factors, past both conjugate points
     v = np.array([angle / 2.0, 0.0, angle / 2.0 / distances.RADII[1] * 1.004, 0.0])
     nabla, q0 = TWO_SPHERES.nabla, np.zeros(4)
