@@ -33,7 +33,7 @@ def length(nabla, q0, v):
 def test_random_pairs(name, rng):
     """`tests/benchmarks/logarithms.py` does this a thousand times for each space."""
     space = distances.SPACES[name]() if name != "S^3" else S3
-    count = 6 if name == "ellipsoid" else 24
+    count = 6 if name == "ellipsoid" else 12
     q0, q1 = space.pairs(rng, count)
     v, reason = searched(space.nabla, q0, q1)
     assert np.count_nonzero(reason) <= count // 8
@@ -58,9 +58,9 @@ def test_the_short_way_round_the_three_sphere(end):
 
 def test_two_conjugate_points_between_two_samples():
     """On S^2 x S^2 those of both factors lie close together: no sign of a determinant changes."""
-    angle = np.pi * 1.02  # along the first axis of both factors, past both conjugate points
-    v = np.array([angle / 2.0, 0.0, angle / 2.0 / distances.RADII[1] * 1.004, 0.0])
-    nabla, q0 = TWO_SPHERES.nabla, np.zeros(4)
+    nabla, q0 = TWO_SPHERES.nabla, np.array([0.3, 0.0, 0.0, 0.4])
+    size = (1.0 + 0.3**2) / 2.0, (1.0 + 0.4**2) / 2.0 / distances.RADII[1]  # of a unit velocity
+    v = np.pi * np.array([0.0, 1.02 * size[0], 1.025 * size[1], 0.0])  # past both
     q1 = np.asarray(cn.exponential(nabla, q0, v))
     found = np.asarray(cn.logarithm(nabla, q0, q1))
     np.testing.assert_allclose(length(nabla, q0, found), TWO_SPHERES.distance(q0, q1), rtol=1e-10)
@@ -185,7 +185,7 @@ def test_points_close_together_far_from_the_origin():
     """As far as the coordinates can tell."""
     flat = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(1.0 + 0.0 * q)))
     q0, step = np.array([1000.0, -3.0]), np.array([2.0**-30, 2.0**-33])
-    np.testing.assert_allclose(cn.logarithm(flat, q0, q0 + step), step, rtol=1e-9)
+    np.testing.assert_allclose(cn.logarithm(flat, q0, q0 + step), step, atol=np.spacing(1000.0))
 
 
 def test_coordinates_of_different_units():

@@ -14,7 +14,7 @@ import systems
 
 import connections as cn
 from connections.checks import FrameError, MetricError, ShapeError
-from connections.interop.geomstats import flow, from_geomstats, to_geomstats
+from connections.interop.geomstats import to_geomstats
 
 HALF_PLANE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2))
 
@@ -120,16 +120,26 @@ def test_a_distance_needs_the_metrics_geodesics() -> None:
         to_geomstats(other).metric.dist(np.array([0.1, 0.9]), np.array([0.2, 1.0]))
 
 
-def test_what_does_not_converge_goes_to_the_globalized_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = spaces.sphere()
-    nabla = cn.LeviCivita(from_geomstats(space))
-    asked = []
-    monkeypatch.setattr(flow, "logarithm", lambda nabla, a, b: asked.append((a, b)) or np.full(2, 7.0))
-    north = np.array([[0.0, 0.0, 1.0]] * 2)
-    ends = np.array([[np.sin(3.14), 0.0, np.cos(3.14)], [0.0, 0.6, 0.8]])
-    v = flow.logarithms(nabla, north, ends)
-    assert len(asked) == 1 and np.all(asked[0][1] == ends[0])
-    np.testing.assert_allclose(np.linalg.norm(v[1]), np.arccos(0.8), atol=1e-9)
+@pytest.mark.parametrize("zero", [(0.0, 0.0), (1.0, 0.5)])
+def test_a_distance_asks_along_the_whole_geodesic(zero: tuple[float, float]) -> None:
+    """In the plane, 5^(1/2) / 2: a contorsion that vanishes at one point, and one that bends no geodesic."""
+    plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+    D = np.zeros((2, 2, 2))
+    D[0, 0, 1], D[1, 0, 0] = 1.0, -1.0
+
+    def contorsion(q):
+        return ((q - jnp.array(zero)) @ (q - jnp.array(zero))) * jnp.asarray(D)
+
+    ends = np.zeros(2), np.array([1.0, 0.5])
+    other = cn.ContorsionConnection(plane, contorsion, "metric_compatible")
+    with pytest.raises(MetricError, match="this connection has other geodesics"):
+        to_geomstats(other).metric.dist(*ends)
+    same = cn.ContorsionConnection(plane, lambda q: q[0] * jnp.asarray(D - D.swapaxes(1, 2)), None)
+    np.testing.assert_allclose(to_geomstats(same).metric.dist(*ends), np.sqrt(1.25), rtol=1e-10)
+    declared = cn.ContorsionConnection(
+        plane, lambda q: q[0] * jnp.asarray(D - D.swapaxes(1, 2)), "same_geodesics"
+    )
+    np.testing.assert_allclose(to_geomstats(declared).metric.dist(*ends), np.sqrt(1.25), rtol=1e-10)
 
 
 def test_what_geomstats_cannot_take_is_refused() -> None:

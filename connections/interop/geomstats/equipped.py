@@ -14,13 +14,14 @@ from geomstats.geometry.riemannian_metric import RiemannianMetric
 from geomstats.numerics.geodesic import ExpSolver, LogSolver
 
 from connections.affine.connection import AffineConnection
+from connections.affine.levi_civita import LeviCivita
 from connections.checks import FrameError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats import flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
-from connections.interop.geomstats.writing import coordinate_symbols, curvature_indices, require_distances
+from connections.interop.geomstats.writing import coordinate_symbols, curvature_indices, has_geodesics_of
 
 
 def space_of(nabla: AffineConnection, metric: Metric | None) -> Any:
@@ -197,6 +198,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         super().__init__(space, nabla)
         self.signature = (nabla.frame.dim, 0)
         self.metric = metric
+        self._own = nabla if has_geodesics_of(nabla, metric) else LeviCivita(metric)
 
     def metric_matrix(self, base_point: Any = None) -> Any:
         """X^-T H X^-1, (..., nq, nq): of the coordinate fields, or, where nq > n, of the tangent vectors."""
@@ -208,14 +210,19 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         return as_backend(self.metric.inner(as_numpy(base_point), a, b))
 
     def squared_dist(self, point_a: Any, point_b: Any) -> Any:
-        """Squared length of the geodesic, (...,).
+        """Squared length of the metric's geodesic, (...,).
 
         Raises
         ------
-        MetricError : the connection's geodesics are not the metric's.
+        MetricError : the geodesic that the connection begins in the same direction is another one.
         """
-        require_distances(self.nabla, self.metric, as_numpy(point_a))
-        return super().squared_dist(point_a, point_b)
+        frame = self.nabla.frame
+        start, end = np.broadcast_arrays(points(frame, point_a), points(frame, point_b))
+        rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
+        v = flow.logarithms(self._own, *rows)
+        if self._own is not self.nabla:
+            flow.require_geodesics_of(self.nabla, self._own, rows[0], v)
+        return as_backend(np.asarray(self.metric.inner(rows[0], v, v)).reshape(start.shape[:-1]))
 
     def _rates_at(self, q: jax.Array) -> jax.Array:
         dual = self.nabla.frame.dual_at(q)

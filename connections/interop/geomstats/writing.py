@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.contorsion import ContorsionConnection
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.checks import MetricError, require_same_frame
+from connections.checks import require_same_frame
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats.loading import backend
 from connections.multibody.recursive_connection import RecursiveConnection
@@ -56,24 +56,14 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
     return equipped.space_of(nabla, metric)
 
 
-def require_distances(nabla: AffineConnection, metric: Metric, q: Any) -> None:
-    """Raise `MetricError` where the geodesics of `nabla` are not the metric's: they give no distance."""
-    if is_levi_civita(nabla, metric):
-        return
-    check = nabla.check_same_geodesics(metric, jnp.asarray(q))
-    if not check.ok:
-        raise MetricError(
-            "a distance is the length of the metric's geodesic, and this connection has other geodesics "
-            f"({check}): use LeviCivita(metric), or exp, log and norm"
-        )
-
-
-def is_levi_civita(nabla: AffineConnection, metric: Metric) -> bool:
-    """Whether `nabla` is the metric's own by construction; a robot's connections are."""
+def has_geodesics_of(nabla: AffineConnection, metric: Metric) -> bool:
+    """Whether the geodesics of `nabla` are the metric's by construction; a robot's connections' are."""
     if getattr(nabla, "metric", None) is not metric:
         return False
     if isinstance(nabla, InducedConnection):
-        return is_levi_civita(nabla.ambient, nabla.metric.ambient_metric)
+        return has_geodesics_of(nabla.ambient, nabla.metric.ambient_metric)
+    if isinstance(nabla, ContorsionConnection):
+        return nabla.symmetry in ("same_geodesics", "admissible")
     return isinstance(nabla, (LeviCivita, RecursiveConnection))
 
 
