@@ -1,0 +1,173 @@
+"""Random logarithms on spaces whose distances are known: how many are wrong, how many are refused, how long.
+
+    python tests/benchmarks/logarithms.py [SPACE ...] [--pairs 1000] [--robot-pairs 200]
+
+Through `connections.affine.logarithms` and through geomstats' `metric.dist` of the same pairs. A length is
+wrong if it is off by more than 1e-8 of the distance (`tests/distances.py`). Of the UR5 no distance is known.
+There an answer is wrong if its geodesic, integrated by SciPy with the recursions' C, misses q1 by more than
+1e-8; and the energies of curves, minimized from random bends with the gradient C^T v, tell for how many pairs
+there is a path shorter by more than 1 %. Prints a Markdown table; times are of the process, in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.optimize import minimize
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import distances
+from robots import robot_path
+
+from connections import multibody as mb
+from connections.affine.logarithms import searched
+from connections.affine.shooting import Shooting
+from connections.checks import ConvergenceError
+from connections.interop import to_geomstats
+
+HEAD = (
+    "space",
+    "pairs",
+    "refused",
+    "wrong",
+    "largest error",
+    "first [s]",
+    "one more [ms]",
+    "each of many [ms]",
+)
+ROBOT = "UR5"
+BENDS, SEGMENTS = 6, 48
+
+
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Processor's seconds and the value."""
+    start = time.process_time()
+    value = function(*arguments)
+    return time.process_time() - start, value
+
+
+def lengths(nabla: Any, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """Lengths of the geodesics; NaN where refused."""
+    v, reason = searched(nabla, q0, q1)
+    return np.where(reason == 0, Shooting.of(nabla).norm(q0, v), np.nan)
+
+
+def geomstats_lengths(space: Any, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """The same by geomstats, which refuses a whole batch: pair by pair then."""
+    try:
+        return np.asarray(space.metric.dist(q0, q1))
+    except ConvergenceError:
+        if len(q0) == 1:
+            return np.array([np.nan])
+    half = len(q0) // 2
+    parts = (geomstats_lengths(space, q0[part], q1[part]) for part in (slice(half), slice(half, None)))
+    return np.concatenate(list(parts))
+
+
+def row(name: str, nabla: Any, pairs: np.ndarray, expected: np.ndarray | None, theirs: bool) -> np.ndarray:
+    """Measure and print one row of the table; the lengths."""
+    if theirs:
+        space, name = to_geomstats(nabla), f"{name}, geomstats"
+        function = partial(geomstats_lengths, space)
+    else:
+        function = partial(lengths, nabla)
+    first = timed(function, *pairs[:, :1])[0]
+    more = np.median([timed(function, *pairs[:, i : i + 1])[0] for i in range(1, 12)])
+    each, found = timed(function, *pairs)
+    answered = np.isfinite(found)
+    cells = [name, f"{len(found):,}", f"{np.count_nonzero(~answered)}"]
+    if expected is None:
+        cells += ["below", "below"]
+    else:
+        error = np.abs(found - expected)[answered] / expected[answered]
+        cells += [f"{np.count_nonzero(error > 1e-8)}", f"{error.max():.1e}"]
+    cells += [f"{first:.1f}", f"{1e3 * more:.0f}", f"{1e3 * each / len(found):.0f}"]
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return found
+
+
+# --- the UR5 -----------------------------------------------------------------------------------------------
+
+
+def robot_report(model: mb.Model, pairs: np.ndarray, found: np.ndarray) -> str:
+    """Misses of the geodesics integrated by SciPy, and how many pairs have a shorter path."""
+    v, reason = searched(model.recursive_connection, *pairs)
+    answered = np.flatnonzero(reason == 0)
+    misses = np.array([np.linalg.norm(_end(model, pairs[0, i], v[i]) - pairs[1, i]) for i in answered])
+    ratios = np.array([_shortest(model, *pairs[:, i]) for i in answered]) / found[answered]
+    return (
+        f"{ROBOT}: largest miss {misses.max():.1e}, {np.count_nonzero(misses > 1e-8)} wrong; the shortest curve "
+        f"is {ratios.min():.4f} to {ratios.max():.4f} times as long, for {np.count_nonzero(ratios < 0.99)} of "
+        f"{len(ratios)} pairs shorter by more than 1 %"
+    )
+
+
+def _end(model: mb.Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def rates(_: float, y: np.ndarray) -> np.ndarray:
+        q, v = y[: model.nq], y[model.nq :]
+        return np.concatenate(
+            [v, -np.linalg.solve(mb.mass_matrix(model, q), mb.coriolis_matrix(model, q, v) @ v)]
+        )
+
+    path = solve_ivp(rates, (0.0, 1.0), np.concatenate([q, v]), "DOP853", rtol=1e-12, atol=1e-12)
+    return path.y[: model.nq, -1]
+
+
+def _shortest(model: mb.Model, q0: np.ndarray, q1: np.ndarray) -> float:
+    """Length of the shortest curve by midpoint rule that was found; C^T v = (1/2) grad v^T H v."""
+    s, n = np.linspace(0.0, 1.0, SEGMENTS + 1)[:, None], model.nq
+    line, rng, best = q0 + s * (q1 - q0), np.random.default_rng(0), np.inf
+
+    def energy(inner: np.ndarray) -> tuple[float, np.ndarray]:
+        x = np.concatenate([q0[None], inner.reshape(-1, n), q1[None]])
+        middle, v = 0.5 * (x[1:] + x[:-1]), SEGMENTS * np.diff(x, axis=0)
+        momentum = np.einsum("sij,sj->si", mb.mass_matrix(model, middle), v)
+        force = np.einsum("sij,si->sj", mb.coriolis_matrix(model, middle, v), v)
+        gradient = 2.0 * (momentum[:-1] - momentum[1:]) + (force[:-1] + force[1:]) / SEGMENTS
+        return float(np.sum(v * momentum)) / SEGMENTS, gradient.ravel()
+
+    for bend in range(BENDS):
+        waves = rng.standard_normal((4, n)) * (bend > 0) / np.arange(1, 5)[:, None]
+        start = line + np.sin(np.pi * s * np.arange(1, 5)) @ waves
+        least = minimize(energy, start[1:-1].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 400})
+        best = min(best, least.fun)
+    return float(np.sqrt(best))
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("spaces", nargs="*", default=[*distances.SPACES, ROBOT])
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--robot-pairs", type=int, default=200)
+    options = parser.parse_args()
+    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
+    for name in options.spaces:
+        rng = np.random.default_rng(15)
+        if name == ROBOT:
+            model = mb.from_urdf(robot_path("ur5"))
+            pairs = rng.uniform(-np.pi, np.pi, (2, options.robot_pairs, model.nq))
+            nabla, expected = model.recursive_connection, None
+        else:
+            space = distances.SPACES[name]()
+            pairs, nabla = space.pairs(rng, options.pairs), space.nabla
+            expected = space.distance(*pairs)
+        found = row(name, nabla, pairs, expected, theirs=False)
+        again = row(name, nabla, pairs, expected, theirs=True)
+        differ = np.count_nonzero(~np.isclose(found, again, rtol=1e-9, equal_nan=True))
+        if differ:
+            print(f"{name}: {differ} pairs differ between the two routes")
+        if name == ROBOT:
+            print(robot_report(model, pairs, found))
+
+
+if __name__ == "__main__":
+    main()
