@@ -229,6 +229,14 @@ def misshapen():
     return spaces.chart_with(lambda q: np.eye(3))
 
 
+def unequal_matrices():
+    """geomstats 2.8.0 cuts the points of such a product by the dimensions of its factors."""
+    from geomstats.geometry.product_manifold import ProductManifold
+    from geomstats.geometry.spd_matrices import SPDMatrices
+
+    return ProductManifold([SPDMatrices(2), SPDMatrices(3)])
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -245,6 +253,7 @@ def misshapen():
         ),
         (noisy, MetricError, "the metric of Euclidean cannot be differentiated at q ="),
         (indefinite, MetricError, "the metric of Euclidean is not positive definite at q ="),
+        (unequal_matrices, MetricError, "geomstats cannot evaluate its own inner product at a point of"),
         (misshapen, MetricError, "metric matrix has shape (3, 3), expected (2, 2)"),
     ],
 )
@@ -269,3 +278,5 @@ def test_points_and_vectors_of_other_places_are_refused() -> None:
         metric.to_ours([0.0, 1.0])
     with pytest.raises(PointError, match="off"):
         metric.to_ours([0.0, 0.0, 2.0])
+    with pytest.raises(TypeError, match="got lists of different lengths"):
+        metric.to_ours([[0.0, 0.0, 1.0], [1.0]])

@@ -40,7 +40,10 @@ def as_numpy(value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     if isinstance(value, (list, tuple)):
-        value = np.array([as_numpy(item) for item in value])
+        parts = [as_numpy(item) for item in value]
+        if len({part.shape for part in parts}) > 1:
+            raise TypeError("expected an array of real numbers, got lists of different lengths")
+        value = np.array(parts)
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"expected an array of real numbers, got {array.dtype}")

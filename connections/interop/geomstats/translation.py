@@ -173,9 +173,18 @@ def gram(inner: InnerProduct, point: np.ndarray, basis: np.ndarray) -> np.ndarra
     ----------
     inner : (vector, vector, point) -> number, on the backend's arrays.
     point : (*shape). basis : (n, *shape), tangent vectors.
+
+    Raises
+    ------
+    MetricError : geomstats fails at points of its own shape, as products of matrix spaces do in 2.8.0.
     """
     at, fields = as_backend(point), [as_backend(vector) for vector in basis]
-    return np.array([[float(as_numpy(inner(a, b, at)).reshape(())) for b in fields] for a in fields])
+    try:
+        return np.array([[float(as_numpy(inner(a, b, at)).reshape(())) for b in fields] for a in fields])
+    except (ValueError, TypeError, IndexError) as error:
+        raise MetricError(
+            f"geomstats cannot evaluate its own inner product at a point of shape {point.shape}: {error}"
+        ) from error
 
 
 def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
