@@ -155,7 +155,7 @@ def measure(beta: float, motion: Motion) -> TrackingResult:
     )
 
 
-def zero_crossings(signal: np.ndarray, floor: float = 1e-9) -> int:
+def zero_crossings(signal: np.ndarray, floor: float) -> int:
     """Sign changes of a sampled signal; leaving an exact zero at the start counts as one.
 
     Parameters

@@ -8,7 +8,7 @@ import systems
 import connections as cn
 from connections.checks import SymmetryError
 
-Q = np.array([0.3, 0.7, -0.4])
+Q = np.array([0.3, 0.7, 0.4])
 FINGERS = {"finger": (1e-5, 1e-2), "hair": (1e-8, 1e-3), "dust": (1e-11, 1e-4)}  # kg, m
 
 
@@ -46,10 +46,10 @@ def test_a_deleted_row_fails_with_any_finger(name, row):
     nabla = cn.LeviCivita(metric)
     broken = connection_of(metric, lambda q: lowered(nabla, metric, q).at[row].set(0.0))
     for check in (broken.check_metric_compatible(metric, Q), broken.check_same_geodesics(metric, Q)):
-        assert not check.ok and check.relative > 1e-6, check
+        assert not check.ok and check.relative > 1e-7, check
 
 
-@pytest.mark.parametrize(("name", "part"), [("finger", 1e-6), ("hair", 1e-4)])
+@pytest.mark.parametrize(("name", "part"), [("finger", 1e-4), ("hair", 1e-3)])
 def test_a_component_that_is_a_little_wrong_fails(name, part):
     """Gamma_low[finger, arm, arm] alone; for the dust such a part is round-off of the arm's terms."""
     metric = systems.arm_with_finger(*FINGERS[name])
