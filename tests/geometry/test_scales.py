@@ -1,5 +1,6 @@
 """Ranks, symmetry and membership do not depend on the units of rows, columns and components."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -72,6 +73,16 @@ def test_a_positive_definite_matrix_of_bad_units_is_a_metric(rng):
     indefinite = H - 1.01 * np.linalg.eigvalsh(H)[0] * np.eye(4)
     with pytest.raises(MetricError, match="positive definite"):
         cn.ConstantMetric(cn.CoordinateFrame(4), indefinite * np.outer(a, a))
+
+
+def test_a_constant_metric_may_be_made_by_a_traced_function():
+    def square(v):
+        return cn.ConstantMetric(PLANE, np.diag([2.0, 3.0])).inner_at(v, v, v)
+
+    v = jnp.array([0.3, -0.4])
+    assert jax.jit(square)(v) == pytest.approx(0.66)
+    with pytest.raises(MetricError, match="positive definite"):
+        jax.jit(lambda v: cn.ConstantMetric(PLANE, np.diag([2.0, -3.0])).inner_at(v, v, v))(v)
 
 
 @pytest.mark.parametrize("radius", [1e-9, 1.0, 1e9])

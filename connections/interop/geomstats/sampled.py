@@ -31,7 +31,7 @@ ORDER_6 = np.array([3 / 4, -3 / 20, 1 / 60, 0.0])
 BEND = np.array([8 / 5 - 3 / 2, -1 / 5 + 3 / 20, 8 / 315 - 1 / 90, -1 / 560])
 STEP = 1e-2  # of the size of the coordinate, which counts as at least LEAST of its unit
 LEAST = 0.3
-PREFIX = 1e3
+PREFIX = 1e3  # units are powers of it
 SMOOTHNESS = 1e-6
 
 Host = Callable[[np.ndarray], np.ndarray]
