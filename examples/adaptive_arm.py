@@ -97,7 +97,7 @@ def measure(motion):
         np.sqrt((motion["error"] ** 2).sum(axis=1).mean()),
         (motion["tau"] ** 2).sum() * step,
         np.abs(motion["tau"]).max(),
-        sum(zero_crossings(component) for component in s.T),
+        sum(zero_crossings(component, 1e-9 * np.abs(s).max()) for component in s.T),
         np.sqrt((s_dot**2).sum() / (s**2).sum()) / (2.0 * np.pi),
     )
 

@@ -102,3 +102,22 @@ GEODESICS_ONLY = cn.ContorsionConnection(
 def points(rng, *batch):
     """Points of the unit cube [-1/2, 1/2]^3, where FRAME and METRIC are regular."""
     return rng.uniform(-0.5, 0.5, (*batch, 3))
+
+
+def arm_with_finger(mass, length):
+    """A planar arm of 40 kg, two joints, and a finger (kg, m) at its end: closed form, relative angles."""
+    lengths, masses = (1.0, 0.8, length), (25.0, 15.0, mass)
+
+    def matrix(q):
+        angles, H = jnp.cumsum(q), jnp.zeros((3, 3))
+        for body in range(3):  # thin rods: Jacobian of the centre, and the inertia about it
+            J = jnp.zeros((2, 3))
+            for joint in range(body + 1):
+                for link in range(joint, body + 1):
+                    arm = lengths[link] * (0.5 if link == body else 1.0)
+                    J = J.at[:, joint].add(arm * jnp.stack([-jnp.sin(angles[link]), jnp.cos(angles[link])]))
+            turning = jnp.arange(3) <= body
+            H += masses[body] * (J.T @ J + lengths[body] ** 2 / 12.0 * jnp.outer(turning, turning))
+        return H
+
+    return cn.MatrixMetric(cn.CoordinateFrame(3), matrix)

@@ -18,7 +18,7 @@ from connections.checks import IntegrationError, ShapeError, as_array, require_f
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array
+from connections.geometry.scales import sizes_of_array, velocity_sizes
 
 RTOL = 1e-10
 ATOL = 1e-15  # no less than round-off of the larger components, which smaller ones cannot get rid of
@@ -127,8 +127,7 @@ def motion_sizes(
     if metric is None:
         velocity = sizes_of_array(v)
     else:
-        H = metric.matrix_at(q)
-        velocity = inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
+        velocity = velocity_sizes(metric.matrix_at(q), v)
     return elapsed * (jnp.abs(frame.matrix_at(q)) @ velocity), velocity
 
 

@@ -29,7 +29,6 @@ from connections.geometry.scales import (
     FLOOR,
     inverse_lengths_of,
     lengths_of,
-    sizes_of_array,
     worst,
     worst_check,
 )
@@ -259,9 +258,10 @@ class AdaptiveLoop:
 
     def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
         q, v, parameters, state = y
-        motion = motion_sizes(self.frame, self.plant.metric, elapsed, q, v)  # type: ignore[attr-defined]
-        known = jnp.abs(self.parameters) + jnp.abs(parameters)
-        return *motion, sizes_of_array(known), sizes_of_array(state)
+        metric = self.plant.metric  # type: ignore[attr-defined]
+        known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
+        motion = motion_sizes(self.frame, metric, elapsed, q, v)
+        return *motion, known, self.reference.state_sizes_at(metric, q, state)
 
     def _project(self, y: tuple) -> tuple:
         return self.family.frame.project_at(y[0]), *y[1:]

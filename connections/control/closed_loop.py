@@ -23,7 +23,6 @@ from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument
-from connections.geometry.scales import sizes_of_array
 
 
 class Motion(NamedTuple):
@@ -193,7 +192,9 @@ class ClosedLoop:
 
     def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
         q, v, state = y
-        return *motion_sizes(self.frame, self.plant.metric, elapsed, q, v), sizes_of_array(state)
+        metric = self.plant.metric
+        motion = motion_sizes(self.frame, metric, elapsed, q, v)
+        return *motion, self.reference.state_sizes_at(metric, q, state)
 
     def _project(self, y: tuple) -> tuple:
         return self.plant.metric.frame.project_at(y[0]), *y[1:]

@@ -33,7 +33,8 @@ class StabilizabilityError(ValueError):
     Parameters
     ----------
     what : what is asked of the pair.
-    eigenvalues : (k,) of the modes that are out of reach and do not decay, 1/s (of a discrete pair, none).
+    eigenvalues : (k,) of the modes that are out of reach and do not decay, 1/s (of a discrete pair, none);
+        a part that is round-off beside the size of A is zero.
     directions : (n, k) orthonormal: the combinations directions^T x of the state move by themselves.
     names : (n,) of the components of the state.
     """
@@ -209,12 +210,13 @@ def _beyond_reach(
     T, Z, k = schur((rest.T @ A @ rest).T, sort=lambda re, im: counts(complex(re, im)))
     if not k:
         return None
-    return np.linalg.eigvals(T[:k, :k]), np.linalg.qr(rest @ Z[:, :k] / units[:, None])[0]
+    values, size = np.linalg.eigvals(T[:k, :k]), float(np.linalg.norm(A, 2))
+    real, imag = (np.where(np.abs(x) <= _DECAY * size, 0.0, x) for x in (values.real, values.imag))
+    return real + 1j * imag if imag.any() else real, np.linalg.qr(rest @ Z[:, :k] / units[:, None])[0]
 
 
 def _value(value: complex) -> str:
-    """An eigenvalue in four digits; round-off of zero is zero."""
-    value = complex(round(value.real, 7), round(value.imag, 7))
+    """An eigenvalue in four digits."""
     return f"{value.real + 0.0:.4g}" if value.imag == 0.0 else f"{value:.4g}"
 
 

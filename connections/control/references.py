@@ -27,6 +27,7 @@ from connections.control.gains import gain_matrix
 from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.evaluation import Argument, evaluate, require_admissible
 from connections.geometry.groups import quaternion_multiply, rotation_matrix
+from connections.geometry.scales import sizes_of_array, velocity_sizes
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
 TimeCurve = Callable[[jax.Array], jax.Array]
@@ -66,6 +67,10 @@ class Reference(abc.ABC):
     @abc.abstractmethod
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """Time derivative of the state (m,)."""
+
+    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """What components of the state can be expected to be (m,): here as if all were of one unit."""
+        return sizes_of_array(state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +192,10 @@ class AccelerationReference(Reference):
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """vdot_r, (n,)."""
         return self.acceleration_at(t, q, v, state)
+
+    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """Of v_r its speed over |X_i|, (n,)."""
+        return velocity_sizes(metric.matrix_at(q), state)
 
 
 def trajectory_reference(

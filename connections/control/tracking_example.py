@@ -148,14 +148,14 @@ def measure(beta: float, motion: Motion) -> TrackingResult:
         final_error=float(error[-1]),
         effort=float(np.trapezoid(force**2, t)),
         peak_force=float(force.max()),
-        zero_crossings=zero_crossings(v[:, 2]),
+        zero_crossings=zero_crossings(v[:, 2], 1e-9 * float(np.abs(v).max())),
         rms_frequency=float(np.sqrt(ratio) / (2.0 * np.pi)),
         high_frequency=high_frequency_fraction(v[:, 1:], t[1] - t[0]),
         motion=motion,
     )
 
 
-def zero_crossings(signal: np.ndarray, floor: float = 1e-9) -> int:
+def zero_crossings(signal: np.ndarray, floor: float) -> int:
     """Sign changes of a sampled signal; leaving an exact zero at the start counts as one.
 
     Parameters

@@ -21,7 +21,7 @@ from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
-from connections.geometry.scales import sizes_of_array, worst_check
+from connections.geometry.scales import worst_check
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,11 +226,12 @@ class ReducedSystem:
     # --- private -------------------------------------------------------------------------------------------
 
     def _sizes(self, elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """What r and v can be expected to be: v by the metric, r beside its other coordinates."""
+        """What r and v can be expected to be: v by the metric, r what such velocities lead to."""
         r, v = state
         q = self.section_at(r)
         velocity = motion_sizes(self.frame, self.system.metric, elapsed, q, v)[1]
-        return sizes_of_array(r), velocity
+        slopes = jax.jacfwd(self.shape_at)(q) @ self.frame.matrix_at(q)
+        return elapsed * (jnp.abs(slopes) @ velocity), velocity
 
     def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
         return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))

@@ -19,6 +19,7 @@ from connections.multibody.inertia import skew
 
 Rgb = tuple[int, int, int]
 
+_NOTHING = 1e-6  # of the longest bar: a shorter one is not drawn
 STEEL: Rgb = (150, 160, 178)
 _CLUSTERS: tuple[Rgb, ...] = ((214, 137, 16), (46, 134, 91), (125, 60, 152), (23, 125, 173), (176, 58, 46))
 
@@ -160,7 +161,8 @@ def _ends(model: mb.Model) -> list[list[np.ndarray]]:
             ):
                 if body >= 0 and not any(np.allclose(point, end) for end in ends[body]):
                     ends[body].append(point)
-    return [[end for end in points if np.linalg.norm(end) > 1e-6] for points in ends]
+    reach = max((float(np.linalg.norm(end)) for points in ends for end in points), default=0.0)
+    return [[end for end in points if np.linalg.norm(end) > _NOTHING * reach] for points in ends]
 
 
 def _line(depth: int, color: Rgb, bodies: str, joints: str) -> str:

@@ -204,7 +204,7 @@ class RobotView(drawing.FilmView):
         self.turns = motion.turns(float(self.gamma.value))
         moved = [motion.point_velocities(z, self.centers) for z in self.pair]
         largest = max(float(np.linalg.norm(v, axis=2).max()) for v in moved)
-        self.vectors = [0.35 * self.size / max(largest, 1e-9) * v for v in moved]
+        self.vectors = [0.35 * self.size / (largest or 1.0) * v for v in moved]
 
     def _draw_path(self) -> None:
         body = self.robot.model.body_names.index(str(self.body.value))

@@ -166,11 +166,14 @@ class ConstantMetric(Metric):
         if isinstance(H, jax.core.Tracer):
             return
         require_finite("H", H)
-        if not asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE:
+        with jax.ensure_compile_time_eval():  # of numbers, also where a traced function makes the metric
+            symmetric = bool(asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE)
+            positive = bool(jnp.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all())
+        if not symmetric:
             gap = float(np.max(np.abs(H - H.T)))
             raise MetricError(f"H is not symmetric (H - H^T has an entry of {gap:.2e})")
-        smallest = float(np.linalg.eigvalsh(H)[0])
-        if not jnp.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
+        if not positive:
+            smallest = float(np.linalg.eigvalsh(H)[0])
             raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})")
 
     def matrix_at(self, q: jax.Array) -> jax.Array:

@@ -54,6 +54,17 @@ def inverse_lengths_of(H: jax.Array) -> jax.Array:
     return jnp.where(length > 0.0, 1.0 / jnp.where(length > 0.0, length, 1.0), 0.0)
 
 
+def velocity_sizes(H: jax.Array, v: jax.Array) -> jax.Array:
+    """What the components of a velocity can be expected to be, its speed over |X_i|, (n,).
+
+    Parameters
+    ----------
+    H : (n, n) the metric in the frame of v.
+    v : (n,) velocity.
+    """
+    return inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
+
+
 def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     """r (m,) and c (n,) for which the rows of |matrix_ij| / (r_i c_j) have one norm, and so have the columns.
 

@@ -21,6 +21,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.checks import Check
 from connections.coriolis import AuditReport, audit_coriolis
+from connections.geometry.scales import worst_check
 from connections.interop.libraries import (
     Description,
     JointExample,
@@ -241,19 +242,22 @@ def _matrix_of(theirs: LibraryRobot) -> Callable[[Array, Array], Array]:
 
 
 def _same_robot(theirs: LibraryRobot, q: Array) -> Check:
-    """The library's H against ours."""
-    pairs = [(theirs.mass_matrix(point), mb.mass_matrix(theirs.model, point)) for point in q]
-    residual = max(float(np.max(np.abs(H - ours))) for H, ours in pairs)
-    scale = max(float(np.max(np.abs(ours))) for _, ours in pairs)
-    return Check("same mass matrix", residual, scale, TOLERANCE)
+    """The library's H against ours, H_ij relative to (H_ii H_jj)^(1/2)."""
+    residuals, scales = [], []
+    for point in q:
+        ours = mb.mass_matrix(theirs.model, point)
+        length = np.sqrt(np.diag(ours))
+        residuals.append(theirs.mass_matrix(point) - ours)
+        scales.append(np.outer(length, length))
+    return worst_check("same mass matrix", (np.stack(residuals), np.stack(scales)), TOLERANCE)
 
 
 def _recursion(theirs: LibraryRobot, coriolis: Callable[[Array, Array], Array], q: Array, v: Array) -> Check:
-    """The library's C v against our recursion."""
-    residual = scale = 0.0
+    """The library's C v against our recursion, row i relative to the largest row times |X_i|."""
+    residuals, scales = [], []
     for point, velocity in zip(q, v, strict=True):
-        C = mb.coriolis_matrix(theirs.model, point, velocity)
-        difference = coriolis(point, velocity) @ velocity - C @ velocity
-        residual = max(residual, float(np.max(np.abs(difference))))
-        scale = max(scale, float(np.max(np.abs(C) @ np.abs(velocity))))
-    return Check("C v against the recursion", residual, scale, TOLERANCE)
+        C, H = mb.coriolis_matrix(theirs.model, point, velocity), mb.mass_matrix(theirs.model, point)
+        length = np.sqrt(np.diag(H))
+        residuals.append(coriolis(point, velocity) @ velocity - C @ velocity)
+        scales.append(length * np.max(np.abs(C) @ np.abs(velocity) / length))
+    return worst_check("C v against the recursion", (np.stack(residuals), np.stack(scales)), TOLERANCE)

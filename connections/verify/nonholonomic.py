@@ -103,7 +103,7 @@ def _acting(subject: NonholonomicSubject, sample: Sample) -> tuple[Array, Array]
     """Random controls u that accelerate by about one, and the covector (n,) of them and of the forces."""
     system, jet = subject.system, subject.jet(sample.q)
     u = subject.rng("controls").normal(size=system.controls)
-    u = u / max(_largest(u @ jet["inputs"] @ jet.orthonormal), 1e-6)
+    u = u / (_largest(u @ jet["inputs"] @ jet.orthonormal) or 1.0)
     F = jet["inputs"].T @ u
     if system.forces is not None:
         F = F + np.asarray(system.forces_at(0.0, jnp.asarray(sample.q), jnp.asarray(sample.v)))

@@ -34,6 +34,19 @@ def test_latitude_circle_turns_vectors_by_the_solid_angle(theta):
     np.testing.assert_allclose(Q, np.linalg.inv(scale) @ expected @ scale, atol=1e-8)
 
 
+def test_transport_is_linear():
+    """A vector is turned by 2 pi (1 - cos theta), however short it is."""
+    theta, z = 0.8, np.array([0.3, -1.0])
+
+    def latitude(t):
+        return jnp.stack([theta + 0.0 * t, t])
+
+    expected = turned(2 * np.pi * (1 - np.cos(theta))) @ z
+    for size in (1.0, 1e9, 1e-6, 1e-9, 1e-11):
+        moved = cn.parallel_transport(systems.SPHERE_ORTHONORMAL_NABLA, latitude, size * z, TURN)[-1]
+        np.testing.assert_allclose(moved / size, expected, atol=1e-9)
+
+
 def test_holonomy_of_a_closed_curve_on_the_embedded_sphere():
     theta = 0.8
 

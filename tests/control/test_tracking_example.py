@@ -76,10 +76,10 @@ def test_the_mirror_image_has_the_same_measures(results):
 
 def test_zero_crossings_count_signs_not_noise():
     t = np.linspace(0.0, 1.0, 1001)
-    assert zero_crossings(np.cos(2 * np.pi * 3 * t)) == 6
-    assert zero_crossings(np.sin(2 * np.pi * 3 * t)[:-1]) == 6  # the departure and five changes
-    assert zero_crossings(np.zeros(10)) == 0
-    assert zero_crossings(1e-12 * np.cos(40 * t)) == 0
+    assert zero_crossings(np.cos(2 * np.pi * 3 * t), 1e-9) == 6
+    assert zero_crossings(np.sin(2 * np.pi * 3 * t)[:-1], 1e-9) == 6  # the departure and five changes
+    assert zero_crossings(np.zeros(10), 1e-9) == 0
+    assert zero_crossings(1e-12 * np.cos(40 * t), 1e-9) == 0
 
 
 def test_high_frequency_fraction_of_a_decaying_exponential():

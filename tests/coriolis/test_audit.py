@@ -2,10 +2,13 @@
 
 import json
 
+import jax
 import numpy as np
 import oracles
 import pytest
+import systems
 
+import connections as cn
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 from connections.coriolis.audit import audit_coriolis
 from connections.geometry import CoordinateFrame, MatrixFrame, ProductFrame, SE3Frame, SO3Frame
@@ -253,6 +256,20 @@ def noisy(size, seed=3):
 
 def half_and_half(q, v):
     return np.array([[v[1], v[0]], [0.0, 0.0]]) / 2
+
+
+@pytest.mark.parametrize(("mass", "length", "kind"), [(1e-5, 1e-2, "riemannian"), (1e-8, 1e-3, "unknown")])
+def test_a_light_finger_on_a_heavy_arm_is_judged_by_itself(mass, length, kind):
+    """C v of the lighter one is smaller than the error of differences on the arm: it is unknown."""
+    metric = systems.arm_with_finger(mass, length)
+    H, C = jax.jit(metric.matrix_at), jax.jit(cn.MechanicalSystem(metric).coriolis_matrix_at)
+    q, v = rng().standard_normal((2, 3))
+    right = audit_coriolis(C, H, metric.frame, q, v)
+    assert right.kind == kind and "fails" not in right.verdicts.values(), str(right)
+    for row in range(3):
+        kept = (np.arange(3) != row)[:, None]
+        wrong = audit_coriolis(lambda p, w, kept=kept: kept * C(p, w), H, metric.frame, q, v)
+        assert wrong.kind == "inadmissible", f"row {row}: {wrong}"
 
 
 def test_noise_widens_the_tolerance_and_keeps_the_verdict():

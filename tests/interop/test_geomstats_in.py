@@ -15,7 +15,7 @@ from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry.frames import FrameField
 from connections.interop.geomstats import from_geomstats, to_geomstats
 from connections.interop.geomstats.equipped import components, push
-from connections.interop.geomstats.sampled import ORDER_6, ORDER_8, sampled
+from connections.interop.geomstats.sampled import ORDER_6, ORDER_8, differences, sampled, units_near
 from connections.interop.geomstats.translation import GeomstatsMetric
 
 SIX = {
@@ -129,6 +129,26 @@ def test_sampled_metrics_have_two_derivatives(rng: np.random.Generator) -> None:
     q = np.array([1.3, 2.1])
     symbols = cn.LeviCivita(from_geomstats(beta)).coefficients(q)
     np.testing.assert_allclose(symbols, beta.metric.christoffels(q), atol=1e-10)
+
+
+@pytest.mark.parametrize("s", [(1.0, 1.0), (1e-9, 1e9), (1e6, 1e-6)])
+def test_sampled_metrics_are_differentiated_in_any_units(s: tuple[float, float]) -> None:
+    """H of coordinates x = q / s: dH / dx = (cos x_1, 1, -sin x_2) in its three entries."""
+    units = np.array(s)
+
+    def numbers(q: np.ndarray) -> np.ndarray:
+        x = q / units
+        a, b = 3.0 + np.sin(x[:, 0]), 2.0 + np.cos(x[:, 1])
+        H = np.stack([np.stack([a, 0.1 * x[:, 0]], -1), np.stack([0.1 * x[:, 0], b], -1)], -2)
+        return H / np.outer(units, units)
+
+    x = np.array([[0.3, -0.7], [0.0, 0.2]])
+    found = differences(numbers, units_near(1.7 * x * units))(x * units)
+    found = found * np.outer(units, units)[..., None] * units
+    expected = np.zeros((2, 2, 2, 2))
+    expected[:, 0, 0, 0], expected[:, 1, 1, 1] = np.cos(x[:, 0]), -np.sin(x[:, 1])
+    expected[:, 0, 1, 0] = expected[:, 1, 0, 0] = 0.1
+    np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
 def test_difference_weights_are_exact_on_polynomials() -> None:

@@ -29,7 +29,9 @@ ORDER_8 = np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
 ORDER_6 = np.array([3 / 4, -3 / 20, 1 / 60, 0.0])
 # Order eight less six of the second derivative, on f(q + m h) + f(q - m h) - 2 f(q): kinks show here.
 BEND = np.array([8 / 5 - 3 / 2, -1 / 5 + 3 / 20, 8 / 315 - 1 / 90, -1 / 560])
-STEP = 1e-2  # of the coordinate's size, which counts as at least 0.3
+STEP = 1e-2  # of the size of the coordinate, which counts as at least LEAST of its unit
+LEAST = 0.3
+PREFIX = 1e3  # units are powers of it
 SMOOTHNESS = 1e-6
 
 Host = Callable[[np.ndarray], np.ndarray]
@@ -43,16 +45,17 @@ class SampledMetric(Metric):
     ----------
     frame : a coordinate frame.
     numbers : q (m, nq) -> H (m, n, n), on NumPy arrays.
+    units : of the coordinates, scalar or (n,).
     """
 
     frame: FrameField
     numbers: Host
+    units: np.ndarray | float = 1.0
 
     def __post_init__(self) -> None:
-        first = differences(self.numbers)
-        function = _with_derivative(
-            self.numbers, 2, _with_derivative(first, 3, _with_derivative(differences(first), 4, _no_third))
-        )
+        first = differences(self.numbers, self.units)
+        second = _with_derivative(differences(first, self.units), 4, _no_third)
+        function = _with_derivative(self.numbers, 2, _with_derivative(first, 3, second))
         object.__setattr__(self, "_function", function)
         object.__setattr__(self, "_first", first)
 
@@ -80,7 +83,7 @@ def sampled(space: Any, metric: Any) -> Exact:
     inverse = np.linalg.pinv(basis.reshape(len(basis), -1))
     q = points.reshape(len(points), -1) @ inverse
     chart = linear_chart(basis, lambda rng: q[rng.integers(len(q))])
-    ours = SampledMetric(chart.frame, _numbers(space, metric, basis, points))
+    ours = SampledMetric(chart.frame, _numbers(space, metric, basis, points), units_near(q))
     for point in q:
         H = ours.numbers(point[None])[0]
         if not np.linalg.eigvalsh(0.5 * (H + H.T))[0] > 0.0:
@@ -98,10 +101,15 @@ def sampled(space: Any, metric: Any) -> Exact:
     return ours, chart, "geomstats' numbers and differences of order eight"
 
 
-def differences(function: Host) -> Host:
+def differences(function: Host, units: np.ndarray | float = 1.0) -> Host:
     """d f / d q of f: (m, n) -> (m, ...) as a function of the same kind, derivative index last.
 
     NaN where orders eight and six differ by more than `SMOOTHNESS`, with two lengths of the step.
+
+    Parameters
+    ----------
+    function : f.
+    units : of the coordinates, scalar or (n,).
     """
     moves = np.concatenate([np.arange(1, 5), -np.arange(1, 5)])
 
@@ -115,21 +123,27 @@ def differences(function: Host) -> Host:
 
     def with_step(q: np.ndarray, step: float) -> np.ndarray:
         count, n = q.shape
-        h = step * np.maximum(np.abs(q), 0.3)
+        h = step * np.maximum(np.abs(q), LEAST * units)
         shift = moves[:, None, None] * np.eye(n)  # (8, n, n): move, direction, coordinate
         stencil = q[:, None, None, :] + shift * h[:, None, None, :]
         values = function(np.concatenate([stencil.reshape(-1, n), q]))
         middle, values = values[-count:, None, None], values[:-count].reshape(count, 8, n, *values.shape[1:])
-        length = h.reshape(count, 1, n, *(1,) * (values.ndim - 3))
+        length = (h / units).reshape(count, 1, n, *(1,) * (values.ndim - 3))
         odd = (values[:, :4] - values[:, 4:]) / length
         even = (values[:, :4] + values[:, 4:] - 2.0 * middle) / length
         exact, coarse = (np.tensordot(w, odd, axes=([0], [1])) for w in (ORDER_8, ORDER_6))
         bend = np.tensordot(BEND, even, axes=([0], [1]))
         size = np.max(np.abs(exact)) + np.max(np.abs(values))
         smooth = np.maximum(np.abs(exact - coarse), np.abs(bend)) <= SMOOTHNESS * size
-        return np.moveaxis(np.where(smooth, exact, np.nan), 1, -1)
+        return np.moveaxis(np.where(smooth, exact, np.nan), 1, -1) / units
 
     return derivative
+
+
+def units_near(q: np.ndarray) -> np.ndarray:
+    """Powers of a thousand (n,) next to the largest coordinates of points (m, n); one where they vanish."""
+    size = np.abs(q).max(axis=0)
+    return np.asarray(PREFIX ** np.round(np.log(np.where(size > 0.0, size, 1.0)) / np.log(PREFIX)))
 
 
 def _with_derivative(host: Host, rank: int, derivative: PointFunction) -> PointFunction:

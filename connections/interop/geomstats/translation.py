@@ -19,9 +19,10 @@ from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import POINT_TOLERANCE, FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.scales import worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
-AGREEMENT = 1e-9
+AGREEMENT = 1e-9  # of an inner product of two fields, relative to their lengths
 _SAMPLES = 3
 
 InnerProduct = Callable[[Any, Any, Any], Any]
@@ -194,7 +195,8 @@ def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
     for _ in range(_SAMPLES):
         H, point, basis = (np.asarray(array) for array in ours(chart.sample(rng)))
         theirs = gram(inner, point, basis)
-        gap, size = float(np.max(np.abs(H - theirs))), float(np.max(np.abs(theirs)))
+        lengths = np.sqrt(np.abs(np.diag(theirs)))
+        gap, size = (float(a) for a in worst(jnp.asarray(H - theirs), jnp.outer(lengths, lengths)))
         if not gap <= AGREEMENT * size:
             raise MetricError(
                 f"the inner product of {_name(metric.space)} is not the one that {metric.route} gives (they "

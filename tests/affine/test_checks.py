@@ -1,0 +1,118 @@
+"""Checks see a component that is destroyed, however light it is; right connections pass in bad units."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import systems
+
+import connections as cn
+from connections.checks import SymmetryError
+
+Q = np.array([0.3, 0.7, 0.4])
+FINGERS = {"finger": (1e-5, 1e-2), "hair": (1e-8, 1e-3), "dust": (1e-11, 1e-4)}  # kg, m
+
+
+def lowered(nabla, metric, q):
+    return jnp.einsum("il,ljk->ijk", metric.matrix_at(q), nabla.coefficients_at(q))
+
+
+def connection_of(metric, low):
+    """The connection with these coefficients of the first kind."""
+    raised = lambda q: jnp.einsum("il,ljk->ijk", jnp.linalg.inv(metric.matrix_at(q)), low(q))  # noqa: E731
+    return cn.CoefficientConnection(metric.frame, raised)
+
+
+@pytest.mark.parametrize("name", FINGERS)
+def test_a_right_connection_passes_with_any_finger(name):
+    metric = systems.arm_with_finger(*FINGERS[name])
+    nabla = cn.LeviCivita(metric)
+    for check in (
+        nabla.check_torsion_free(Q),
+        nabla.check_metric_compatible(metric, Q),
+        nabla.check_same_geodesics(metric, Q),
+    ):
+        check.require()
+        assert check.relative < 1e-12
+    by_hand = connection_of(metric, lambda q: lowered(nabla, metric, q))
+    by_hand.check_metric_compatible(metric, Q).require()
+    by_hand.check_same_geodesics(metric, Q).require()
+
+
+@pytest.mark.parametrize("name", FINGERS)
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_deleted_row_fails_with_any_finger(name, row):
+    """Gamma_low[row] = 0: the force on one joint, the finger's too, is wrong by all of it."""
+    metric = systems.arm_with_finger(*FINGERS[name])
+    nabla = cn.LeviCivita(metric)
+    broken = connection_of(metric, lambda q: lowered(nabla, metric, q).at[row].set(0.0))
+    for check in (broken.check_metric_compatible(metric, Q), broken.check_same_geodesics(metric, Q)):
+        assert not check.ok and check.relative > 1e-7, check
+
+
+@pytest.mark.parametrize(("name", "part"), [("finger", 1e-4), ("hair", 1e-3)])
+def test_a_component_that_is_a_little_wrong_fails(name, part):
+    """Gamma_low[finger, arm, arm] alone; for the dust such a part is round-off of the arm's terms."""
+    metric = systems.arm_with_finger(*FINGERS[name])
+    nabla = cn.LeviCivita(metric)
+    broken = connection_of(metric, lambda q: lowered(nabla, metric, q).at[2, 0, 0].multiply(1.0 + part))
+    assert not broken.check_same_geodesics(metric, Q).ok
+
+
+def test_torsion_of_a_light_finger_is_seen():
+    metric = systems.arm_with_finger(*FINGERS["hair"])
+    nabla = cn.LeviCivita(metric)
+    twisted = connection_of(metric, lambda q: lowered(nabla, metric, q).at[2, 0, 1].multiply(2.0))
+    assert not twisted.check_torsion_free(Q).ok
+
+
+def test_a_contorsion_is_antisymmetric_in_its_light_components_too():
+    """D_f12 + D_f21 of the size of the finger's own terms, beside a D of the arm's."""
+    metric = systems.arm_with_finger(*FINGERS["hair"])
+    light = 1e-11
+
+    def contorsion(defect):
+        D = jnp.zeros((3, 3, 3)).at[0, 0, 1].set(4.0).at[0, 1, 0].set(-4.0)
+        return lambda q: D.at[2, 0, 1].set(light).at[2, 1, 0].set(-light * (1.0 + defect))
+
+    cn.ContorsionConnection(metric, contorsion(0.0), "same_geodesics").coefficients(Q)
+    with pytest.raises(SymmetryError, match="antisymmetric in indices"):
+        cn.ContorsionConnection(metric, contorsion(1e-3), "same_geodesics").coefficients(Q)
+
+
+def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
+    family = cn.ContorsionFamily(systems.METRIC.change(lambda p: jnp.diag(jnp.array([1e-9, 1.0, 1e6]))))
+    q = np.array([0.1, -0.2, 0.3])
+    D = family.connection([2e-3]).contorsion(family.metric, q)
+    np.testing.assert_allclose(family.beta_of(D, q), [2e-3], rtol=1e-9)
+    broken = np.asarray(D).copy()
+    broken[0, 0, 1] = 1e-3 * broken[0, 1, 2]  # of the light field: far smaller than round-off allows
+    with pytest.raises(SymmetryError, match="not totally antisymmetric"):
+        family.beta_of(broken * 0 + np.where(np.arange(27).reshape(3, 3, 3) == 1, 1e-12, D), q)
+
+
+def test_a_flat_connection_has_no_terms_and_passes():
+    """All terms vanish, or are round-off of the same computation."""
+    flat = cn.LeviCivita(
+        cn.PullbackMetric(cn.CoordinateFrame(2), lambda q: jnp.stack([q[0] + q[1], q[0] - q[1]]))
+    )
+    q = np.array([0.3, -0.2])
+    for check in (
+        flat.check_torsion_free(q),
+        flat.check_metric_compatible(flat.metric, q),
+        flat.check_same_geodesics(flat.metric, q),
+    ):
+        assert check.ok
+    cn.CoefficientConnection(flat.frame, lambda q: jnp.zeros((2, 2, 2))).check_same_geodesics(
+        flat.metric, q
+    ).require()
+
+
+def test_a_circle_pulled_back_is_flat_to_round_off():
+    """L H vanishes by cancellation; the terms that cancel are known of an embedding."""
+    circle = cn.PullbackMetric(cn.CoordinateFrame(1), lambda q: jnp.stack([jnp.cos(q[0]), jnp.sin(q[0])]))
+    q = np.linspace(-3, 3, 50)[:, None]
+    flat = cn.CoefficientConnection(circle.frame, lambda q: jnp.zeros((1, 1, 1)))
+    flat.check_metric_compatible(circle, q).require()
+    flat.check_same_geodesics(circle, q).require()
+    wrong = cn.CoefficientConnection(circle.frame, lambda q: 1e-6 * jnp.ones((1, 1, 1)))
+    assert not wrong.check_metric_compatible(circle, q).ok
