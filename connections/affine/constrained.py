@@ -41,7 +41,8 @@ class ConstrainedConnection(ConnectionOfMetric):
     ----------
     metric : the kinetic energy of the system without constraints.
     distribution : q (nq,) -> A (n, m), a basis of the feasible velocities in the metric's frame;
-        JAX-traceable. Without it a basis is computed from the forms, orthonormal in the metric.
+        JAX-traceable. Without it a basis is computed from the forms, orthonormal in the metric. Or a
+        `Distribution` of the same metric, which has basis and forms.
     forms : q -> W (p, n), the constraints as one-forms w_a(X_i); JAX-traceable. With both, they are checked
         against each other at every point.
 
@@ -55,7 +56,7 @@ class ConstrainedConnection(ConnectionOfMetric):
     ------
     ShapeError : basis or forms have the wrong shape.
     FrameError : metric and ambient connection are in different frames.
-    TypeError : neither is given.
+    TypeError : neither is given, or a `Distribution` and forms.
     ConstraintError, at a point : the constraints lost rank, or the basis does not satisfy them.
     FrameError, at a point : the basis lost rank; the message says whether the constraints did not.
 
@@ -72,13 +73,19 @@ class ConstrainedConnection(ConnectionOfMetric):
     def __init__(
         self,
         metric: Metric,
-        distribution: PointFunction | None = None,
+        distribution: PointFunction | Distribution | None = None,
         *,
         forms: PointFunction | None = None,
         ambient: AffineConnection | None = None,
     ) -> None:
         feasible: Distribution
-        if distribution is not None:
+        if isinstance(distribution, Distribution):
+            if forms is not None or distribution.metric is not metric:
+                raise TypeError(
+                    "ConstrainedConnection: a Distribution has its own forms, and the same metric"
+                )
+            feasible = distribution
+        elif distribution is not None:
             feasible = SpannedDistribution(metric, distribution, forms)
         elif forms is not None:
             feasible = AnnihilatedDistribution(metric, forms)

@@ -68,6 +68,7 @@ class SpannedDistribution(Distribution):
     basis : q (nq,) -> A (n, m); JAX-traceable.
     forms : optional, q -> W (n - m, n), the constraints that the basis has to satisfy; checked at every
         point.
+    remedy : what the error offers where the basis is singular and the forms are not.
 
     Raises
     ------
@@ -77,6 +78,7 @@ class SpannedDistribution(Distribution):
     metric: Metric
     basis: PointFunction
     forms: PointFunction | None = None
+    remedy: str = "give another basis, or the forms alone"
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +102,8 @@ class SpannedDistribution(Distribution):
             return jnp.asarray(self.forms(q))
         if self.rank == self.metric.frame.dim:
             return jnp.zeros((0, self.rank))
-        return null_basis(self.basis_at(q).T)[0].T
+        sizes = sizes_of_velocities(self.metric.matrix_at(q))
+        return null_basis((sizes[:, None] * self.basis_at(q)).T)[0].T * sizes
 
     def complement_at(self, q: jax.Array) -> jax.Array:
         """1 - A (A^T H A)^-1 A^T H, (n, n)."""
@@ -114,38 +117,37 @@ class SpannedDistribution(Distribution):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid, the basis has rank m, the forms have rank n - m and vanish on the basis."""
-        A = self.basis_at(q)
-        sizes = jnp.linalg.norm(A, axis=0)
-        ok = self.metric.valid_at(q) & full_rank(A) & (jnp.max(sizes) <= _LONGEST * jnp.min(sizes))
+        A, W = self._weighed_at(q)
+        lengths = jnp.linalg.norm(A, axis=0)
+        ok = self.metric.valid_at(q) & full_rank(A) & (jnp.max(lengths) <= _LONGEST * jnp.min(lengths))
         if self.forms is None or self.rank == self.metric.frame.dim:
             return ok
-        return ok & full_rank(self.forms_at(q).T) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
+        return ok & full_rank(W.T) & (jnp.max(_work(W, A)) <= _FEASIBLE)
 
     def explain(self, q: Any) -> None:
         """The metric's error, `ConstraintError` for the forms, or `FrameError` for the basis."""
         self.metric.explain(q)
         constrained = self.forms is not None and self.rank < self.metric.frame.dim
+        A, W = (np.asarray(part) for part in self._weighed_at(jnp.asarray(q)))
         if constrained:
-            explain_forms(self.forms_at(jnp.asarray(q)), q)
-        A = np.asarray(self.basis_at(jnp.asarray(q)))
+            explain_forms(W, q)
         what = _fault(A)
         if what:
             if constrained:
-                what += f"; the constraints keep rank {len(A) - self.rank}: the basis is singular, not the "
-                what += "system, so give another basis, or the forms alone"
+                what += f"; {basis_alone(len(A) - self.rank)}, so {self.remedy}"
             raise_at(FrameError, f"the basis of the distribution {what}", q)
         if constrained:
-            work = np.asarray(self._work_at(jnp.asarray(q)))
+            work = np.asarray(_work(W, A))
             a, j = np.unravel_index(np.argmax(work), work.shape)
             if not work[a, j] <= _FEASIBLE:
                 value = f"(form {a} on field {j} is {work[a, j]:.2e} of their sizes)"
                 raise_at(ConstraintError, f"the basis does not satisfy the constraints {value}", q)
 
-    def _work_at(self, q: jax.Array) -> jax.Array:
-        """|w_a(X_j)| / (|w_a| |X_j|), (n - m, m)."""
-        W, A = self.forms_at(q), self.basis_at(q)
-        sizes = jnp.linalg.norm(W, axis=1)[:, None] * jnp.linalg.norm(A, axis=0)
-        return jnp.abs(W @ A) / sizes
+    def _weighed_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Basis (n, m) and forms (n - m, n) where each velocity of the frame is measured by its size."""
+        sizes = sizes_of_velocities(self.metric.matrix_at(q))
+        W = jnp.zeros((0, len(sizes))) if self.forms is None else self.forms_at(q)
+        return sizes[:, None] * self.basis_at(q), W / sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +194,7 @@ class AnnihilatedDistribution(Distribution):
 
     def regular_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and the forms have rank p."""
-        return self.metric.valid_at(q) & full_rank(self.forms_at(q).T)
+        return self.metric.valid_at(q) & full_rank(self.weighed_forms_at(q).T)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Regular, and the computed basis is."""
@@ -200,17 +202,26 @@ class AnnihilatedDistribution(Distribution):
 
     def explain(self, q: Any) -> None:
         """The metric's error, `ConstraintError` for the forms, `FrameError` for the computed basis."""
-        self.metric.explain(q)
-        explain_forms(self.forms_at(jnp.asarray(q)), q)
+        self.explain_regular(q)
         if not self._basis_and_clearance_at(jnp.asarray(q))[1] > _CLEAR:
             what = (
                 "the computed basis of the distribution is singular (the constraints are not): give a basis"
             )
             raise_at(FrameError, what, q)
 
+    def explain_regular(self, q: Any) -> None:
+        """The metric's error, or `ConstraintError` for the forms: what `regular_at` found."""
+        self.metric.explain(q)
+        explain_forms(self.weighed_forms_at(jnp.asarray(q)), q)
+
+    def weighed_forms_at(self, q: jax.Array) -> jax.Array:
+        """W(q) where each velocity of the frame is measured by its size, (p, n): units cancel."""
+        return self.forms_at(q) / sizes_of_velocities(self.metric.matrix_at(q))
+
     def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        N, clearance = null_basis(self.forms_at(q))
-        return orthonormal(N, self.metric.matrix_at(q)), clearance
+        H = self.metric.matrix_at(q)
+        N, clearance = null_basis(self.weighed_forms_at(q))
+        return orthonormal(N / sizes_of_velocities(H)[:, None], H), clearance
 
 
 @dataclass(frozen=True)
@@ -305,6 +316,16 @@ def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
     return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), A.T, lower=True).T
 
 
+def sizes_of_velocities(H: jax.Array) -> jax.Array:
+    """sqrt(H_jj), (n,): v_j times its size has one unit for all j, whatever the units of coordinates are."""
+    return jnp.sqrt(jnp.diagonal(H))
+
+
+def basis_alone(p: int) -> str:
+    """Says that a basis is singular where the p forms are independent."""
+    return f"the constraints keep rank {p}: the basis is singular, not the system"
+
+
 def explain_forms(W: Any, q: Any) -> None:
     """Raise `ConstraintError` where the forms W (p, n) are not finite or not independent."""
     W = np.asarray(W)
@@ -320,8 +341,13 @@ def _generic_rotation(n: int) -> np.ndarray:
     return np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
 
 
+def _work(W: Any, A: Any) -> jax.Array:
+    """|w_a(X_j)| / (|w_a| |X_j|), (n - m, m)."""
+    return jnp.abs(W @ A) / (jnp.linalg.norm(W, axis=1)[:, None] * jnp.linalg.norm(A, axis=0))
+
+
 def _fault(A: np.ndarray) -> str:
-    """What is wrong with a basis (n, m), or nothing."""
+    """What is wrong with a basis (n, m), weighed; or nothing."""
     if not np.isfinite(A).all():
         return "is not finite"
     if not full_rank(jnp.asarray(A)):
