@@ -179,6 +179,14 @@ class ConstrainedConnection(ConnectionOfMetric):
         brackets += jnp.einsum("abc,bi,cj->aij", base.structure_functions_at(q), A, A)
         return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
 
+    def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 A^T F_a, (m, a), of covectors F (a, n) in the ambient metric's frame."""
+        return jnp.linalg.solve(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)
+
+    def input_coefficients_of_functions_at(self, functions: PointFunction, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 L_{X_k} phi_a, (m, a)."""
+        return jnp.linalg.solve(self.metric.matrix_at(q), self.frame.lie_derivative_at(functions, q))
+
     # --- public functions ----------------------------------------------------------------------------------
 
     def basis(self, q: Any) -> jax.Array:
@@ -245,7 +253,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), (forms(p) @ self.basis_at(p)).T)
+            return self.input_coefficients_at(forms, p)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
@@ -261,7 +269,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), self.frame.lie_derivative_at(functions, p))
+            return self.input_coefficients_of_functions_at(functions, p)
 
         return evaluate(self, ("input_coefficients_of_functions", functions), at, self._point(q))
 

@@ -45,6 +45,13 @@ def _unit_covector(subject: NonholonomicSubject, q: Array, salt: str) -> Array:
     return np.linalg.solve(subject.jet(q).orthonormal.T, subject.rng(salt).normal(size=subject.n))
 
 
+def _unit_velocity(subject: NonholonomicSubject, sample: Sample) -> Array:
+    """A velocity of length one with equal components in an orthonormal basis, up to signs: none is small."""
+    signs = np.sign(subject.rng("flow" + str(sample.q)).normal(size=subject.m))
+    Hbar = subject.jet(sample.q)["Hbar"]
+    return np.linalg.solve(np.linalg.cholesky(Hbar).T, signs / np.sqrt(subject.m))
+
+
 # --- the equations of motion ----------------------------------------------------------------------------
 
 
@@ -135,8 +142,7 @@ def projected(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tupl
 def motions(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: geodesics of the ambient connection."""
     jet, nabla = subject.jet(sample.q), subject.nabla
-    v = sample.v / np.sqrt(sample.v @ jet["Hbar"] @ sample.v)
-    start = (sample.q, jet["A"] @ v, FLOW_TIME)
+    start = (sample.q, jet["A"] @ _unit_velocity(subject, sample), FLOW_TIME)
 
     def with_multipliers(q: Array, V: Array) -> Array:
         here = subject.fresh_jet(q)
@@ -148,7 +154,8 @@ def motions(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     q, V = subject.numerics.geodesic(spray_of(symbols), *start)
     p, U = subject.numerics.geodesic(with_multipliers, *start)
     leaving = subject.fresh_jet(q)["P_perp"] @ V
-    return _largest(q - p, V - U, leaving), _largest(1.0, q, V)
+    way, speed = _largest(q - sample.q, p - sample.q), _largest(V, U)
+    return max(_largest(q - p) / way, _largest(V - U, leaving) / speed), 1.0
 
 
 # --- Theorem 3.2 ----------------------------------------------------------------------------------------
@@ -194,8 +201,10 @@ def inputs(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[f
     """Control: not divided by the squares of the lengths."""
     basis = _OrthogonalBasis(subject, sample.q)
     F = subject.rng("inputs").normal(size=(2, subject.n))
-    forms = subject.keep("forms of inputs", lambda: lambda q: jnp.asarray(F))
-    library = np.asarray(subject.nabla.input_coefficients(forms, sample.q))
+    coefficients = subject.compiled(
+        "input coefficients", lambda q, F: subject.nabla.input_coefficients_at(lambda p: F, q)
+    )
+    library = np.asarray(coefficients(sample.q, F))
     carried = np.linalg.solve(basis.B, library)
     products = basis.E.T @ F.T
     return _largest(carried - basis.divided(products, wrong)), _largest(carried, library, products)
@@ -206,8 +215,11 @@ def inputs_of_functions(subject: NonholonomicSubject, sample: Sample, wrong: boo
     """Control: not divided by the squares of the lengths."""
     q, basis, nq = sample.q, _OrthogonalBasis(subject, sample.q), sample.q.size
     b = subject.rng("functions").normal(size=(2, nq)) / np.sqrt(nq)
-    phi = subject.keep("functions of inputs", lambda: lambda p: jnp.sinh(b @ p))
-    library = np.asarray(subject.nabla.input_coefficients_of_functions(phi, q))
+    coefficients = subject.compiled(
+        "input coefficients of functions",
+        lambda q, b: subject.nabla.input_coefficients_of_functions_at(lambda p: jnp.sinh(b @ p), q),
+    )
+    library = np.asarray(coefficients(q, b))
     slopes = subject.numerics.derivative(lambda points: np.sinh(points @ b.T), q)
     products, carried = basis.E.T @ slopes, np.linalg.solve(basis.B, library)
     return _largest(carried - basis.divided(products, wrong)), _largest(carried, library, products, slopes)
@@ -252,7 +264,7 @@ def transport(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tupl
     if wrong:
         size = subject.rng("transport").normal(size=(m, m, m))
         shift = np.einsum("la,abc,bj,ck->ljk", Z, size, L.T, L.T)
-    xi = sample.v / np.sqrt(sample.v @ jet["Hbar"] @ sample.v)
+    xi = _unit_velocity(subject, sample)
     end, carried = subject.on_distribution.flow(
         lambda q: _coefficients(subject, q) + shift, sample.q, xi, Z, FLOW_TIME
     )
