@@ -16,11 +16,14 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
+from connections.affine.integrate import Trajectories, integrate
 from connections.checks import ShapeError
 from connections.coriolis.system import Forces, MechanicalSystem, Potential
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
+
+TOLERANCE = 1e-11  # of motions: in ambient components they change faster than in those of most bases
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,33 @@ class NonholonomicSystem:
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """(A^T H A)^-1 A^T (F_a u^a + F - g) - Gamma~(vbar, vbar), (m,)."""
         return self.reduced.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
+
+    def acceleration_at(self, q: jax.Array, V: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """dV/dt of V = A vbar, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
+
+        No basis enters where the constraints are given as forms: regular where a basis is singular.
+        """
+        nabla = self.connection
+        base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
+        given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
+        slope = base.lie_derivative_at(self.reduced.potential_at, q)
+        free = jnp.linalg.solve(H, given - slope) - nabla.ambient.apply_at(q, V, V)
+        direction = base.matrix_at(q) @ V
+        P_perp, turning = jax.jvp(nabla.distribution.complement_at, (q,), (direction,))
+        return free - P_perp @ free - turning @ V
+
+    def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """(q, V) on the manifold and in the distribution."""
+        q = self.frame.project_at(state[0])
+        return q, self.feasible_at(q, state[1])
+
+    def components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """vbar of V = A vbar, (m,)."""
+        return self.frame.components_at(q) @ V
+
+    def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """P V of vectors (n, ...): the nearest that the constraints allow."""
+        return V - self.connection.distribution.complement_at(q) @ V
 
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""
@@ -178,6 +208,9 @@ class NonholonomicSystem:
     ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, vbar) from (q0, v0) under potential, forces and controls.
 
+        Velocities in the ambient frame are integrated, so that the motion may pass where the basis is
+        singular and the constraints are not; at a requested time it may not be there.
+
         Parameters
         ----------
         q0 : (..., nq) initial points, at times[0].
@@ -187,18 +220,34 @@ class NonholonomicSystem:
 
         Returns
         -------
-        q (..., T, nq), vbar (..., T, m), integrated to rtol = atol = 1e-10.
+        q (..., T, nq), vbar (..., T, m), integrated to rtol = atol = 1e-11.
 
         Raises
         ------
-        IntegrationError : the motion meets a singular basis or blows up; names the time and the point.
+        IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
+            the motion blows up; names the time and the point.
         """
-        if control is None:
-            return self.reduced.simulate(q0, v0, times)
-        pulled = self.__dict__.setdefault("_controls", {})
-        if control not in pulled:
-            pulled[control] = lambda t, q, v: self._pulled_at(q, control(t, q, v))
-        return self.reduced.simulate(q0, v0, times, pulled[control])
+        base = self.connection.ambient.frame
+
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+                p, V = state
+                u = jnp.zeros(self.controls)
+                if control is not None:
+                    u = jnp.asarray(control(t, p, self.components_at(p, V)))
+                return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
+
+            points, velocities = integrate(
+                rhs, (q, self.velocity_at(q, v)), clock, self.state_at, rtol=TOLERANCE, atol=TOLERANCE
+            )
+            found = jax.vmap(self.components_at)(points, velocities)
+            return (points, found), points, jnp.ones(clock.shape[0], dtype=bool)
+
+        arguments = (
+            Argument("q0", q0, (self.frame.ambient_dim,)),
+            Argument("v0", v0, (self.frame.dim,)),
+        )
+        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

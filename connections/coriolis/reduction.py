@@ -17,7 +17,7 @@ import numpy as np
 from connections.affine.integrate import Trajectories, integrate
 from connections.affine.symmetry import TOL, GroupAction
 from connections.checks import Check, ShapeError, SymmetryError
-from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
@@ -168,7 +168,7 @@ class ReducedSystem:
 
         Returns
         -------
-        r (..., T, s), v (..., T, m), integrated to rtol = atol = 1e-10.
+        r (..., T, s), v (..., T, m), integrated to rtol = atol = 1e-11.
 
         Raises
         ------
@@ -177,10 +177,13 @@ class ReducedSystem:
 
         def solve(r: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
             def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                return self.rates_at(*state, self._control_at(control, t, *state), t)
+                return self._moving_at(t, *state, control)[1:]
 
-            states = integrate(rhs, (r, v), clock)
-            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+            shapes, velocities = integrate(
+                rhs, (r, self._lift_at(r) @ v), clock, rtol=TOLERANCE, atol=TOLERANCE
+            )
+            found = jax.vmap(self._components_at)(shapes, velocities)
+            return (shapes, found), shapes, jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
         return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
@@ -202,14 +205,18 @@ class ReducedSystem:
 
         def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
             def rhs(t: Any, state: tuple[Any, Any, Any], args: Any) -> tuple[Any, Any, Any]:
-                r, speed, point = state
-                rates = self.rates_at(r, speed, self._control_at(control, t, r, speed), t)
-                return *rates, self.frame.matrix_at(point) @ speed
+                r, V, point = state
+                v, r_dot, V_dot = self._moving_at(t, r, V, control)
+                return r_dot, V_dot, self.frame.matrix_at(point) @ v
 
             def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 return state[0], state[1], self.frame.project_at(state[2])
 
-            _, speed, point = integrate(rhs, (self.shape_at(q), v, q), clock, project)
+            r = self.shape_at(q)
+            shapes, velocities, point = integrate(
+                rhs, (r, self._lift_at(r) @ v, q), clock, project, rtol=TOLERANCE, atol=TOLERANCE
+            )
+            speed = jax.vmap(self._components_at)(shapes, velocities)
             return (point, speed), point, jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = (
@@ -219,6 +226,27 @@ class ReducedSystem:
         return Trajectories.of(self.system).run(("reconstruct", self, control), solve, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
+
+    def _moving_at(
+        self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """(v, rdot, Vdot) of V = A v at the section: finite where the basis is not, as V is."""
+        v = self._components_at(r, V)
+        r_dot, v_dot = self.rates_at(r, v, self._control_at(control, t, r, v), t)
+        A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
+        return v, r_dot, A @ v_dot + A_dot @ v
+
+    def _lift_at(self, r: jax.Array) -> jax.Array:
+        """A (n, m) at the section, v to V = A v; the identity without constraints."""
+        if isinstance(self.system, NonholonomicSystem):
+            return self.system.connection.basis_at(self.section_at(r))
+        return jnp.eye(self.frame.dim)
+
+    def _components_at(self, r: jax.Array, V: jax.Array) -> jax.Array:
+        """v (m,) of V = A v at the section."""
+        if isinstance(self.system, NonholonomicSystem):
+            return self.system.components_at(self.section_at(r), V)
+        return V
 
     def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
         return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))

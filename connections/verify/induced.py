@@ -202,11 +202,13 @@ def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tupl
 @proposition("Remark 8", "task space: Lambda_dot - 2 C_task is skew, Lambda_dot by differences along v")
 def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry added to C."""
-    metric, numerics, nq = subject.metric, subject.numerics, subject.metric.frame.ambient_dim
-    B, W = (
-        subject.rng(what).normal(size=(max(1, min(subject.n - 1, 3)), nq)) / np.sqrt(nq)
-        for what in ("task", "bend")
-    )
+    q, v = sample.q, sample.v
+    metric, numerics, nq, m = subject.metric, subject.numerics, sample.q.size, max(1, min(subject.n - 1, 3))
+    Q = np.linalg.qr(subject.rng("task").normal(size=(subject.n, m)))[0]
+    W = 0.5 * subject.rng("bend").normal(size=(m, nq)) / np.sqrt(nq)
+    # At the sample Lambda is the identity: where J is nearly singular, differences of Lambda are inaccurate.
+    J = Q.T @ np.linalg.cholesky(subject.H(q)).T
+    B = J @ np.linalg.pinv(numerics.matrix(q[None])[0]) - 0.5 * np.cos(W @ q)[:, None] * W
     D = contorsion(subject, subject.q[0], "metric_compatible", "Remark 8")
 
     def of_task(q: Any, v: Any, D: Any, B: Any, W: Any) -> jax.Array:
@@ -220,11 +222,12 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         J = jacobians(points)
         return np.linalg.inv(J @ np.linalg.solve(subject.masses(points), np.swapaxes(J, 1, 2)))
 
-    q, v = sample.q, sample.v
     C = np.asarray(subject.compiled("task space", of_task)(q, v, D, B, W))
     if wrong:
         J, Lambda = jacobians(q[None])[0], inertias(q[None])[0]
         A = np.linalg.solve(subject.H(q), J.T) @ Lambda
         C = C - A.T @ np.einsum("ijk,j->ik", contorsion(subject, q, None, "Remark 8 control"), v) @ A
     rate = numerics.derivative_along(inertias, q, v)
-    return float(np.max(np.abs(rate - C - C.T))), max(float(np.max(np.abs(C))), float(np.max(np.abs(rate))))
+    speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale where C and the rate are small
+    terms = (float(np.max(np.abs(C))), float(np.max(np.abs(rate))), speed)
+    return float(np.max(np.abs(rate - C - C.T))), max(terms)
