@@ -17,6 +17,8 @@ _PIPED = 150  # columns where the output is no terminal
 
 def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
     """Print a table of rows, those that do not hold or are inconclusive, what was left out, the extremes."""
+    import numpy as np
+
     from connections.verify import FAILS, HOLDS, INCONCLUSIVE, summary
 
     if options.by_system or len(subjects) == 1:
@@ -34,8 +36,8 @@ def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argpa
         for row in found:
             print(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
     _print_left_out(rows, subjects)
-    largest = max(row.check.relative for row in rows)
-    smallest = min(row.control.relative for row in rows)
+    largest = np.max([row.check.relative for row in rows])  # a NaN stays one, which `max` can lose
+    smallest = np.min([row.control.relative for row in rows])
     others = "".join(f" ({verdict}: {len(found)})" for verdict, found in counts.items() if found)
     print(
         f"{sum(row.verdict == HOLDS for row in rows)} of {len(rows)} checks hold{others} on {len(subjects)} "

@@ -18,7 +18,7 @@ from connections.verify.families import (
     hamel_spray,
     inner_product_drift,
 )
-from connections.verify.numerics import Array, constrained_tensor, random_contorsion, spray_of
+from connections.verify.numerics import Array, constrained_tensor, largest, random_contorsion, spray_of
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
 
@@ -45,8 +45,8 @@ def _velocities(subject: Subject, sample: Sample) -> Array:
 
 
 def _worst(pairs) -> tuple[float, float]:
-    """The pair (residual, scale) of largest relative residual; a NaN is the largest."""
-    return max(pairs, key=lambda pair: (pair[0] / pair[1], 0.0) if pair[0] == pair[0] else (np.inf, 1.0))
+    """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
+    return pairs[int(np.argmax([residual / scale for residual, scale in pairs]))]
 
 
 def _bias_gaps(subject: Subject, sample: Sample, D: Array | None, bias) -> list[tuple[float, float]]:
@@ -77,9 +77,9 @@ def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     at_rest = tau(zero, zero)
     parts = (subject.H(q) @ a, coriolis(subject, sample, D) @ v, gravity)
     sizes = (*(float(np.max(np.abs(part))) for part in parts), subject.scale(q) * float(v @ v))
-    pairs = [(float(np.max(np.abs(tau(v, a) - sum(parts)))), max(sizes))]
+    pairs = [(float(np.max(np.abs(tau(v, a) - sum(parts)))), largest(*sizes))]
     pairs.append((float(np.max(np.abs(tau(zero, a) - at_rest - parts[0]))), sizes[0] + sizes[2]))
-    pairs.append((float(np.max(np.abs(at_rest - gravity))), max(sizes[2], subject.scale(q))))
+    pairs.append((float(np.max(np.abs(at_rest - gravity))), largest(sizes[2], subject.scale(q))))
     pairs += _bias_gaps(subject, sample, D, lambda w: tau(w, zero) - at_rest)
     pairs += _bias_gaps(subject, sample, D, lambda w: subject.hamel_bias(q, w))
     return _worst(pairs)
@@ -135,7 +135,7 @@ def admissible(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
     weights = subject.rng("IV.1 cor").normal(size=len(null)) * subject.scale(sample.q)
     D = subject.first_kind(sample.q) - solved - np.tensordot(weights, null, axes=1)
     gaps = [D + np.transpose(D, axes) for axes in ((1, 0, 2), (2, 1, 0), (0, 2, 1))]
-    return float(max(np.max(np.abs(gap)) for gap in gaps)), subject.scale(sample.q)
+    return largest(*gaps), subject.scale(sample.q)
 
 
 @proposition("(12)", "C + sum beta S^T (S v x) S is the C of the family's connection", lambda s: s.n >= 3)

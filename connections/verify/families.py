@@ -10,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import CoefficientConnection, ContorsionFamily, torsion_free_part
-from connections.verify.numerics import Array, constrained_tensor, random_contorsion, spray_of, symmetrized
+from connections.verify.numerics import (
+    Array,
+    constrained_tensor,
+    largest,
+    random_contorsion,
+    spray_of,
+    symmetrized,
+)
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
 
@@ -71,9 +78,7 @@ def hamel_spray(subject: Subject, D: Array | None = None):
 def _end_gap(start: Array, end: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[float, float]:
     """Differences of points and of velocities, relative to the way and to the velocity."""
     (q, v), (p, w) = end, other
-    way = max(float(np.max(np.abs(q - start))), float(np.max(np.abs(p - start))))
-    gaps = (np.max(np.abs(q - p)) / way, np.max(np.abs(v - w)) / max(np.max(np.abs(v)), np.max(np.abs(w))))
-    return float(max(gaps)), 1.0
+    return largest(largest(q - p) / largest(q - start, p - start), largest(v - w) / largest(v, w)), 1.0
 
 
 @proposition("Prop III.1 if", "D_ijk = -D_kji: transport keeps all inner products")
@@ -140,9 +145,8 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     start = (sample.q, _unit_velocity(subject, sample), _flow_time(subject, sample))
     ends = [subject.numerics.geodesic(spray_of(g), *start) for g in (original, repaired)]
     Gamma, s = np.asarray(part(sample.q, G, b)), subject.s(sample.q)
-    torsion = float(np.max(np.abs(Gamma - np.swapaxes(Gamma, 1, 2) - s)))
-    terms = max(float(np.max(np.abs(Gamma))), float(np.max(np.abs(s))))
-    return max(_end_gap(sample.q, *ends)[0], torsion / terms), 1.0
+    torsion = largest(Gamma - np.swapaxes(Gamma, 1, 2) - s) / largest(Gamma, s)
+    return largest(_end_gap(sample.q, *ends)[0], torsion), 1.0
 
 
 @proposition("Thm III.2 unique", "torsion and geodesics together are n^3 independent equations")
@@ -168,7 +172,7 @@ def totally_antisymmetric(subject: Subject, sample: Sample, wrong: bool) -> tupl
     vectors = null.reshape(len(null), -1)
     overlap = vectors @ basis.T  # both bases are orthonormal
     outside, missing = vectors - overlap @ basis, basis - overlap.T @ vectors
-    return float(max(np.max(np.abs(outside), initial=0.0), np.max(np.abs(missing), initial=0.0))), 1.0
+    return largest(outside, missing), 1.0
 
 
 @proposition("Cor III.2", "the freedom left has dimension C(n, 3): none for n <= 2")

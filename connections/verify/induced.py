@@ -17,7 +17,7 @@ from connections.coriolis import induced_coriolis_matrix
 from connections.coriolis.matrix import coriolis_matrix_at, task_space_coriolis_matrix_at
 from connections.geometry import CoordinateFrame, FrameField, MatrixFrame, Metric
 from connections.verify.families import contorsion
-from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences
+from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences, largest
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject, shared
 
@@ -124,7 +124,7 @@ class Submanifold:
         C, H = np.einsum("ijk,j->ik", Gamma_low, A @ v), self.subject.H(q)
         sizes = np.abs(A).T @ np.abs(H) @ np.abs(A)  # no smaller than Hbar, so that flat spaces have a scale
         terms = (np.abs(A).T @ np.abs(C) @ np.abs(A), np.abs(A).T @ np.abs(H) @ np.abs(A_dot), sizes)
-        return C, H, A, A_dot, float(max(np.max(term) for term in terms))
+        return C, H, A, A_dot, largest(*terms)
 
     def symbols(self, xi: Array) -> tuple[Array, Array, Array]:
         """dHbar[k, i, j], s_low[k, i, j] and Hbar of the induced metric, by differences."""
@@ -196,7 +196,7 @@ def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tupl
     classical = 0.5 * (
         np.einsum("jik,j->ik", dG, v) + np.einsum("kij,j->ik", dG, v) - np.einsum("ijk,j->ik", dG, v)
     )
-    return float(np.max(np.abs(C - classical))), max(scale, float(np.max(np.abs(dG))))
+    return float(np.max(np.abs(C - classical))), largest(scale, dG)
 
 
 @proposition("Remark 8", "task space: Lambda_dot - 2 C_task is skew, Lambda_dot by differences along v")
@@ -229,5 +229,4 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         C = C - A.T @ np.einsum("ijk,j->ik", contorsion(subject, q, None, "Remark 8 control"), v) @ A
     rate = numerics.derivative_along(inertias, q, v)
     speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale where C and the rate are small
-    terms = (float(np.max(np.abs(C))), float(np.max(np.abs(rate))), speed)
-    return float(np.max(np.abs(rate - C - C.T))), max(terms)
+    return largest(rate - C - C.T), largest(C, rate, speed)

@@ -168,6 +168,11 @@ def hamel_bias(H: Array, dH: Array, s: Array, v: Array) -> Array:
     return rate + np.einsum("kij,k,j->i", s, H @ v, v) - 0.5 * slope
 
 
+def largest(*arrays: Array | float) -> float:
+    """The largest absolute value in all arrays; NaN where one has a NaN, which Python's `max` can lose."""
+    return float(np.max([np.max(np.abs(array), initial=0.0) for array in arrays]))
+
+
 def spray_of(Gamma: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
     """(q, v) -> Gamma^i_jk v^j v^k."""
     return lambda q, v: np.einsum("ijk,j,k->i", Gamma(q), v, v)

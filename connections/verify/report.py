@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from connections.checks import Check
@@ -139,16 +140,13 @@ def measured(
         return Check(item.key, *item.measure(*where, wrong), tol)
 
     checks = [check((subject, sample), False) for sample in samples]
-    strongest: Check | None = None
-    for draws, where in enumerate(_draws(subject, samples), 1):
-        control = check(where, True)
-        if strongest is None or not control.relative <= strongest.relative:
-            strongest = control
-        if _strong(control):
-            checks += [check(where, False)] if draws > len(samples) else []
+    controls = []
+    for where in _draws(subject, samples):
+        controls.append(check(where, True))
+        if _strong(controls[-1]):
+            checks += [check(where, False)] if len(controls) > len(samples) else []
             break
-    assert strongest is not None
-    return max(checks, key=_size), control if _strong(control) else strongest, draws
+    return max(checks, key=_size), max(controls, key=_strength), len(controls)
 
 
 def _draws(subject: AnySubject, samples: Sequence[Sample]) -> Iterator[tuple[AnySubject, Sample]]:
@@ -173,9 +171,14 @@ def _strong(control: Check) -> bool:
     return control.relative >= CONTROL_FLOOR
 
 
+def _strength(control: Check) -> float:
+    """The relative residual; a NaN is the smallest."""
+    return -1.0 if isnan(control.relative) else control.relative
+
+
 def _size(check: Check) -> float:
     """The relative residual; a NaN is the largest."""
-    return check.relative if check.relative == check.relative else float("inf")
+    return float("inf") if isnan(check.relative) else check.relative
 
 
 def _badness(row: Row) -> tuple[int, float]:

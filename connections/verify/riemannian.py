@@ -14,6 +14,7 @@ from connections.verify.numerics import (
     Batch,
     constrained_tensor,
     differences,
+    largest,
     random_contorsion,
     stencil,
 )
@@ -80,10 +81,6 @@ def _function(xp: Any, q: Any, b: Any) -> Any:
     return 2.7 + xp.sin(q @ b)
 
 
-def _largest(*arrays: Array) -> float:
-    return float(max(np.max(np.abs(array)) for array in arrays))
-
-
 def _transported(subject: Subject, q: Array, name: str, wrong_connection: Array | None = None) -> Array:
     fields = Fields.of(subject)
     Gamma = subject.second_kind(wrong_connection)
@@ -97,7 +94,7 @@ def axiom_1(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
     formula = fields.covariant_derivative("fX", "Y", q)
     transported = _transported(subject, q, "Y")
     expected = transported if wrong else fields.at("f", q) * transported
-    return _largest(formula - expected), _largest(formula, fields.at("Y", q))
+    return largest(formula - expected), largest(formula, fields.at("Y", q))
 
 
 @proposition("A2", "nabla_X fY = f nabla_X Y + (L_X f) Y: derivative of transported vectors against formula")
@@ -107,7 +104,7 @@ def axiom_2(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
     slope = subject.numerics.derivative_along(fields.on_batch("f"), q, fields.at("X", q))
     plain = fields.covariant_derivative("X", "Y", q)
     expected = fields.at("f", q) * plain + (0.0 if wrong else slope) * fields.at("Y", q)
-    return _largest(_transported(subject, q, "fY") - expected), _largest(plain, fields.at("Y", q), slope)
+    return largest(_transported(subject, q, "fY") - expected), largest(plain, fields.at("Y", q), slope)
 
 
 @proposition("Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)")
@@ -120,7 +117,7 @@ def riemannian_connection(subject: Subject, sample: Sample, wrong: bool) -> tupl
         extra = random_contorsion(subject.rng("III.1"), subject.n, subject.scale(sample.q), "same_geodesics")
         torsion = torsion + extra
     solved, _, _ = constrained_tensor(subject.n, metric_part, torsion, None)
-    return _largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
+    return largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
 
 
 @proposition("Thm III.1 unique", "those equations have rank n^3")
@@ -163,7 +160,7 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     if wrong:
         D = random_contorsion(subject.rng("Koszul"), subject.n, subject.scale(q))
         formula -= float(np.einsum("ijk,i,j,k", D, at["Z"], at["X"], at["Y"]))
-    return abs(2.0 * formula - sum(terms)), _largest(np.array(terms), H)
+    return abs(2.0 * formula - sum(terms)), largest(np.array(terms), H)
 
 
 @proposition("(5)", "classical Christoffel symbols of a chart, carried into the frame, are Gamma*")
@@ -177,20 +174,20 @@ def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     second = np.linalg.solve(G[0], symbols.reshape(subject.n, -1)).reshape(symbols.shape)
     nabla = np.einsum("aj,abk->bjk", W[0], dW) + np.einsum("bac,aj,ck->bjk", second, W[0], W[0])
     carried = np.einsum("ia,ab,bjk->ijk", W[0].T, G[0], nabla)
-    return _largest(carried - _low(subject, q, wrong, "(5)")), max(subject.scale(q), _largest(dW, symbols))
+    return largest(carried - _low(subject, q, wrong, "(5)")), largest(subject.scale(q), dW, symbols)
 
 
 @proposition("(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component")
 def generalized_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
-    return _largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
+    return largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
 
 
 @proposition("(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations")
 def symmetric_part(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     built = subject.hamel_symbols(sample.q) + 0.5 * subject.s_low(sample.q)
-    return _largest(built - _low(subject, sample.q, wrong, "(9)")), subject.scale(sample.q)
+    return largest(built - _low(subject, sample.q, wrong, "(9)")), subject.scale(sample.q)
 
 
 def _low(subject: Subject, q: Array, wrong: bool, salt: str) -> Array:

@@ -28,7 +28,7 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
-from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences
+from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
 def shared(system: Any, what: Any, make: Callable[[], Any]) -> Any:
@@ -196,8 +196,7 @@ class Subject:
 
     def scale(self, q: Array) -> float:
         """Largest term that enters Gamma_ijk before cancellation."""
-        terms = (self.H(q), self.dH(q), self.s_low(q), self.first_kind(q))
-        return float(max(np.max(np.abs(term)) for term in terms))
+        return largest(self.H(q), self.dH(q), self.s_low(q), self.first_kind(q))
 
     def _remember(self, what: str, q: Array, compute: Callable[[], Array]) -> Array:
         key = (what, np.asarray(q).tobytes())

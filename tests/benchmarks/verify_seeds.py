@@ -70,6 +70,8 @@ def tally(
         for subject in built_in_subjects(samples, seed):
             if not names or subject.name in names:
                 count(tallies, subject, samples, loud)
+        if loud and (seed + 1 - seeds.start) % 20 == 0:
+            print(f"  {seed + 1 - seeds.start} seeds", flush=True)
     return tallies
 
 

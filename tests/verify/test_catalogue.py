@@ -15,6 +15,7 @@ from connections import multibody as mb
 from connections.affine import ContorsionConnection, ContorsionFamily
 from connections.checks import Check
 from connections.verify import applicable, built_in_subjects, subject, summary
+from connections.verify.coriolis import _worst
 from connections.verify.propositions import CONTROL_FLOOR, ORDER, Proposition, Sample, catalogue
 from connections.verify.report import REDRAWS, Row, _row
 from connections.verify.robots import robot_subject
@@ -162,16 +163,24 @@ def test_summary_keeps_the_worst_verdict_and_residual():
     assert [(item.key, item.subject) for item in summary(rows)] == [("(5)", "b"), ("(6)", "a"), ("(8)", "c")]
 
 
+def test_a_nan_is_the_worst_wherever_it_stands():
+    for pair in ((NAN, 1.0), (1.0, NAN), (NAN, 0.0)):
+        for pairs in ([pair, (1e-3, 1.0)], [(1e-3, 1.0), pair]):
+            found = _worst(pairs)
+            assert found is pair
+            assert not Check("(6)", *found, 1e-9).ok and np.isnan(Check("(6)", *found, 1e-9).relative)
+
+
 class Coin:
     """A measurement whose control shows the fault at a chosen draw; it notes where it was asked."""
 
-    def __init__(self, strong_at, bad_at=None):
-        self.strong_at, self.bad_at, self.asked = strong_at, bad_at, []
+    def __init__(self, strong_at, bad_at=None, weak=1e-3):
+        self.strong_at, self.bad_at, self.weak, self.asked = strong_at, bad_at, weak, []
 
     def __call__(self, item, sample, wrong):
         self.asked.append((item.draw, wrong))
         if wrong:
-            return (1.0 if item.draw == self.strong_at else 1e-3), 1.0
+            return (1.0 if item.draw == self.strong_at else 2e-3 if item.draw == 5 else self.weak), 1.0
         return (1e-3 if item.draw == self.bad_at else 1e-12), 1.0
 
 
@@ -192,7 +201,8 @@ def test_a_weak_control_is_drawn_again_and_the_check_beside_it():
 def test_a_control_that_stays_weak_is_inconclusive():
     found = tossed(Coin(strong_at=-1))
     assert found.verdict == "inconclusive" and found.draws == 1 + REDRAWS
-    assert found.control.relative == 1e-3 and "1.0e-03" in found.reason
+    assert found.control.relative == 2e-3 and "2.0e-03" in found.reason
+    assert tossed(Coin(strong_at=-1, weak=NAN)).control.relative == 2e-3
     assert tossed(Coin(strong_at=-1, bad_at=0)).verdict == "does not hold"
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from connections import cli, verify
@@ -54,8 +55,11 @@ def report(monkeypatch, tmp_path, capsys):
 )
 def test_exit_status(report, measured, status):
     """A weak control denies nothing, and is no success; infinities and NaN can be written."""
-    found, _, rows = report([row(f"({k})", *numbers) for k, numbers in enumerate(measured)])
+    found, printed, rows = report([row(f"({k})", *numbers) for k, numbers in enumerate(measured)])
     assert found == status
+    residuals, controls = zip(*measured, strict=True)
+    assert f"largest relative residual {np.max(residuals):.1e}" in printed
+    assert f"smallest negative control {np.min(controls):.1e}" in printed
     assert [part["ok"] for part in rows] == [numbers == HOLDS for numbers in measured]
 
 
