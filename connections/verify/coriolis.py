@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily
+from connections.checks import Check
 from connections.coriolis import connection_from_coriolis
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.verify.families import (
@@ -46,7 +47,7 @@ def _velocities(subject: Subject, sample: Sample) -> Array:
 
 def _worst(pairs) -> tuple[float, float]:
     """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
-    return pairs[int(np.argmax([residual / scale for residual, scale in pairs]))]
+    return pairs[int(np.argmax([Check("pair", *pair, 1.0).relative for pair in pairs]))]
 
 
 def _bias_gaps(subject: Subject, sample: Sample, D: Array | None, bias) -> list[tuple[float, float]]:
