@@ -179,6 +179,19 @@ class ConstrainedConnection(ConnectionOfMetric):
         brackets += jnp.einsum("abc,bi,cj->aij", base.structure_functions_at(q), A, A)
         return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
 
+    def feasible_rate_at(self, q: jax.Array, V: jax.Array, free: jax.Array) -> jax.Array:
+        """dV/dt (n,) of a feasible velocity V (n,) that without constraints would have `free`.
+
+        P (free) - (L_V P_perp) V: no basis enters where the constraints are given as forms.
+        """
+        direction = self.ambient.frame.matrix_at(q) @ V
+        P_perp, turning = jax.jvp(self.distribution.complement_at, (q,), (direction,))
+        return free - P_perp @ free - turning @ V
+
+    def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """P V of vectors (n, ...): the nearest that the constraints allow."""
+        return V - self.distribution.complement_at(q) @ V
+
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """(A^T H A)^-1 A^T F_a, (m, a), of covectors F (a, n) in the ambient metric's frame."""
         return jnp.linalg.solve(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)

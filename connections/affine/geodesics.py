@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.constrained import ConstrainedConnection
 from connections.affine.integrate import MAX_STEPS, Trajectories, integrate
 from connections.checks import ConvergenceError, as_array
 from connections.geometry.evaluation import Argument, batch_shape, evaluate
@@ -73,6 +74,9 @@ def geodesic_at(
     max_steps: int = MAX_STEPS,
 ) -> tuple[jax.Array, jax.Array]:
     """One geodesic, JAX-traceable: (T, nq) and (T, n). A failed integration gives NaN."""
+    options: dict[str, Any] = {"forward_mode": forward_mode, "max_steps": max_steps}
+    if isinstance(nabla, ConstrainedConnection):
+        return _feasible_geodesic_at(nabla, q0, v0, times, force, options)
     frame = nabla.frame
 
     def rhs(t: jax.Array, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
@@ -85,7 +89,28 @@ def geodesic_at(
     def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return frame.project_at(state[0]), state[1]
 
-    return integrate(rhs, (q0, v0), times, project, forward_mode=forward_mode, max_steps=max_steps)
+    return integrate(rhs, (q0, v0), times, project, **options)
+
+
+def _feasible_geodesic_at(
+    nabla: ConstrainedConnection, q0: Any, v0: Any, times: Any, force: Force | None, options: dict[str, Any]
+) -> tuple[jax.Array, jax.Array]:
+    """In ambient components, as the basis may be singular on the way where the constraints are not."""
+    frame, base = nabla.frame, nabla.ambient.frame
+
+    def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+        q, V = state
+        free = -nabla.ambient.apply_at(q, V, V)
+        if force is not None:
+            free = free + nabla.basis_at(q) @ force(t, q, frame.components_at(q) @ V)
+        return base.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
+
+    def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        q = frame.project_at(state[0])
+        return q, nabla.feasible_at(q, state[1])
+
+    q, V = integrate(rhs, (q0, nabla.basis_at(q0) @ v0), times, project, **options)
+    return q, jax.vmap(lambda p, w: frame.components_at(p) @ w)(q, V)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:

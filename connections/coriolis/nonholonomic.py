@@ -105,22 +105,16 @@ class NonholonomicSystem:
         given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
         slope = base.lie_derivative_at(self.reduced.potential_at, q)
         free = jnp.linalg.solve(H, given - slope) - nabla.ambient.apply_at(q, V, V)
-        direction = base.matrix_at(q) @ V
-        P_perp, turning = jax.jvp(nabla.distribution.complement_at, (q,), (direction,))
-        return free - P_perp @ free - turning @ V
+        return nabla.feasible_rate_at(q, V, free)
 
     def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         """(q, V) on the manifold and in the distribution."""
         q = self.frame.project_at(state[0])
-        return q, self.feasible_at(q, state[1])
+        return q, self.connection.feasible_at(q, state[1])
 
     def components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
         """vbar of V = A vbar, (m,)."""
         return self.frame.components_at(q) @ V
-
-    def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
-        """P V of vectors (n, ...): the nearest that the constraints allow."""
-        return V - self.connection.distribution.complement_at(q) @ V
 
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""

@@ -199,7 +199,8 @@ class Locomotion:
         places = jnp.array(self.driven)
         r, r_dot, _ = _sinusoids(gait, t)
         q = q.at[places].set(r)
-        V, J, Y = self.system.feasible_at(q, V), self._base.matrix_at(q)[places], self._inputs_at(q)
+        V = self.system.connection.feasible_at(q, V)
+        J, Y = self._base.matrix_at(q)[places], self._inputs_at(q)
         return q, V + Y @ jnp.linalg.solve(J @ Y, r_dot - J @ V)
 
     def _controlled_at(
@@ -219,7 +220,7 @@ class Locomotion:
         raised = jnp.linalg.solve(
             self.system.connection.ambient_metric.matrix_at(q), self.system.inputs_at(q).T
         )
-        return self.system.feasible_at(q, raised)
+        return self.system.connection.feasible_at(q, raised)
 
     def _arguments(self, **given: Any) -> list[Argument]:
         nq, m = self.system.frame.ambient_dim, self.system.frame.dim

@@ -47,7 +47,7 @@ def _velocities(subject: Subject, sample: Sample) -> Array:
 
 def _worst(pairs) -> tuple[float, float]:
     """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
-    return pairs[int(np.argmax([Check("pair", *pair, 1.0).relative for pair in pairs]))]
+    return pairs[int(np.argmax([Check("pair", residual, scale, 1.0).relative for residual, scale in pairs]))]
 
 
 def _bias_gaps(subject: Subject, sample: Sample, D: Array | None, bias) -> list[tuple[float, float]]:
