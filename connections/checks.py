@@ -7,6 +7,7 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
@@ -108,7 +109,9 @@ class Check:
 
     @property
     def relative(self) -> float:
-        """Residual over scale (zero when both are zero)."""
+        """Residual over scale; zero when both are zero, NaN when one is."""
+        if math.isnan(self.residual + self.scale):
+            return math.nan
         if self.residual == 0.0:
             return 0.0
         return self.residual / self.scale if self.scale > 0.0 else float("inf")

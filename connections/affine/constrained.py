@@ -41,7 +41,8 @@ class ConstrainedConnection(ConnectionOfMetric):
     ----------
     metric : the kinetic energy of the system without constraints.
     distribution : q (nq,) -> A (n, m), a basis of the feasible velocities in the metric's frame;
-        JAX-traceable. Without it a basis is computed from the forms, orthonormal in the metric.
+        JAX-traceable. Without it a basis is computed from the forms, orthonormal in the metric. Or a
+        `Distribution` of the same metric, which has basis and forms.
     forms : q -> W (p, n), the constraints as one-forms w_a(X_i); JAX-traceable. With both, they are checked
         against each other at every point.
 
@@ -55,7 +56,7 @@ class ConstrainedConnection(ConnectionOfMetric):
     ------
     ShapeError : basis or forms have the wrong shape.
     FrameError : metric and ambient connection are in different frames.
-    TypeError : neither is given.
+    TypeError : neither is given, or a `Distribution` and forms.
     ConstraintError, at a point : the constraints lost rank, or the basis does not satisfy them.
     FrameError, at a point : the basis lost rank; the message says whether the constraints did not.
 
@@ -72,13 +73,19 @@ class ConstrainedConnection(ConnectionOfMetric):
     def __init__(
         self,
         metric: Metric,
-        distribution: PointFunction | None = None,
+        distribution: PointFunction | Distribution | None = None,
         *,
         forms: PointFunction | None = None,
         ambient: AffineConnection | None = None,
     ) -> None:
         feasible: Distribution
-        if distribution is not None:
+        if isinstance(distribution, Distribution):
+            if forms is not None or distribution.metric is not metric:
+                raise TypeError(
+                    "ConstrainedConnection: a Distribution has its own forms, and the same metric"
+                )
+            feasible = distribution
+        elif distribution is not None:
             feasible = SpannedDistribution(metric, distribution, forms)
         elif forms is not None:
             feasible = AnnihilatedDistribution(metric, forms)
@@ -172,6 +179,27 @@ class ConstrainedConnection(ConnectionOfMetric):
         brackets += jnp.einsum("abc,bi,cj->aij", base.structure_functions_at(q), A, A)
         return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
 
+    def feasible_rate_at(self, q: jax.Array, V: jax.Array, free: jax.Array) -> jax.Array:
+        """dV/dt (n,) of a feasible velocity V (n,) that without constraints would have `free`.
+
+        P (free) - (L_V P_perp) V: no basis enters where the constraints are given as forms.
+        """
+        direction = self.ambient.frame.matrix_at(q) @ V
+        P_perp, turning = jax.jvp(self.distribution.complement_at, (q,), (direction,))
+        return free - P_perp @ free - turning @ V
+
+    def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """P V of vectors (n, ...): the nearest that the constraints allow."""
+        return V - self.distribution.complement_at(q) @ V
+
+    def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 A^T F_a, (m, a), of covectors F (a, n) in the ambient metric's frame."""
+        return jnp.linalg.solve(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)
+
+    def input_coefficients_of_functions_at(self, functions: PointFunction, q: jax.Array) -> jax.Array:
+        """(A^T H A)^-1 L_{X_k} phi_a, (m, a)."""
+        return jnp.linalg.solve(self.metric.matrix_at(q), self.frame.lie_derivative_at(functions, q))
+
     # --- public functions ----------------------------------------------------------------------------------
 
     def basis(self, q: Any) -> jax.Array:
@@ -238,7 +266,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), (forms(p) @ self.basis_at(p)).T)
+            return self.input_coefficients_at(forms, p)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
@@ -254,7 +282,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), self.frame.lie_derivative_at(functions, p))
+            return self.input_coefficients_of_functions_at(functions, p)
 
         return evaluate(self, ("input_coefficients_of_functions", functions), at, self._point(q))
 

@@ -75,6 +75,7 @@ class SpannedDistribution(Distribution):
     basis : q (nq,) -> A (n, m); JAX-traceable.
     forms : optional, q -> W (n - m, n), the constraints that the basis has to satisfy; checked at every
         point.
+    remedy : what the error offers where the basis is singular and the forms are not.
 
     Raises
     ------
@@ -84,6 +85,7 @@ class SpannedDistribution(Distribution):
     metric: Metric
     basis: PointFunction
     forms: PointFunction | None = None
+    remedy: str = "give another basis, or the forms alone"
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,9 +137,7 @@ class SpannedDistribution(Distribution):
         what = _fault(self, q)
         if what:
             if constrained:
-                rank = self.metric.frame.dim - self.rank
-                what += f"; the constraints keep rank {rank}: the basis is singular, not the "
-                what += "system, so give another basis, or the forms alone"
+                what += f"; {basis_alone(self.metric.frame.dim - self.rank)}, so {self.remedy}"
             raise_at(FrameError, f"the basis of the distribution {what}", q)
         if constrained:
             work = np.asarray(self._work_at(jnp.asarray(q)))
@@ -205,13 +205,17 @@ class AnnihilatedDistribution(Distribution):
 
     def explain(self, q: Any) -> None:
         """The metric's error, `ConstraintError` for the forms, `FrameError` for the computed basis."""
-        self.metric.explain(q)
-        explain_forms(self, q)
+        self.explain_regular(q)
         if not self._basis_and_clearance_at(jnp.asarray(q))[1] > _CLEAR:
             what = (
                 "the computed basis of the distribution is singular (the constraints are not): give a basis"
             )
             raise_at(FrameError, what, q)
+
+    def explain_regular(self, q: Any) -> None:
+        """The metric's error, or `ConstraintError` for the forms: what `regular_at` found."""
+        self.metric.explain(q)
+        explain_forms(self, q)
 
     def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         H = self.metric.matrix_at(q)
@@ -317,6 +321,11 @@ def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
     """A B (n, m), B upper triangular, columns orthonormal in the metric H: Gram-Schmidt, [Z] (9)."""
     gram = A.T @ A if H is None else A.T @ H @ A
     return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(gram), A.T, lower=True).T
+
+
+def basis_alone(p: int) -> str:
+    """Says that a basis is singular where the p forms are independent."""
+    return f"the constraints keep rank {p}: the basis is singular, not the system"
 
 
 def explain_forms(distribution: Distribution, q: Any) -> None:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.constrained import ConstrainedConnection
 from connections.affine.integrate import MAX_STEPS, Trajectories, integrate, motion_sizes
 from connections.geometry.evaluation import Argument
 
@@ -62,10 +63,11 @@ def geodesic_at(
     v0: jax.Array,
     times: jax.Array,
     force: Force | None = None,
-    forward_mode: bool = False,
     max_steps: int = MAX_STEPS,
 ) -> tuple[jax.Array, jax.Array]:
     """One geodesic, JAX-traceable: (T, nq) and (T, n). A failed integration gives NaN."""
+    if isinstance(nabla, ConstrainedConnection):
+        return _feasible_geodesic_at(nabla, q0, v0, times, force, max_steps)
     frame = nabla.frame
 
     def rhs(t: jax.Array, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
@@ -81,16 +83,34 @@ def geodesic_at(
     def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return motion_sizes(frame, nabla.known_metric, elapsed, *state)
 
-    return integrate(
-        rhs,
-        (q0, v0),
-        times,
-        project,
-        forward_mode=forward_mode,
-        max_steps=max_steps,
-        sizes=sizes,
-        origin=(q0, jnp.zeros_like(v0)),
-    )
+    origin = q0, jnp.zeros_like(v0)
+    return integrate(rhs, (q0, v0), times, project, max_steps=max_steps, sizes=sizes, origin=origin)
+
+
+def _feasible_geodesic_at(
+    nabla: ConstrainedConnection, q0: Any, v0: Any, times: Any, force: Force | None, max_steps: int
+) -> tuple[jax.Array, jax.Array]:
+    """In ambient components, as the basis may be singular on the way where the constraints are not."""
+    frame, ambient = nabla.frame, nabla.ambient
+
+    def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+        q, V = state
+        free = -ambient.apply_at(q, V, V)
+        if force is not None:
+            free = free + nabla.basis_at(q) @ force(t, q, frame.components_at(q) @ V)
+        return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
+
+    def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        q = frame.project_at(state[0])
+        return q, nabla.feasible_at(q, state[1])
+
+    def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return motion_sizes(ambient.frame, ambient.known_metric, elapsed, *state)
+
+    V0 = nabla.basis_at(q0) @ v0
+    origin = q0, jnp.zeros_like(V0)
+    q, V = integrate(rhs, (q0, V0), times, project, max_steps=max_steps, sizes=sizes, origin=origin)
+    return q, jax.vmap(lambda p, w: frame.components_at(p) @ w)(q, V)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:

@@ -35,7 +35,6 @@ def integrate(
     args: Any = None,
     rtol: float = RTOL,
     atol: float = ATOL,
-    forward_mode: bool = False,
     max_steps: int = MAX_STEPS,
     sizes: Sizes | None = None,
     origin: Any = None,
@@ -54,7 +53,6 @@ def integrate(
     args : passed to `rhs`.
     rtol : tolerance of a step, for every component relative to the farthest it has been from `origin` so far.
     atol : tolerance of a step relative to `sizes` and to the component itself, where that is larger.
-    forward_mode : whether ``jax.jvp`` and ``jacfwd`` must pass through (reverse mode otherwise).
     max_steps : steps after which the integration counts as failed.
     sizes : optional, (elapsed time, y) -> a pytree like y: what the components can be expected to be, in
         their own units. Without it all components of an array count as of one unit (`sizes_of_array`).
@@ -96,7 +94,6 @@ def integrate(
         args=args,
         saveat=diffrax.SaveAt(ts=forward),
         stepsize_controller=diffrax.ClipStepSizeController(steps, step_ts=forward),
-        adjoint=diffrax.ForwardMode() if forward_mode else diffrax.RecursiveCheckpointAdjoint(),
         max_steps=max_steps,
         throw=False,
     )

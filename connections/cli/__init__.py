@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    The exit status: 0 all holds, 1 a check fails, 2 bad input.
+    The exit status: 0 all holds, 1 a check fails, 2 bad input, 3 no check fails, but one is inconclusive.
     """
     options = _parser().parse_args(arguments)
     _compile_quickly()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.cli import arguments
-from connections.cli.printing import print_paths, print_report
+from connections.cli.printing import print_paths, print_report, status
 from connections.cli.verify import robot, run_all
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     paths, table = write_exploration(options.directory)
     print("\nWhat torsion does to a controlled point mass, C = beta (v x):\n" + table)
     print_paths([*write_figures(options.directory), *paths])
-    return 0 if all(row.ok for row in rows) else 1
+    return status(row.verdict for row in rows)
 
 
 def _example_robot() -> Path:

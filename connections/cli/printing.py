@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,15 @@ if TYPE_CHECKING:
     from connections.verify import AnySubject, Row
 
 
+_WIDE = 120  # columns of a terminal in which statements, residuals and scales have room
+_PIPED = 150  # columns where the output is no terminal
+
+
 def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
-    """Print a table of rows, what fails, what was left out, and the extremes."""
-    from connections.verify import summary
+    """Print a table of rows, those that do not hold or are inconclusive, what was left out, the extremes."""
+    import numpy as np
+
+    from connections.verify import FAILS, HOLDS, INCONCLUSIVE, summary
 
     if options.by_system or len(subjects) == 1:
         for subject in subjects:
@@ -25,20 +31,27 @@ def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argpa
         _print_table(
             f"The propositions on: {names} (each row: the worst)", summary(rows), options.controls, True
         )
-    failed = [row for row in rows if not row.ok]
-    for row in failed:
-        reason = (
-            f"{row.check}" if not row.check.ok else f"negative control too weak ({row.control.relative:.1e})"
-        )
-        print(f"FAILS on {row.subject}: {row.key}, {row.statement}. {reason}")
+    counts = {verdict: [row for row in rows if row.verdict == verdict] for verdict in (FAILS, INCONCLUSIVE)}
+    for verdict, found in counts.items():
+        for row in found:
+            print(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
     _print_left_out(rows, subjects)
-    largest = max(row.check.relative for row in rows)
-    smallest = min(row.control.relative for row in rows)
+    largest = np.max([row.check.relative for row in rows])  # a NaN stays one, which `max` can lose
+    smallest = np.min([row.control.relative for row in rows])
+    others = "".join(f" ({verdict}: {len(found)})" for verdict, found in counts.items() if found)
     print(
-        f"{len(rows) - len(failed)} of {len(rows)} checks hold on {len(subjects)} system(s) at "
-        f"{options.samples} point(s) each: largest relative residual {largest:.1e} "
+        f"{sum(row.verdict == HOLDS for row in rows)} of {len(rows)} checks hold{others} on {len(subjects)} "
+        f"system(s) at {options.samples} point(s) each: largest relative residual {largest:.1e} "
         f"(tolerance {options.tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
+
+
+def status(verdicts: Iterable[str]) -> int:
+    """The exit status: 0 where every row holds, 1 where one does not, else 3: some are inconclusive."""
+    from connections.verify import FAILS, HOLDS
+
+    found = set(verdicts)
+    return 1 if FAILS in found else 0 if found <= {HOLDS} else 3
 
 
 def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
@@ -54,6 +67,7 @@ def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
 
 
 def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool) -> None:
+    """A narrow terminal shows verdicts only, and says where the rest is."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -61,25 +75,32 @@ def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool)
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=150)
+        console = Console(highlight=False, width=_PIPED)
+    wide = console.width >= _WIDE
     table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("proposition", no_wrap=True)
-    table.add_column("what is compared", ratio=1)
+    if wide:
+        table.add_column("what is compared", ratio=1)
     if name_system:
         table.add_column("worst on", no_wrap=True)
-    for name in ("residual", "scale", "relative"):
+    for name in ("residual", "scale", "relative") if wide else ("relative",):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if controls:
         table.add_column("control", justify="right", no_wrap=True)
     for row in rows:
         check = row.check
-        cells = [row.key, escape(row.statement), *([row.subject] if name_system else [])]
-        cells += [f"{check.residual:.1e}", f"{check.scale:.1e}", f"{check.relative:.1e}"]
-        cells.append("holds" if row.ok else "[bold red]FAILS[/]")
+        numbers = (check.residual, check.scale, check.relative) if wide else (check.relative,)
+        cells = [row.key, *([escape(row.statement)] if wide else []), *([row.subject] if name_system else [])]
+        cells += [f"{number:.1e}" for number in numbers]
+        cells.append(row.verdict if row.check.ok else f"[bold red]{row.verdict}[/]")
         cells += [f"{row.control.relative:.1e}"] if controls else []
         table.add_row(*cells)
     console.print(table)
+    if not wide:
+        print(
+            f"What is compared, residuals and scales are shown in {_WIDE} columns, and written by --json.\n"
+        )
 
 
 def print_paths(paths: Sequence[Path]) -> None:

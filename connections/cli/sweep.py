@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.cli import arguments
+from connections.cli.printing import status
 
 if TYPE_CHECKING:
     from connections.sweeps import Done, Store, Summary, Sweep
@@ -96,7 +97,8 @@ def _add_propositions(kinds: Any) -> None:
     propositions = kinds.add_parser(
         "propositions",
         help="the propositions at many random points of a system",
-        description="Every proposition at random points with random fields; exit status 1 if one fails.",
+        description="Every proposition at random points with random fields. Exit status: 0 all hold, 1 one "
+        "does not hold, 3 none fails but one is inconclusive: at no point could its test have failed.",
     )
     propositions.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
     propositions.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
@@ -262,15 +264,13 @@ def _report_propositions(store: Store) -> int:
     head = ["proposition", "points", "worst", "at row", "median", "control", "verdict"]
     lines = []
     for row in rows:
-        holds = (
-            "holds"
-            if not row.failed and not row.weak
-            else f"FAILS ({row.failed} points, {row.weak} controls)"
-        )
+        parts = [f"{row.failed} points"] if row.failed else []
+        parts += [f"{row.weak} inconclusive"] if row.weak else []
+        holds = row.verdict + (f" ({', '.join(parts)})" if parts else "")
         numbers = [f"{row.worst:.1e}", str(row.row), f"{row.median:.1e}", f"{row.control:.1e}"]
         lines.append([row.key, str(row.points), *numbers, holds])
     _print_columns([head, *lines])
-    return 1 if any(row.failed or row.weak for row in rows) else 0
+    return status(row.verdict for row in rows)
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.cli import arguments
-from connections.cli.printing import print_report
+from connections.cli.printing import print_report, status
 
 if TYPE_CHECKING:
     from connections.verify import AnySubject, Row, Subject
@@ -21,8 +21,12 @@ random metric in a random non-coordinate frame, a planar arm), or on a robot rea
 
 Each row compares two routes to the same quantity that share no function, at random points. The residual is
 the largest absolute deviation, the scale the largest term before cancellation; a row holds when their ratio
-is at most --tol. Each row also has a negative control: the same measurement on something that must fail. It
-has to fail by at least 1e-2, or the row is not counted as holding. --controls shows them.
+is at most --tol. Each row also has a negative control: the same measurement on something that must fail, by
+at least 1e-2. One that is weaker is drawn again, with other random numbers; where none shows the fault, the
+row is inconclusive: nothing speaks against the proposition, but the test could not have failed. --controls
+shows them.
+
+Exit status: 0 every row holds, 1 one does not hold, 2 bad input, 3 none fails but one is inconclusive.
 """
 
 
@@ -69,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         }
         options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
         print(f"written: {options.json}")
-    return 0 if all(row.ok for row in rows) else 1
+    return status(row.verdict for row in rows)
 
 
 def _subjects(options: argparse.Namespace) -> list[AnySubject]:

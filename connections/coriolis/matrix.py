@@ -140,15 +140,27 @@ def task_space_coriolis_matrix(
     """
     require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
 
-    def inclusion(p: jax.Array) -> jax.Array:
-        return task_space_inclusion(metric.matrix_at(p), metric.frame.lie_derivative_at(task, p).T)[0]
-
     def at(p: jax.Array, w: jax.Array) -> jax.Array:
-        A, A_dot = jax.jvp(inclusion, (p,), (metric.frame.matrix_at(p) @ w,))
-        return induced_coriolis_matrix(coriolis_matrix_at(nabla, metric, p, w), metric.matrix_at(p), A, A_dot)
+        return task_space_coriolis_matrix_at(nabla, metric, task, p, w)
 
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
     return evaluate(nabla, ("task_space_coriolis_matrix", metric, task), at, point, velocity)
+
+
+def task_space_coriolis_matrix_at(
+    nabla: AffineConnection,
+    metric: Metric,
+    task: Callable[[jax.Array], jax.Array],
+    q: jax.Array,
+    v: jax.Array,
+) -> jax.Array:
+    """C_task at one point, (m, m)."""
+
+    def inclusion(p: jax.Array) -> jax.Array:
+        return task_space_inclusion(metric.matrix_at(p), metric.frame.lie_derivative_at(task, p).T)[0]
+
+    A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ v,))
+    return induced_coriolis_matrix(coriolis_matrix_at(nabla, metric, q, v), metric.matrix_at(q), A, A_dot)
 
 
 @dataclass(frozen=True, eq=False)

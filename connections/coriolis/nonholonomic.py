@@ -16,12 +16,15 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
+from connections.affine.integrate import Trajectories, integrate, motion_sizes
 from connections.checks import ShapeError
 from connections.coriolis.system import Forces, MechanicalSystem, Potential
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import inverse_lengths_of
+
+TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,27 @@ class NonholonomicSystem:
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """(A^T H A)^-1 A^T (F_a u^a + F - g) - Gamma~(vbar, vbar), (m,)."""
         return self.reduced.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
+
+    def acceleration_at(self, q: jax.Array, V: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """dV/dt of V = A vbar, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
+
+        No basis enters where the constraints are given as forms: regular where a basis is singular.
+        """
+        nabla = self.connection
+        base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
+        given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
+        slope = base.lie_derivative_at(self.reduced.potential_at, q)
+        free = jnp.linalg.solve(H, given - slope) - nabla.ambient.apply_at(q, V, V)
+        return nabla.feasible_rate_at(q, V, free)
+
+    def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """(q, V) on the manifold and in the distribution."""
+        q = self.frame.project_at(state[0])
+        return q, self.connection.feasible_at(q, state[1])
+
+    def components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """vbar of V = A vbar, (m,)."""
+        return self.frame.components_at(q) @ V
 
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""
@@ -180,6 +204,9 @@ class NonholonomicSystem:
     ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, vbar) from (q0, v0) under potential, forces and controls.
 
+        Velocities in the ambient frame are integrated, so that the motion may pass where the basis is
+        singular and the constraints are not; at a requested time it may not be there.
+
         Parameters
         ----------
         q0 : (..., nq) initial points, at times[0].
@@ -189,18 +216,39 @@ class NonholonomicSystem:
 
         Returns
         -------
-        q (..., T, nq), vbar (..., T, m); tolerances are those of `geodesic`.
+        q (..., T, nq), vbar (..., T, m); tolerances are those of `geodesic`, a tenth as large.
 
         Raises
         ------
-        IntegrationError : the motion meets a singular basis or blows up; names the time and the point.
+        IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
+            the motion blows up; names the time and the point.
         """
-        if control is None:
-            return self.reduced.simulate(q0, v0, times)
-        pulled = self.__dict__.setdefault("_controls", {})
-        if control not in pulled:
-            pulled[control] = lambda t, q, v: self._pulled_at(q, control(t, q, v))
-        return self.reduced.simulate(q0, v0, times, pulled[control])
+        base, metric = self.connection.ambient.frame, self.connection.ambient_metric
+
+        def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            return motion_sizes(base, metric, elapsed, *state)
+
+        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+                p, V = state
+                u = jnp.zeros(self.controls)
+                if control is not None:
+                    u = jnp.asarray(control(t, p, self.components_at(p, V)))
+                return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
+
+            V0 = self.velocity_at(q, v)
+            origin = q, jnp.zeros_like(V0)
+            points, velocities = integrate(
+                rhs, (q, V0), clock, self.state_at, rtol=TOLERANCE, sizes=sizes, origin=origin
+            )
+            found = jax.vmap(self.components_at)(points, velocities)
+            return (points, found), points, jnp.ones(clock.shape[0], dtype=bool)
+
+        arguments = (
+            Argument("q0", q0, (self.frame.ambient_dim,)),
+            Argument("v0", v0, (self.frame.dim,)),
+        )
+        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from connections.affine.integrate import Trajectories, integrate, motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
-from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
+from connections.geometry.metrics import Metric
 from connections.geometry.scales import worst_check
 
 
@@ -166,7 +167,7 @@ class ReducedSystem:
 
         Returns
         -------
-        r (..., T, s), v (..., T, m); tolerances are those of `geodesic`.
+        r (..., T, s), v (..., T, m); tolerances are those of `NonholonomicSystem.simulate`.
 
         Raises
         ------
@@ -175,10 +176,12 @@ class ReducedSystem:
 
         def solve(r: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
             def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                return self.rates_at(*state, self._control_at(control, t, *state), t)
+                return self._moving_at(t, *state, control)[1:]
 
-            states = integrate(rhs, (r, v), clock, sizes=self._sizes, origin=(r, jnp.zeros_like(v)))
-            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+            V0 = self._lift_at(r) @ v
+            origin = r, jnp.zeros_like(V0)
+            states = integrate(rhs, (r, V0), clock, rtol=TOLERANCE, sizes=self._sizes, origin=origin)
+            return (states[0], jax.vmap(self._components_at)(*states)), states[0], jnp.ones(len(clock), bool)
 
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
         return Trajectories.of(self.shapes).run(("simulate", control), solve, arguments, times)
@@ -200,21 +203,25 @@ class ReducedSystem:
 
         def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
             def rhs(t: Any, state: tuple[Any, Any, Any], args: Any) -> tuple[Any, Any, Any]:
-                r, speed, point = state
-                rates = self.rates_at(r, speed, self._control_at(control, t, r, speed), t)
-                return *rates, self.frame.matrix_at(point) @ speed
+                r, V, point = state
+                v, r_dot, V_dot = self._moving_at(t, r, V, control)
+                return r_dot, V_dot, self.frame.matrix_at(point) @ v
 
             def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 return state[0], state[1], self.frame.project_at(state[2])
 
             def sizes(elapsed: jax.Array, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-                r, speed, point = state
-                shape, velocity = self._sizes(elapsed, (r, speed))
-                return shape, velocity, elapsed * (jnp.abs(self.frame.matrix_at(point)) @ velocity)
+                r, V, point = state
+                shape, velocity = self._sizes(elapsed, (r, V))
+                return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
 
-            start = (self.shape_at(q), v, q)
-            origin = (start[0], jnp.zeros_like(v), q)
-            _, speed, point = integrate(rhs, start, clock, project, sizes=sizes, origin=origin)
+            r = self.shape_at(q)
+            start = r, self._lift_at(r) @ v, q
+            origin = r, jnp.zeros_like(start[1]), q
+            shapes, velocities, point = integrate(
+                rhs, start, clock, project, rtol=TOLERANCE, sizes=sizes, origin=origin
+            )
+            speed = jax.vmap(self._components_at)(shapes, velocities)
             return (point, speed), point, jnp.ones(clock.shape[0], dtype=bool)
 
         arguments = (
@@ -225,13 +232,44 @@ class ReducedSystem:
 
     # --- private -------------------------------------------------------------------------------------------
 
+    @property
+    def _base(self) -> FrameField:
+        """The frame of V."""
+        return self._metric.frame
+
+    @property
+    def _metric(self) -> Metric:
+        system = self.system
+        return system.connection.ambient_metric if isinstance(system, NonholonomicSystem) else system.metric
+
     def _sizes(self, elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """What r and v can be expected to be: v by the metric, r what such velocities lead to."""
-        r, v = state
+        """What r and V can be expected to be: V by the metric, r what such velocities lead to."""
+        r, V = state
         q = self.section_at(r)
-        velocity = motion_sizes(self.frame, self.system.metric, elapsed, q, v)[1]
-        slopes = jax.jacfwd(self.shape_at)(q) @ self.frame.matrix_at(q)
+        velocity = motion_sizes(self._base, self._metric, elapsed, q, V)[1]
+        slopes = jax.jacfwd(self.shape_at)(q) @ self._base.matrix_at(q)
         return elapsed * (jnp.abs(slopes) @ velocity), velocity
+
+    def _moving_at(
+        self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """(v, rdot, Vdot) of V = A v at the section: finite where the basis is not, as V is."""
+        v = self._components_at(r, V)
+        r_dot, v_dot = self.rates_at(r, v, self._control_at(control, t, r, v), t)
+        A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
+        return v, r_dot, A @ v_dot + A_dot @ v
+
+    def _lift_at(self, r: jax.Array) -> jax.Array:
+        """A (n, m) at the section, v to V = A v; the identity without constraints."""
+        if isinstance(self.system, NonholonomicSystem):
+            return self.system.connection.basis_at(self.section_at(r))
+        return jnp.eye(self.frame.dim)
+
+    def _components_at(self, r: jax.Array, V: jax.Array) -> jax.Array:
+        """v (m,) of V = A v at the section."""
+        if isinstance(self.system, NonholonomicSystem):
+            return self.system.components_at(self.section_at(r), V)
+        return V
 
     def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
         return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))

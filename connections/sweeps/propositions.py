@@ -6,10 +6,9 @@ of its negative control, as `verify` measures them. Every point has random field
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,20 @@ from connections.multibody import Model
 from connections.sweeps.errors import SweepError
 from connections.sweeps.store import Store
 from connections.sweeps.sweep import Chunk, Output, Sweep
-from connections.verify import AnySubject, applicable, built_in_subjects, system_subject
+from connections.verify import (
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    AnySubject,
+    applicable,
+    built_in_subjects,
+    system_subject,
+)
 from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample
+from connections.verify.report import measured
 from connections.verify.robots import robot_subject
 
 TOLERANCE = 1e-9
-_REDRAWN = 4  # velocities at the same point, for a control that happens to be weak
 
 
 def proposition_sweep(
@@ -44,7 +51,7 @@ def proposition_sweep(
         `connections.systems` (``"snakeboard"`` ...), or a robot.
     rows : how many points.
     propositions : their keys, as ``connections verify`` prints them; all that apply if None.
-    chunk : points per chunk; a point takes seconds, as every random field is compiled.
+    chunk : points per chunk; a point takes a second or more, and the first one also compiles.
     seed : of points, velocities, fields and contorsions.
     tol : relative tolerance, for the summary.
     name : of the robot.
@@ -95,7 +102,8 @@ class PropositionSummary:
     failed : at how many the relative residual is above the tolerance.
     worst : the largest relative residual, and `row` where.
     median : of the relative residuals.
-    control : the smallest relative residual of the negative control; `weak` is how many are below 1e-2.
+    control : the smallest relative residual of the negative control; `weak` is at how many points no draw of
+        it reaches 1e-2, so that the measurement could not have failed there.
     """
 
     key: str
@@ -107,6 +115,11 @@ class PropositionSummary:
     median: float
     control: float
     weak: int
+
+    @property
+    def verdict(self) -> str:
+        """As of a row of `verify`: inconclusive where at no point a control is strong."""
+        return FAILS if self.failed else INCONCLUSIVE if self.weak == self.points else HOLDS
 
 
 def proposition_summary(store: Store) -> list[PropositionSummary]:
@@ -173,12 +186,8 @@ def _named(name: Any) -> _Source:
 
 @lru_cache(maxsize=2)
 def _subject(source: _Source) -> AnySubject:
-    """The subject whose compiled functions serve all points."""
-    base = source.subject(1, 0)
-    for name, value in vars(type(base)).items():
-        if isinstance(value, cached_property):
-            getattr(base, name)  # copies of the subject have what it has by now
-    return base
+    """A subject of the system whose compiled functions serve all points."""
+    return source.subject(1, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,29 +205,14 @@ class _Propositions:
         rows = []
         for number, own in enumerate(seeds):
             sample = Sample(points.q[number], points.v[number], points.a[number])
-            one = _at(base, sample, own)
+            single = {"q": sample.q[None], "v": sample.v[None], "a": sample.a[None]}
+            one = replace(base, **single, seed=own, _memory={})  # type: ignore[arg-type]
             rows.append([_measured(items[key], one, sample) for key in self.keys])
         residual, scale, control = np.moveaxis(np.array(rows), -1, 0)
         return {"residual": residual, "scale": scale, "control": control}
 
 
-def _at(base: AnySubject, sample: Sample, seed: int) -> AnySubject:
-    """The subject at one point, with random fields of its own and the compiled functions of `base`."""
-    one = copy.copy(base)  # `replace` would forget the compiled functions
-    own: dict[str, Any] = {"q": sample.q[None], "v": sample.v[None], "a": sample.a[None], "seed": seed}
-    for name, value in (own | {"_memory": {}}).items():
-        object.__setattr__(one, name, value)
-    return one
-
-
 def _measured(item: Proposition, subject: AnySubject, sample: Sample) -> tuple[float, float, float]:
     """Residual, scale, and relative residual of the negative control."""
-    residual, scale = item.measure(subject, sample, False)
-    rng, control = subject.rng("control"), 0.0
-    velocities = [(sample.v, sample.a), *rng.normal(size=(_REDRAWN, 2, sample.v.size))]
-    for v, a in velocities:
-        wrong, size = item.measure(subject, Sample(sample.q, v, a), True)
-        control = wrong / size if size > 0.0 else np.inf if wrong > 0.0 else 0.0
-        if control >= CONTROL_FLOOR:
-            break
-    return residual, scale, control
+    check, control, _ = measured(subject, item, [sample], TOLERANCE)
+    return check.residual, check.scale, control.relative

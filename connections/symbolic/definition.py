@@ -63,12 +63,15 @@ def as_parameters(
 
 
 def generic_rank(matrix: np.ndarray) -> int:
-    """Rank of a matrix of expressions where all symbols have generic values."""
+    """Rank of a matrix of expressions where all symbols are generic; rows and columns have any units."""
     symbols = sorted({symbol for entry in matrix.flat for symbol in _free(entry)}, key=str)
     numbers = np.random.default_rng(7).uniform(0.4, 1.4, size=len(symbols))
     values = {symbol: sympy.Float(number) for symbol, number in zip(symbols, numbers, strict=True)}
-    rows = [complex(sympy.N(entry.xreplace(values))) for entry in matrix.flat]
-    return int(np.linalg.matrix_rank(np.reshape(rows, matrix.shape), tol=1e-9))
+    found = np.reshape([complex(sympy.N(entry.xreplace(values))) for entry in matrix.flat], matrix.shape)
+    for axis in (1, 0):
+        sizes = np.linalg.norm(found, axis=axis, keepdims=True)
+        found = found / np.where(sizes > 0.0, sizes, 1.0)
+    return int(np.linalg.matrix_rank(found, tol=1e-9))
 
 
 def require_symmetric(H: np.ndarray) -> None:

@@ -28,10 +28,19 @@ def components(H: np.ndarray, A: np.ndarray) -> np.ndarray:
     return inverse(gram(H, A)) @ A.T @ H
 
 
-def null_basis(W: np.ndarray) -> np.ndarray:
-    """A, (n, n - p), with W A = 0; no basis in particular, and singular somewhere in general."""
-    vectors = sympy.Matrix(W).nullspace(simplify=tidy, iszerofunc=vanishes)
-    return np.array(sympy.Matrix.hstack(*vectors).tolist(), dtype=object)
+def null_basis(W: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """A (n, n - p) with W A = 0, and the p velocities that it solves the forms for.
+
+    These are the first whose columns of W are independent at a generic point; where they are dependent, A is
+    singular. Each of the other velocities is one in one field and zero in the rest, in their order.
+    """
+    reduced, solved = sympy.Matrix(W).rref(simplify=tidy, iszerofunc=vanishes)
+    free = [k for k in range(W.shape[1]) if k not in solved]
+    A = np.full((W.shape[1], len(free)), sympy.S.Zero, dtype=object)
+    A[free] = identity(len(free))
+    for row, k in enumerate(solved):
+        A[k] = [-reduced[row, column] for column in free]
+    return A, solved
 
 
 def orthogonalized(H: np.ndarray, A: np.ndarray, unit: Mapping[int, int] | None = None) -> np.ndarray:

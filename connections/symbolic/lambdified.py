@@ -16,11 +16,14 @@ import numpy as np
 import sympy
 
 from connections.affine.constrained import ConstrainedConnection
+from connections.affine.distributions import Distribution, SpannedDistribution
 from connections.checks import NonFiniteError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
 from connections.geometry.frames import CoordinateFrame, FrameField, MatrixFrame, PointFunction
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric
+from connections.symbolic.elimination import REMEDY, EliminatedDistribution
+from connections.symbolic.expressions import tidy
 
 if TYPE_CHECKING:
     from connections.symbolic.system import SymbolicSystem
@@ -61,21 +64,28 @@ class Code:
         key = (array.shape, tuple(array.flat))
         if key not in self.known:
             self.known[key] = point_code(array, self.coordinates, self.parameters)
-        code, fixed = self.known[key], tuple(values[symbol] for symbol in self.parameters)
+        code, fixed = self.known[key], tuple(np.float64(values[symbol]) for symbol in self.parameters)
         return lambda q: code(q, fixed)
 
 
 def numeric_system(
-    system: SymbolicSystem, code: Code, values: Values
+    system: SymbolicSystem, code: Code, values: Values, basis: str
 ) -> NonholonomicSystem | MechanicalSystem:
-    """The system in numbers; basis and forms are both handed on where both were given.
+    """The system in numbers, in the basis of its closed forms or in an orthonormal one.
 
     Parameters
     ----------
     system : with or without constraints.
     code : of the system.
     values : of all parameters.
+    basis : "symbolic" or "orthonormal".
+
+    Raises
+    ------
+    ValueError : another basis, or "orthonormal" and there are no constraints.
     """
+    if basis not in ("symbolic", "orthonormal"):
+        raise ValueError(f"basis: expected symbolic or orthonormal, got {basis!r}")
 
     def function(array: np.ndarray | None) -> PointFunction | None:
         return None if array is None else code.function(array, values)
@@ -83,9 +93,29 @@ def numeric_system(
     potential = None if system.potential is None else np.array(system.potential, dtype=object)
     metric = _numeric_metric(system, code, values)
     if not system.constrained:
+        if basis != "symbolic":
+            raise ValueError(f"the system {system.name} has no constraints: its velocities are the frame's")
         return MechanicalSystem(metric, function(potential))
-    nabla = ConstrainedConnection(metric, function(system.basis), forms=function(system.forms))
+    A, W = code.function(system.distribution, values), function(system.forms)
+    if basis == "orthonormal":
+        nabla = (
+            ConstrainedConnection(metric, A).orthonormalized()
+            if W is None
+            else ConstrainedConnection(metric, forms=W)
+        )
+    else:
+        nabla = ConstrainedConnection(metric, _numeric_distribution(system, metric, A, W))
     return NonholonomicSystem(nabla, function(potential), inputs=function(system.inputs))
+
+
+def _numeric_distribution(
+    system: SymbolicSystem, metric: Metric, A: PointFunction, W: PointFunction | None
+) -> Distribution:
+    if system.basis is not None or W is None:
+        return SpannedDistribution(metric, A, W, REMEDY)
+    solved = system.solved
+    divisor = tidy(sympy.Matrix(system.forms[:, solved]).det())
+    return EliminatedDistribution(metric, A, W, solved, str(divisor))
 
 
 def _numeric_metric(system: SymbolicSystem, code: Code, values: Values) -> Metric:
@@ -120,7 +150,8 @@ def point_code(
     def at(q: jax.Array, values: Sequence[float]) -> jax.Array:
         if code is None:
             return jnp.asarray(constants).reshape(shape)
-        found = [jnp.asarray(value, dtype=jnp.float64) for value in code(*q, *values)]
+        with np.errstate(all="ignore"):  # a parameter that is zero in a denominator: infinite, no exception
+            found = [jnp.asarray(value, dtype=jnp.float64) for value in code(*q, *values)]
         entries = [constants[k] if place is None else found[place] for k, place in enumerate(places)]
         return jnp.stack(entries).reshape(shape)
 

@@ -31,10 +31,10 @@ def invariance(
 
     Returns
     -------
-    "metric", J^T G(Phi) J - G with J the derivative of Phi and G the metric in coordinates, (nq, nq); where
-    they exist "basis", X_k(Phi) - J X_k, (nq, m), and "forms" and "inputs", w(Phi) J - w, (p, nq);
-    "coefficients", Gamma~(Phi) - Gamma~, (m, m, m), and "input_coefficients", (m, a): Lemma 3.3 says that
-    these two vanish where all others do.
+    "metric", J^T G(Phi) J - G with J the derivative of Phi and G the metric in coordinates, (nq, nq);
+    "basis", X_k(Phi) - J X_k, (nq, m), of the basis in use, given or not; where they exist "forms" and
+    "inputs", w(Phi) J - w, (p, nq); "coefficients", Gamma~(Phi) - Gamma~, (m, m, m), and
+    "input_coefficients", (m, a): Lemma 3.3 says that these two vanish where all others do.
 
     Raises
     ------
@@ -53,9 +53,10 @@ def invariance(
         return _substituted(array, system.coordinates, target)
 
     G = dual.T @ system.metric @ dual
-    residuals = {"metric": J.T @ moved(G) @ J - G}
-    if system.basis is not None:
-        residuals["basis"] = moved(system.fields) - J @ system.fields
+    residuals = {
+        "metric": J.T @ moved(G) @ J - G,
+        "basis": moved(system.fields) - J @ system.fields,
+    }
     for name, forms in (("forms", system.forms), ("inputs", system.inputs)):
         if forms is not None:
             residuals[name] = moved(forms @ dual) @ J - forms @ dual

@@ -39,6 +39,8 @@ class SymbolicSystem(SymbolicConnection):
     frame : X (nq, n), qdot = X v; the identity if None.
     basis : A (n, m), feasible velocities in the frame, orthogonal or not.
     forms : W (p, n), constraints as one-forms w_a(X_i); with a basis they are checked against each other.
+        Without one the basis solves them for the first p velocities that they determine at a generic point;
+        each of the others is one in one field and zero in the rest.
     inputs : (a, n), covectors in the frame that the controls multiply.
     potential : potential energy [J].
     parameters : {symbol: default value or None}, in SI units; other symbols become parameters without one.
@@ -98,9 +100,14 @@ class SymbolicSystem(SymbolicConnection):
         """The basis given, one computed from the forms, or the identity without constraints; A (n, m)."""
         if self.basis is not None:
             return self.basis
-        A = distributions.identity(len(self.metric))
-        A = A if self.forms is None else distributions.null_basis(self.forms)
-        return simplified(A, tidy)
+        return simplified(
+            distributions.identity(len(self.metric)) if self.forms is None else self._null[0], tidy
+        )
+
+    @property
+    def solved(self) -> tuple[int, ...]:
+        """The velocities of the frame that a basis computed from the forms solves them for."""
+        return () if self.forms is None else self._null[1]
 
     def with_basis(self, basis: Any) -> SymbolicSystem:
         """The same system with another basis (n, m), or with one computed from the forms if None."""
@@ -187,28 +194,42 @@ class SymbolicSystem(SymbolicConnection):
         array = as_expressions("expressions", expressions, None)
         return self._code.function(array, self.parameter_values(parameters))
 
-    def numeric(self, parameters: Mapping[Any, float] | None = None) -> NonholonomicSystem | MechanicalSystem:
+    def numeric(
+        self, parameters: Mapping[Any, float] | None = None, *, basis: str = "symbolic"
+    ) -> NonholonomicSystem | MechanicalSystem:
         """The same system in numbers: a `NonholonomicSystem`, or a `MechanicalSystem` without constraints.
 
-        Forms and basis are both handed on where both were given. The same values give the same object, which
-        keeps what it compiled. A system without constraints leaves its inputs to `function`.
+        Its basis is `distribution`, that of all closed forms: components of velocities, coefficients, gaits
+        and gains mean the same in both. The same values give the same object, which keeps what it compiled.
+        A system without constraints leaves its inputs to `function`.
 
         Parameters
         ----------
         parameters : values that replace defaults, by symbol or name.
+        basis : "symbolic", or "orthonormal" for another basis of the same distribution, in which the closed
+            forms do not hold: orthonormal in the metric, computed at every point from the forms, whatever
+            basis was given, so that only where these lose rank, and on a set of codimension m, it is
+            singular; by Gram-Schmidt from the basis where there are no forms.
 
         Raises
         ------
-        ValueError : an unknown parameter, or one without a value.
+        ValueError : an unknown parameter or basis, a parameter without a value, or an orthonormal basis asked
+            of a system without constraints.
+        FrameError, at a point : the basis is singular there; names what vanishes.
         """
         values = self.parameter_values(parameters)
         made = self.__dict__.setdefault("_numeric", {})
-        key = tuple(values.values())
+        key = (basis, *values.values())
         if key not in made:
-            made[key] = lambdified.numeric_system(self, self._code, values)
+            made[key] = lambdified.numeric_system(self, self._code, values, basis)
         return made[key]
 
     # --- private -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _null(self) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The basis computed from the forms, and the velocities that they are solved for."""
+        return distributions.null_basis(self.forms)
 
     @cached_property
     def _code(self) -> lambdified.Code:

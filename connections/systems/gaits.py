@@ -1,10 +1,10 @@
 """Gaits: vehicles that move because their inputs drive the shape around a cycle.
 
 The shape coordinates follow r(t) = offset + amplitude sin(frequency t + phase), whatever torque that takes;
-the rest of the velocity follows from the connection. With J = dr . X A, rdot = J v and vdot = Y u - Gamma(v,
-v) + ... the controls are u = (J Y)^-1 (rddot - Jdot v - J (vdot at u = 0)). Where the inputs do no work on
-the other basis fields, as in [Z]'s bases, these obey vdot^i = -Gamma^i_jk v^j v^k with v given by rdot
-elsewhere.
+the rest of the velocity follows from the connection. With V = A v, J = dr . X, rdot = J V and Vdot = P H^-1
+F_a u^a + ..., the controls are u = (J P H^-1 F)^-1 (rddot - Jdot V - J (Vdot at u = 0)). Where the inputs do
+no work on the other basis fields, as in [Z]'s bases, these obey vdot^i = -Gamma^i_jk v^j v^k with v given by
+rdot elsewhere.
 Source: [Z] sections 4, 5; [O] for the snakeboard's gaits.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from connections.affine.integrate import Trajectories, integrate, motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
-from connections.coriolis.nonholonomic import NonholonomicSystem
+from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 
@@ -92,19 +92,17 @@ class Locomotion:
 
     def control_at(self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array) -> jax.Array:
         """u (a,) for which rddot is the gait's, gait (4, s) as in `Gait.parameters`."""
-        return self._controlled_at(t, q, v, gait)[0]
+        return self._controlled_at(t, q, self.system.velocity_at(q, v), gait)[0]
 
     def rates_at(self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(qdot, vdot) under that control, (nq,) and (m,)."""
-        return self.system.frame.matrix_at(q) @ v, self._controlled_at(t, q, v, gait)[1]
+        u = self.control_at(t, q, v, gait)
+        return self.system.frame.matrix_at(q) @ v, self.system.forward_dynamics_at(q, v, u, t)
 
     def start_at(self, pose: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
         """q with the gait's shape at t = 0, and the velocity that an impulse of the inputs leads to."""
-        places = jnp.array(self.driven)
-        r, r_dot, _ = _sinusoids(gait, jnp.asarray(0.0))
-        q = pose.at[places].set(r)
-        Y = self._inputs_at(q)
-        return q, Y @ jnp.linalg.solve(self.system.frame.matrix_at(q)[places] @ Y, r_dot)
+        q, V = self._driven_at(jnp.asarray(0.0), pose, jnp.zeros(self._base.dim), gait)
+        return q, self.system.components_at(q, V)
 
     @property
     def frame(self) -> FrameField:
@@ -167,24 +165,33 @@ class Locomotion:
 
         Returns
         -------
-        q (..., T, nq), v (..., T, m); tolerances are those of `geodesic`.
+        q (..., T, nq), v (..., T, m); tolerances are those of the system's `simulate`, the shape is exact.
 
         Raises
         ------
-        IntegrationError : the motion meets a singular basis; names the time and the point.
+        IntegrationError : the constraints lose rank on the way, or the basis is singular at a requested time;
+            names the time and the point.
         """
 
         def solve(
             q: jax.Array, v: jax.Array, parameters: jax.Array, clock: jax.Array
         ) -> tuple[Any, Any, Any]:
             def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                return self.rates_at(t, *state, parameters)
+                p, V = self._driven_at(t, *state, parameters)
+                return self._base.matrix_at(p) @ V, self._controlled_at(t, p, V, parameters)[1]
 
             def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-                return motion_sizes(self.system.frame, self.system.metric, elapsed, *state)
+                return motion_sizes(self._base, self.system.connection.ambient_metric, elapsed, *state)
 
-            states = integrate(rhs, (q, v), clock, sizes=sizes, origin=(q, jnp.zeros_like(v)))
-            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+            def read(t: jax.Array, p: jax.Array, V: jax.Array) -> tuple[jax.Array, jax.Array]:
+                p, V = self._driven_at(t, p, V, parameters)
+                return p, self.system.components_at(p, V)
+
+            V0 = self.system.velocity_at(q, v)
+            origin = q, jnp.zeros_like(V0)
+            states = integrate(rhs, (q, V0), clock, rtol=TOLERANCE, sizes=sizes, origin=origin)
+            points, found = jax.vmap(read)(clock, *states)
+            return (points, found), points, jnp.ones(clock.shape[0], dtype=bool)
 
         q0, v0 = self.start(gait, pose)
         arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
@@ -192,22 +199,38 @@ class Locomotion:
 
     # --- private -------------------------------------------------------------------------------------------
 
+    @property
+    def _base(self) -> FrameField:
+        """The frame of V."""
+        return self.system.connection.ambient.frame
+
+    def _driven_at(self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(q, V) with the shape and its rate at time t: an impulse of the inputs leaves the rest as it is."""
+        places = jnp.array(self.driven)
+        r, r_dot, _ = _sinusoids(gait, t)
+        q = q.at[places].set(r)
+        V = self.system.connection.feasible_at(q, V)
+        J, Y = self._base.matrix_at(q)[places], self._inputs_at(q)
+        return q, V + Y @ jnp.linalg.solve(J @ Y, r_dot - J @ V)
+
     def _controlled_at(
-        self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array
+        self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """(u, vdot)."""
-        frame, places = self.system.frame, jnp.array(self.driven)
-        free = self.system.forward_dynamics_at(q, v, jnp.zeros(self.system.controls), t)
-        q_dot = frame.matrix_at(q) @ v
-        turned = jax.jvp(lambda p: frame.matrix_at(p)[places] @ v, (q,), (q_dot,))[1]  # Jdot v
-        J, Y = frame.matrix_at(q)[places], self._inputs_at(q)
-        u = jnp.linalg.solve(J @ Y, _sinusoids(gait, t)[2] - turned - J @ free)
+        """(u, Vdot), Vdot (n,)."""
+        base, places = self._base, jnp.array(self.driven)
+        free = self.system.acceleration_at(q, V, jnp.zeros(self.system.controls), t)
+        q_dot = base.matrix_at(q) @ V
+        J, turned = jax.jvp(lambda p: base.matrix_at(p)[places], (q,), (q_dot,))
+        Y = self._inputs_at(q)
+        u = jnp.linalg.solve(J @ Y, _sinusoids(gait, t)[2] - turned @ V - J @ free)
         return u, free + Y @ u
 
     def _inputs_at(self, q: jax.Array) -> jax.Array:
-        """Y, (m, a)."""
-        nabla = self.system.connection
-        return jnp.linalg.solve(nabla.metric.matrix_at(q), (self.system.inputs_at(q) @ nabla.basis_at(q)).T)
+        """P H^-1 F^T, (n, a): what the inputs accelerate."""
+        raised = jnp.linalg.solve(
+            self.system.connection.ambient_metric.matrix_at(q), self.system.inputs_at(q).T
+        )
+        return self.system.connection.feasible_at(q, raised)
 
     def _arguments(self, **given: Any) -> list[Argument]:
         nq, m = self.system.frame.ambient_dim, self.system.frame.dim

@@ -20,7 +20,7 @@ def roller_racer() -> SymbolicSystem:
     wheels from the joint; I_1 inertia of the main body 0.05 kg m^2 and I_2 of the front link 0.004 kg m^2.
 
     The forms have rank two everywhere. X_1 is singular where l_2 + l_1 cos psi = 0: there use
-    ``with_basis(None)``, whose numbers use the forms alone.
+    ``numeric(basis="orthonormal")``, whose basis is computed from the forms alone, or another basis.
 
     Source: [Z] sections 5, 5.1; X_1 and X_2 as printed.
     """

@@ -5,12 +5,24 @@ from connections.verify.nonholonomic_subjects import (
     nonholonomic_subject,
     system_subject,
 )
-from connections.verify.report import AnySubject, Row, applicable, summary, verify_subject
+from connections.verify.report import (
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    AnySubject,
+    Row,
+    applicable,
+    summary,
+    verify_subject,
+)
 from connections.verify.subjects import Bodies, Subject, built_in_subjects, subject
 
 __all__ = [
     "AnySubject",
     "Bodies",
+    "FAILS",
+    "HOLDS",
+    "INCONCLUSIVE",
     "NonholonomicSubject",
     "Row",
     "Subject",

@@ -5,14 +5,19 @@ The formulas stand here a second time, written out in NumPy, on purpose: they ar
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import InducedConnection, LeviCivita
 from connections.geometry import ConstantMetric, SE3Frame
-from connections.verify.coriolis import _half_derivative
-from connections.verify.numerics import Array, random_contorsion
+from connections.multibody import spatial
+from connections.verify.coriolis import _half_derivative, _worst
+from connections.verify.numerics import Array, Batch, random_contorsion
 from connections.verify.propositions import Sample, proposition
-from connections.verify.subjects import Subject
+from connections.verify.subjects import Subject, shared
 
 SAME = 1e-9  # two Coriolis matrices that differ by less, relative to their scale, are the same
 
@@ -57,23 +62,16 @@ def body_coriolis_19(inertia: Array, twist: Array) -> Array:
     return np.block([[cross(Sigma @ twist[:3]), hx @ wx], [-wx @ hx, m * wx]])
 
 
-def _twists(subject: Subject, sample: Sample) -> list[tuple[Array, Array]]:
+def _twists(subject: Subject, sample: Sample) -> list[tuple[Any, Any]]:
     """(inertia, body twist) of every body."""
     assert subject.bodies is not None
     A = _jacobians(subject)(sample.q[None])[0]
     return list(zip(subject.bodies.inertias, (A @ sample.v).reshape(-1, 6), strict=True))
 
 
-def _jacobians(subject: Subject):
-    if "jacobians" not in subject._memory:
-        assert subject.bodies is not None
-        subject._memory["jacobians"] = subject.batch(subject.bodies.jacobians)
-    return subject._memory["jacobians"]
-
-
-def _worst(pairs) -> tuple[float, float]:
-    """The pair (residual, scale) of largest relative residual."""
-    return max(pairs, key=lambda pair: pair[0] / pair[1])
+def _jacobians(subject: Subject) -> Batch:
+    assert subject.bodies is not None
+    return subject.batch(("jacobians", subject.bodies.jacobians), subject.bodies.jacobians)
 
 
 def has_solid_bodies(subject: Subject) -> bool:
@@ -85,26 +83,33 @@ def _is_solid(inertia: Array) -> bool:
     return bool(np.linalg.eigvalsh(inertia)[0] > 1e-12 * np.trace(inertia))
 
 
+def _of_bodies(gap: Any, inertia: Array, twist: Array) -> tuple[float, float]:
+    """The largest entry of a difference of 6x6 matrices, and its scale, |I| |v|."""
+    return float(np.max(np.abs(gap))), float(np.max(np.abs(inertia)) * np.sum(np.abs(twist))) + 1e-300
+
+
 @proposition(
     "(18)", "Koszul's connection of the metric v^T I v on SE(3) is (18), body by body", has_solid_bodies
 )
 def rigid_body_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the factor (v x*) I, which has torsion."""
     pairs = []
-    identity = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    koszul = subject.compiled("Koszul of a body", lambda inertia: _koszul_of_body(inertia))
     for inertia, twist in _twists(subject, sample):
         if not _is_solid(inertia):
             continue
-        metric = ConstantMetric(SE3Frame(), inertia)
-        low = np.asarray(_koszul_of_body(subject, inertia, metric).first_kind(metric, identity))
-        C = -motion_cross(twist).T @ inertia if wrong else body_coriolis_18(inertia, twist)
-        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist))
-        pairs.append((float(np.max(np.abs(np.einsum("ijk,j->ik", low, twist) - C))), float(scale)))
+        C = np.einsum("ijk,j->ik", np.asarray(koszul(inertia)), twist)
+        formula = -motion_cross(twist).T @ inertia if wrong else body_coriolis_18(inertia, twist)
+        library = np.asarray(spatial.body_coriolis(inertia, twist))
+        pairs += [_of_bodies(C - formula, inertia, twist), _of_bodies(C - library, inertia, twist)]
     return _worst(pairs)
 
 
-def _koszul_of_body(subject: Subject, inertia: Array, metric: ConstantMetric) -> LeviCivita:
-    return subject._memory.setdefault(("body", inertia.tobytes()), LeviCivita(metric))
+def _koszul_of_body(inertia: Any) -> jax.Array:
+    """Gamma_ijk of the metric v^T I v on SE(3) by Koszul's formula, (6, 6, 6): the same everywhere."""
+    metric = ConstantMetric(SE3Frame(), inertia)
+    identity = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    return jnp.einsum("il,ljk->ijk", inertia, LeviCivita(metric).coefficients_at(identity))
 
 
 @proposition("(19)", "(18) = (19): the closed form, without the linear velocity", has_bodies)
@@ -112,11 +117,11 @@ def closed_form(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
     """Control: the rotational inertia in place of Sigma."""
     pairs = []
     for inertia, twist in _twists(subject, sample):
+        C, library = body_coriolis_18(inertia, twist), spatial.body_coriolis_blocks(inertia, twist)
         closed = body_coriolis_19(inertia, twist)
         if wrong:
             closed[:3, :3] = cross(inertia[:3, :3] @ twist[:3] + twist[:3])
-        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist)) + 1e-300
-        pairs.append((float(np.max(np.abs(body_coriolis_18(inertia, twist) - closed))), float(scale)))
+        pairs += [_of_bodies(C - form, inertia, twist) for form in (closed, np.asarray(library))]
     return _worst(pairs)
 
 
@@ -125,18 +130,11 @@ def body_factor(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
     """Control: the lower left block left out."""
     pairs = []
     for inertia, twist in _twists(subject, sample):
-        rotational, hx, m = inertia[:3, :3], inertia[:3, 3:], inertia[5, 5]
-        w, v = twist[:3], twist[3:]
-        Sigma, h = (
-            0.5 * np.trace(rotational) * np.eye(3) - rotational,
-            np.array([hx[2, 1], hx[0, 2], hx[1, 0]]),
-        )
-        B = np.zeros((6, 6))
-        B[:3, :3] = cross(Sigma @ w) - rotational @ cross(w) - hx @ cross(v)
-        B[3:, :3] = 0.0 if wrong else cross(np.cross(h, w)) - m * cross(v)
+        B = np.array(spatial.body_factor(inertia, twist))
+        if wrong:
+            B[3:, :3] = 0.0
         expected = body_coriolis_18(inertia, twist) - inertia @ motion_cross(twist)
-        scale = np.max(np.abs(inertia)) * np.sum(np.abs(twist)) + 1e-300
-        pairs.append((float(np.max(np.abs(B - expected))), float(scale)))
+        pairs.append(_of_bodies(B - expected, inertia, twist))
     return _worst(pairs)
 
 
@@ -171,7 +169,7 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
 @proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", is_induced)
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: that of (20)."""
-    koszul = subject._memory.setdefault("koszul", LeviCivita(subject.metric))
+    koszul = shared(subject.system, "Koszul", lambda: LeviCivita(subject.metric))
     low = np.asarray(koszul.first_kind(subject.metric, sample.q))
     if not wrong:
         return float(np.max(np.abs(low - subject.first_kind(sample.q)))), subject.scale(sample.q)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily
-from connections.coriolis import coriolis_matrix
+from connections.checks import Check
+from connections.coriolis import connection_from_coriolis
+from connections.coriolis.matrix import coriolis_matrix_at
 from connections.verify.families import (
     contorsion,
     gentle_contorsion,
@@ -13,7 +19,7 @@ from connections.verify.families import (
     hamel_spray,
     inner_product_drift,
 )
-from connections.verify.numerics import Array, constrained_tensor, random_contorsion, spray_of
+from connections.verify.numerics import Array, constrained_tensor, largest, random_contorsion, spray_of
 from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
 
@@ -32,28 +38,52 @@ def _scale(subject: Subject, sample: Sample) -> float:
     return subject.scale(sample.q) * float(np.sum(np.abs(sample.v)))
 
 
-def _raise(subject: Subject, low_at):
-    def Gamma(q: Array) -> Array:
-        low = low_at(q)
-        return np.linalg.solve(subject.H(q), low.reshape(subject.n, -1)).reshape(low.shape)
+def _velocities(subject: Subject, sample: Sample) -> Array:
+    """The sample's velocity, and all e_j and e_j + e_k: what is quadratic in v vanishes with all of these."""
+    e = np.eye(subject.n)
+    pairs = [e[j] + e[k] for j in range(subject.n) for k in range(j)]
+    return np.array([sample.v, *e, *pairs])
 
-    return Gamma
+
+def _worst(pairs) -> tuple[float, float]:
+    """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
+    return pairs[int(np.argmax([Check("pair", residual, scale, 1.0).relative for residual, scale in pairs]))]
+
+
+def _bias_gaps(subject: Subject, sample: Sample, D: Array | None, bias) -> list[tuple[float, float]]:
+    """C v less a bias, for many velocities."""
+    low, scale = subject.first_kind(sample.q) - (0.0 if D is None else D), subject.scale(sample.q)
+    pairs = []
+    for v in _velocities(subject, sample):
+        gap = np.einsum("ijk,j,k->i", low, v, v) - bias(v)
+        pairs.append((float(np.max(np.abs(gap))), scale * float(np.sum(np.abs(v)) * np.max(np.abs(v)))))
+    return pairs
 
 
 @proposition("(6)", "Hamel's equations give H a + C v + g, all samples")
 def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: C of a generic contorsion."""
+    """Control: C of a generic contorsion.
+
+    Gravity, inertia and bias are compared one by one, too, as the largest hides what is wrong in another.
+    """
     q, v, a = sample
-    C = coriolis(subject, sample, contorsion(subject, q, None, "(6)") if wrong else None)
-    gravity = np.zeros(subject.n)
+    D = contorsion(subject, q, None, "(6)") if wrong else None
+    zero, gravity = np.zeros(subject.n), np.zeros(subject.n)
     if subject.system.potential is not None:
-        values = lambda points: np.array([float(subject.system.potential(p)) for p in points])  # noqa: E731
-        gravity = subject.numerics.derivative(values, q)
-    parts = (subject.H(q) @ a, C @ v, gravity)
-    gap = np.asarray(subject.system.hamel(q, v, a)) - sum(parts)
-    return float(np.max(np.abs(gap))), max(
-        _scale(subject, sample), *(float(np.max(np.abs(part))) for part in parts)
-    )
+        gravity = subject.numerics.derivative(subject.batch("potential", subject.system.potential_at), q)
+
+    def tau(v: Array, a: Array) -> Array:
+        return np.asarray(subject.system.hamel(q, v, a))
+
+    at_rest = tau(zero, zero)
+    parts = (subject.H(q) @ a, coriolis(subject, sample, D) @ v, gravity)
+    sizes = (*(float(np.max(np.abs(part))) for part in parts), subject.scale(q) * float(v @ v))
+    pairs = [(float(np.max(np.abs(tau(v, a) - sum(parts)))), largest(*sizes))]
+    pairs.append((float(np.max(np.abs(tau(zero, a) - at_rest - parts[0]))), sizes[0] + sizes[2]))
+    pairs.append((float(np.max(np.abs(at_rest - gravity))), largest(sizes[2], subject.scale(q))))
+    pairs += _bias_gaps(subject, sample, D, lambda w: tau(w, zero) - at_rest)
+    pairs += _bias_gaps(subject, sample, D, lambda w: subject.hamel_bias(q, w))
+    return _worst(pairs)
 
 
 @proposition("Prop IV.1 if", "compatible connection: Hdot - 2C is skew, Hdot by differences along v")
@@ -69,19 +99,24 @@ def skew_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
 def skew_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a part that is not skew added."""
     D = gentle_contorsion(subject, sample, None if wrong else "metric_compatible", "IV.1 only if")
+    metric = subject.metric
 
-    def low(q: Array) -> Array:
-        return 0.5 * np.transpose(subject.dH(q), (1, 0, 2)) - D
+    def coefficients(q: Any, D: Any) -> jax.Array:
+        def C(p: jax.Array, v: jax.Array) -> jax.Array:
+            H_dot = jax.jvp(metric.matrix_at, (p,), (metric.frame.matrix_at(p) @ v,))[1]
+            return 0.5 * H_dot - jnp.einsum("ijk,j->ik", D, v)
 
-    return inner_product_drift(subject, sample, _raise(subject, low))
+        return connection_from_coriolis(metric, C).coefficients_at(q)
+
+    Gamma = subject.compiled("of half the rate", coefficients)
+    return inner_product_drift(subject, sample, lambda q: np.asarray(Gamma(q, D)))
 
 
 @proposition("Prop IV.2 if", "connection with Riemannian geodesics: C v is Hamel's bias")
 def dynamics_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry."""
     D = contorsion(subject, sample.q, None if wrong else "same_geodesics", "IV.2")
-    gap = coriolis(subject, sample, D) @ sample.v - subject.hamel_bias(sample.q, sample.v)
-    return float(np.max(np.abs(gap))), _scale(subject, sample) * float(np.max(np.abs(sample.v)))
+    return _worst(_bias_gaps(subject, sample, D, lambda v: subject.hamel_bias(sample.q, v)))
 
 
 @proposition("Prop IV.2 only if", "C v = Hamel's bias: the geodesics of its connection are Riemannian")
@@ -101,7 +136,7 @@ def admissible(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
     weights = subject.rng("IV.1 cor").normal(size=len(null)) * subject.scale(sample.q)
     D = subject.first_kind(sample.q) - solved - np.tensordot(weights, null, axes=1)
     gaps = [D + np.transpose(D, axes) for axes in ((1, 0, 2), (2, 1, 0), (0, 2, 1))]
-    return float(max(np.max(np.abs(gap)) for gap in gaps)), subject.scale(sample.q)
+    return largest(*gaps), subject.scale(sample.q)
 
 
 @proposition("(12)", "C + sum beta S^T (S v x) S is the C of the family's connection", lambda s: s.n >= 3)
@@ -115,7 +150,11 @@ def family(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]
         x, y, z = S @ sample.v
         cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
         C = C + (-value if wrong else value) * S.T @ cross @ S
-    other = np.asarray(coriolis_matrix(members.connection(beta), subject.metric, sample.q, sample.v))
+
+    def of_member(q: Any, v: Any, beta: Any) -> jax.Array:
+        return coriolis_matrix_at(members.connection(beta), subject.metric, q, v)
+
+    other = np.asarray(subject.compiled("member of the family", of_member)(sample.q, sample.v, beta))
     return float(np.max(np.abs(C - other))), _scale(subject, sample) + float(np.max(np.abs(beta)))
 
 
@@ -136,7 +175,8 @@ def differentiation_29(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 @proposition("(30)", "C* = (1/2) d(Cv)/dv + (1/2) H_il s^l_jk v^j, the frame's structure functions")
 def differentiation_30(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
-    s = np.asarray(subject.metric.frame.structure_functions(sample.q))
+    brackets = subject.compiled("structure functions", subject.metric.frame.structure_functions_at)
+    s = np.asarray(brackets(sample.q))
     correction = 0.5 * np.einsum("il,ljk,j->ik", subject.H(sample.q), s, sample.v)
     return _half_derivative(subject, sample, correction, wrong, "(30)")
 

@@ -6,69 +6,100 @@ xidot != v; its inclusion A is the derivative of its embedding.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import ContorsionConnection, InducedConnection
-from connections.coriolis import coriolis_matrix, task_space_coriolis_matrix
-from connections.geometry import CoordinateFrame, FrameField, InducedMetric, MatrixFrame
+from connections.affine import AffineConnection, ContorsionConnection, InducedConnection
+from connections.coriolis import induced_coriolis_matrix
+from connections.coriolis.matrix import coriolis_matrix_at, task_space_coriolis_matrix_at
+from connections.geometry import CoordinateFrame, FrameField, MatrixFrame, Metric
 from connections.verify.families import contorsion
-from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences
+from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences, largest
 from connections.verify.propositions import Sample, proposition
-from connections.verify.subjects import Subject
+from connections.verify.subjects import Subject, shared
 
 LARGEST_SUBMANIFOLD = 4
 
 
+class Immersion:
+    """The immersions xi -> retract(base, B xi + Q(xi, xi)), whose numbers are arguments: compiled once.
+
+    Parameters
+    ----------
+    metric : of the ambient system.
+    frame : frame of the m coordinates xi.
+    """
+
+    def __init__(self, metric: Metric, frame: FrameField) -> None:
+        self.ambient, self.frame, self.numerics = metric, frame, Numerics(frame)
+        self.A, self.point = (Batch(f, self.numerics.chunk) for f in (self.inclusion_at, self.embedding_at))
+
+    def embedding_at(self, xi: jax.Array, base: Any, B: Any, Q: Any) -> jax.Array:
+        """The point, (nq,)."""
+        return self.ambient.frame.retract_at(base, B @ xi + jnp.einsum("iab,a,b->i", Q, xi, xi))
+
+    def inclusion_at(self, xi: jax.Array, *numbers: Any) -> jax.Array:
+        """A, (n, m): the derivative of the embedding in the frames."""
+        J = jax.jacfwd(self.embedding_at)(xi, *numbers) @ self.frame.matrix_at(xi)
+        return self.ambient.frame.dual_at(self.embedding_at(xi, *numbers)) @ J
+
+    def induced(self, ambient: AffineConnection, *numbers: Any) -> InducedConnection:
+        """The library's induced connection."""
+        inclusion = lambda xi: self.inclusion_at(xi, *numbers)  # noqa: E731
+        embedding = lambda xi: self.embedding_at(xi, *numbers)  # noqa: E731
+        return InducedConnection(ambient, self.ambient, self.frame, inclusion, embedding)
+
+
 class Submanifold:
-    """A random submanifold of a subject's configuration manifold, of dimension m <= n.
+    """A random submanifold of a subject's configuration manifold.
 
     Parameters
     ----------
     subject : the ambient system.
-    m : dimension.
-    frame : frame of the submanifold's m coordinates.
+    immersion : what is compiled for it, with its frame of dimension m <= n.
     """
 
-    def __init__(self, subject: Subject, m: int, frame: FrameField) -> None:
-        rng, ambient, base = subject.rng("submanifold"), subject.metric.frame, jnp.asarray(subject.q[0])
+    def __init__(self, subject: Subject, immersion: Immersion) -> None:
+        rng, m = subject.rng("submanifold"), immersion.frame.dim
         B = np.linalg.qr(rng.normal(size=(subject.n, subject.n)))[0][:, :m]
-        Q = 0.3 * rng.normal(size=(subject.n, m, m))
-
-        def embedding(xi: jax.Array) -> jax.Array:
-            return ambient.retract_at(base, jnp.asarray(B) @ xi + jnp.einsum("iab,a,b->i", Q, xi, xi))
-
-        def inclusion(xi: jax.Array) -> jax.Array:
-            return ambient.dual_at(embedding(xi)) @ jax.jacfwd(embedding)(xi) @ frame.matrix_at(xi)
-
-        self.subject, self.frame = subject, frame
-        self.inclusion, self.embedding = inclusion, embedding
-        self.metric = InducedMetric(subject.metric, frame, inclusion, embedding)
-        self.numerics = Numerics(frame)
-        self.A, self.point = (Batch(function, self.numerics.chunk) for function in (inclusion, embedding))
+        self.numbers = (subject.q[0], B, 0.3 * rng.normal(size=(subject.n, m, m)))
+        self.subject, self.immersion, self.frame = subject, immersion, immersion.frame
+        self.numerics = immersion.numerics
 
     @classmethod
     def of(cls, subject: Subject) -> Submanifold:
         """The subject's submanifold, in a frame of its own."""
-        if "submanifold" not in subject._memory:
+
+        def immersion() -> Immersion:
             m = max(1, min(subject.n - 1, LARGEST_SUBMANIFOLD))
-            K = 0.3 * subject.rng("subframe").normal(size=(m, m, m))
+            K = 0.3 * np.random.default_rng([m, *b"subframe"]).normal(size=(m, m, m))
             frame = MatrixFrame(lambda xi: jnp.eye(m) + jnp.einsum("iab,b->ia", K, jnp.sin(xi)), m, m)
-            subject._memory["submanifold"] = cls(subject, m, frame)
-        return subject._memory["submanifold"]
+            return Immersion(subject.metric, frame)
+
+        return cls(subject, shared(subject.system, "submanifold", immersion))
 
     @classmethod
     def chart(cls, subject: Subject) -> Submanifold:
         """New coordinates of the whole manifold, in their coordinate frame."""
-        if "coordinates" not in subject._memory:
-            subject._memory["coordinates"] = cls(subject, subject.n, CoordinateFrame(subject.n))
-        return subject._memory["coordinates"]
+        frame = CoordinateFrame(subject.n)
+        return cls(subject, shared(subject.system, "new chart", lambda: Immersion(subject.metric, frame)))
+
+    def A(self, points: Array) -> Array:
+        """The inclusion at (k, m) points, (k, n, m)."""
+        return self.immersion.A(points, *self.numbers)
+
+    def point(self, points: Array) -> Array:
+        """The embedding at (k, m) points, (k, nq)."""
+        return self.immersion.point(points, *self.numbers)
 
     def sample(self, salt: str) -> tuple[Array, Array]:
-        """A point xi and a velocity."""
+        """A point xi and a velocity of length one: no residual is small because the motion is slow."""
         rng, size = self.subject.rng(salt), min(0.3, self.subject.room / 6.0)
-        return size * rng.normal(size=self.frame.dim), rng.normal(size=self.frame.dim)
+        xi, v = size * rng.normal(size=self.frame.dim), rng.normal(size=self.frame.dim)
+        return xi, v / np.sqrt(v @ self.mass_matrix(xi[None])[0] @ v)
 
     def mass_matrix(self, points: Array) -> Array:
         """A^T H A at (k, m) points, without the induced metric's own code."""
@@ -76,17 +107,24 @@ class Submanifold:
         return np.swapaxes(A, 1, 2) @ self.subject.masses(self.point(points)) @ A
 
     def coriolis(self, xi: Array, v: Array, D: Array | None) -> tuple[Array, float]:
-        """A^T C A + A^T H A_dot, A_dot by differences, C that of the subject less D; and its scale."""
+        """Cbar of the library's (17), A_dot by differences, C that of the subject less D; and its scale."""
         low = self.subject.first_kind(self.point(xi[None])[0])
-        return self.law(xi, v, low if D is None else low - D)
+        C, H, A, A_dot, scale = self._pieces(xi, v, low if D is None else low - D)
+        return np.asarray(induced_coriolis_matrix(C, H, A, A_dot)), scale
 
     def law(self, xi: Array, v: Array, Gamma_low: Array) -> tuple[Array, float]:
-        """[W] (17) for the C of given symbols, A_dot by differences; and its scale."""
+        """[W] (17) written out, for the C of given symbols, A_dot by differences; and its scale."""
+        C, H, A, A_dot, scale = self._pieces(xi, v, Gamma_low)
+        return A.T @ C @ A + A.T @ H @ A_dot, scale
+
+    def _pieces(self, xi: Array, v: Array, Gamma_low: Array) -> tuple[Array, Array, Array, Array, float]:
+        """C, H, A, A_dot and the scale of (17)."""
         A, q = self.A(xi[None])[0], self.point(xi[None])[0]
         A_dot = self.numerics.derivative_along(self.A, xi, v)
         C, H = np.einsum("ijk,j->ik", Gamma_low, A @ v), self.subject.H(q)
-        scale = self.subject.scale(q) * max(1.0, float(np.max(np.abs(A_dot))))
-        return A.T @ C @ A + A.T @ H @ A_dot, scale
+        sizes = np.abs(A).T @ np.abs(H) @ np.abs(A)  # no smaller than Hbar, so that flat spaces have a scale
+        terms = (np.abs(A).T @ np.abs(C) @ np.abs(A), np.abs(A).T @ np.abs(H) @ np.abs(A_dot), sizes)
+        return C, H, A, A_dot, largest(*terms)
 
     def symbols(self, xi: Array) -> tuple[Array, Array, Array]:
         """dHbar[k, i, j], s_low[k, i, j] and Hbar of the induced metric, by differences."""
@@ -104,15 +142,13 @@ def transformation_law(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     """Control: the ambient contorsion forgotten."""
     sub = Submanifold.of(subject)
     xi, v = sub.sample("V.1 thm" + str(sample.q[0]))
-    D = _contorsion(subject, False, None, "V.1 thm")
-    key = "induced connection"
-    if key not in subject._memory:
-        ambient = ContorsionConnection(subject.metric, lambda q: jnp.asarray(D))
-        subject._memory[key] = InducedConnection(
-            ambient, subject.metric, sub.frame, sub.inclusion, sub.embedding
-        )
-    nabla = subject._memory[key]
-    library = np.asarray(coriolis_matrix(nabla, nabla.metric, xi, v))
+    D, immersion = _contorsion(subject, False, None, "V.1 thm"), sub.immersion
+
+    def induced(xi: Any, v: Any, D: Any, *numbers: Any) -> jax.Array:
+        nabla = immersion.induced(ContorsionConnection(subject.metric, lambda q: D), *numbers)
+        return coriolis_matrix_at(nabla, nabla.metric, xi, v)
+
+    library = np.asarray(subject.compiled("induced connection", induced)(xi, v, D, *sub.numbers))
     q = sub.point(xi[None])[0]
     law, scale = sub.law(xi, v, subject.koszul(q) - (0.0 if wrong else D))
     return float(np.max(np.abs(library - law))), scale
@@ -160,21 +196,24 @@ def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tupl
     classical = 0.5 * (
         np.einsum("jik,j->ik", dG, v) + np.einsum("kij,j->ik", dG, v) - np.einsum("ijk,j->ik", dG, v)
     )
-    return float(np.max(np.abs(C - classical))), max(scale, float(np.max(np.abs(dG))))
+    return float(np.max(np.abs(C - classical))), largest(scale, dG)
 
 
 @proposition("Remark 8", "task space: Lambda_dot - 2 C_task is skew, Lambda_dot by differences along v")
 def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry added to C."""
-    frame, metric, numerics = subject.metric.frame, subject.metric, subject.numerics
-    if "task" not in subject._memory:
-        m = max(1, min(subject.n - 1, 3))
-        B = subject.rng("task").normal(size=(m, frame.ambient_dim)) / np.sqrt(frame.ambient_dim)
-        W = subject.rng("bend").normal(size=B.shape) / np.sqrt(frame.ambient_dim)
-        D = contorsion(subject, subject.q[0], "metric_compatible", "Remark 8")
-        nabla = ContorsionConnection(metric, lambda q: jnp.asarray(D))
-        subject._memory["task"] = (nabla, lambda q: B @ q + 0.5 * jnp.sin(W @ q), B, W)
-    nabla, task, B, W = subject._memory["task"]
+    q, v = sample.q, sample.v
+    metric, numerics, nq, m = subject.metric, subject.numerics, sample.q.size, max(1, min(subject.n - 1, 3))
+    Q = np.linalg.qr(subject.rng("task").normal(size=(subject.n, m)))[0]
+    W = 0.5 * subject.rng("bend").normal(size=(m, nq)) / np.sqrt(nq)
+    # At the sample Lambda is the identity: where J is nearly singular, differences of Lambda are inaccurate.
+    J = Q.T @ np.linalg.cholesky(subject.H(q)).T
+    B = J @ np.linalg.pinv(numerics.matrix(q[None])[0]) - 0.5 * np.cos(W @ q)[:, None] * W
+    D = contorsion(subject, subject.q[0], "metric_compatible", "Remark 8")
+
+    def of_task(q: Any, v: Any, D: Any, B: Any, W: Any) -> jax.Array:
+        nabla = ContorsionConnection(metric, lambda p: D)
+        return task_space_coriolis_matrix_at(nabla, metric, lambda p: B @ p + 0.5 * jnp.sin(W @ p), q, v)
 
     def jacobians(points: Array) -> Array:
         return (B + 0.5 * np.cos(points @ W.T)[:, :, None] * W) @ numerics.matrix(points)
@@ -183,11 +222,11 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         J = jacobians(points)
         return np.linalg.inv(J @ np.linalg.solve(subject.masses(points), np.swapaxes(J, 1, 2)))
 
-    q, v = sample.q, sample.v
-    C = np.asarray(task_space_coriolis_matrix(nabla, metric, task, q, v))
+    C = np.asarray(subject.compiled("task space", of_task)(q, v, D, B, W))
     if wrong:
         J, Lambda = jacobians(q[None])[0], inertias(q[None])[0]
         A = np.linalg.solve(subject.H(q), J.T) @ Lambda
         C = C - A.T @ np.einsum("ijk,j->ik", contorsion(subject, q, None, "Remark 8 control"), v) @ A
     rate = numerics.derivative_along(inertias, q, v)
-    return float(np.max(np.abs(rate - C - C.T))), max(float(np.max(np.abs(C))), float(np.max(np.abs(rate))))
+    speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale where C and the rate are small
+    return largest(rate - C - C.T), largest(C, rate, speed)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.verify.nonholonomic_subjects import Jet, NonholonomicSubject
-from connections.verify.numerics import Array, koszul_by_differences, spray_of
+from connections.verify.numerics import Array, koszul_by_differences, largest, spray_of
 from connections.verify.propositions import Sample, proposition
 
 FLOW_TIME = 0.4
@@ -25,13 +25,9 @@ def _wide(subject: NonholonomicSubject) -> bool:
     return subject.m >= 2
 
 
-def _largest(*arrays: Array | float) -> float:
-    return float(max(np.max(np.abs(array), initial=0.0) for array in arrays))
-
-
 def _disturbed(subject: NonholonomicSubject, tensor: Array, wrong: bool, salt: str) -> Array:
     """The tensor, or for a control the tensor and a random one of its size, at least one half."""
-    size = max(0.5, _largest(tensor))
+    size = max(0.5, largest(tensor))
     return tensor + size * subject.rng(salt).normal(size=tensor.shape) if wrong else tensor
 
 
@@ -43,6 +39,13 @@ def _coefficients(subject: NonholonomicSubject, q: Array, wrong: bool = False, s
 def _unit_covector(subject: NonholonomicSubject, q: Array, salt: str) -> Array:
     """A random covector (n,), of components of order one in an orthonormal frame."""
     return np.linalg.solve(subject.jet(q).orthonormal.T, subject.rng(salt).normal(size=subject.n))
+
+
+def _unit_velocity(subject: NonholonomicSubject, sample: Sample) -> Array:
+    """A velocity of length one with equal components in an orthonormal basis, up to signs: none is small."""
+    signs = np.sign(subject.rng("flow" + str(sample.q)).normal(size=subject.m))
+    Hbar = subject.jet(sample.q)["Hbar"]
+    return np.linalg.solve(np.linalg.cholesky(Hbar).T, signs / np.sqrt(subject.m))
 
 
 # --- the equations of motion ----------------------------------------------------------------------------
@@ -60,7 +63,7 @@ def multipliers(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tu
     built = np.asarray(subject.nabla.forms(q)).T @ np.asarray(system.multipliers(q, sample.v, F))
     gaps = np.stack([force - expected, built - expected])
     terms = np.stack([F, jet["H"] @ a, jet.bias(V), jet.slope("V"), expected])
-    return _largest(gaps @ jet.orthonormal), _largest(terms @ jet.orthonormal)
+    return largest(gaps @ jet.orthonormal), largest(terms @ jet.orthonormal)
 
 
 @_row("Z power", "the constraint force does no work on the null space of the forms, by SVD")
@@ -71,7 +74,7 @@ def no_work(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     force = np.asarray(subject.pushed.constraint_force(q, sample.v, F)) @ E
     right, p = np.linalg.svd(jet["W"] @ E)[2], len(jet["W"])
     velocities = right[:p] if wrong else right[p:]
-    return _largest(velocities @ force), _largest(force, F @ E)
+    return largest(velocities @ force), largest(force, F @ E)
 
 
 @_row("Z (5)", "forward dynamics in the basis against the block system with multipliers")
@@ -84,7 +87,7 @@ def forward_dynamics(subject: NonholonomicSubject, sample: Sample, wrong: bool) 
     turning = np.tensordot(V, jet.slope("A"), axes=1) @ v
     pushed = jet["A"] @ np.asarray(subject.system.forward_dynamics(q, v, u))
     terms = np.column_stack([pushed, turning, a, raised])
-    return _largest(jet.in_units(pushed + turning - a)), _largest(jet.in_units(terms))
+    return largest(jet.in_units(pushed + turning - a)), largest(jet.in_units(terms))
 
 
 @_row("Z energy", "power balance of the library's motion: rates of energy by differences, along v")
@@ -96,14 +99,14 @@ def power_balance(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> 
     v_dot = _disturbed(subject, v_dot, wrong, "energy")
     H_dot = np.tensordot(V, jet.slope("Hbar"), axes=1)
     terms = np.array([v @ jet["Hbar"] @ v_dot, 0.5 * v @ H_dot @ v, jet.slope("V") @ V, -F @ V])
-    return abs(float(np.sum(terms))), _largest(terms, np.abs(v) @ np.abs(jet["Hbar"]) @ np.abs(v_dot))
+    return abs(float(np.sum(terms))), largest(terms, np.abs(v) @ np.abs(jet["Hbar"]) @ np.abs(v_dot))
 
 
 def _acting(subject: NonholonomicSubject, sample: Sample) -> tuple[Array, Array]:
     """Random controls u that accelerate by about one, and the covector (n,) of them and of the forces."""
     system, jet = subject.system, subject.jet(sample.q)
     u = subject.rng("controls").normal(size=system.controls)
-    u = u / (_largest(u @ jet["inputs"] @ jet.orthonormal) or 1.0)
+    u = u / (largest(u @ jet["inputs"] @ jet.orthonormal) or 1.0)
     F = jet["inputs"].T @ u
     if system.forces is not None:
         F = F + np.asarray(system.forces_at(0.0, jnp.asarray(sample.q), jnp.asarray(sample.v)))
@@ -118,7 +121,7 @@ def lemma_formula(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> 
     """Control: the derivative of the projection forgotten."""
     jet, full = subject.jet(sample.q), np.asarray(subject.nabla.full.coefficients(sample.q))
     expected = jet.symbols if wrong else jet.lemma_3_1
-    return _largest(full - expected), _largest(full, jet.symbols, jet.slope("P_perp"))
+    return largest(full - expected), largest(full, jet.symbols, jet.slope("P_perp"))
 
 
 @_row("Z (7)", "A Gamma~ = P nabla_{X_i} X_j, P by the block system with multipliers")
@@ -128,15 +131,14 @@ def projected(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tupl
     turned = jet.derivative(jet["A"], "A")
     library = np.tensordot(jet["A"], _coefficients(subject, sample.q), axes=1)
     expected = turned if wrong else jet.feasible(turned)
-    return _largest(library - expected), _largest(library, turned, jet.slope("A"), jet["A"])
+    return largest(library - expected), largest(library, turned, jet.slope("A"), jet["A"])
 
 
 @_row("Z Lemma 3.1", "geodesics of the full connection from D: motions with multipliers, and they stay in D")
 def motions(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: geodesics of the ambient connection."""
     jet, nabla = subject.jet(sample.q), subject.nabla
-    v = sample.v / np.sqrt(sample.v @ jet["Hbar"] @ sample.v)
-    start = (sample.q, jet["A"] @ v, FLOW_TIME)
+    start = (sample.q, jet["A"] @ _unit_velocity(subject, sample), FLOW_TIME)
 
     def with_multipliers(q: Array, V: Array) -> Array:
         here = subject.fresh_jet(q)
@@ -148,7 +150,8 @@ def motions(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     q, V = subject.numerics.geodesic(spray_of(symbols), *start)
     p, U = subject.numerics.geodesic(with_multipliers, *start)
     leaving = subject.fresh_jet(q)["P_perp"] @ V
-    return _largest(q - p, V - U, leaving), _largest(1.0, q, V)
+    way, speed = largest(q - sample.q, p - sample.q), largest(V, U)
+    return largest(largest(q - p) / way, largest(V - U, leaving) / speed), 1.0
 
 
 # --- Theorem 3.2 ----------------------------------------------------------------------------------------
@@ -186,7 +189,7 @@ def theorem(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     own = np.einsum("lab,ai,bj->lij", _coefficients(subject, sample.q), B, B)
     dB = np.transpose(jet.along(E, "B"), (1, 0, 2))  # [l, i, j] = L_{E_i} B^l_j
     carried = np.linalg.solve(B, (own + dB).reshape(len(B), -1)).reshape(own.shape)
-    return _largest(carried - expected), _largest(carried, own, dB, products)
+    return largest(carried - expected), largest(carried, own, dB, products)
 
 
 @_row("Z Thm 3.2 forms", "input coefficients <F_a, E_k> / |E_k|^2 of covectors, orthogonal basis, carried")
@@ -194,11 +197,13 @@ def inputs(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[f
     """Control: not divided by the squares of the lengths."""
     basis = _OrthogonalBasis(subject, sample.q)
     F = subject.rng("inputs").normal(size=(2, subject.n))
-    forms = subject.keep("forms of inputs", lambda: lambda q: jnp.asarray(F))
-    library = np.asarray(subject.nabla.input_coefficients(forms, sample.q))
+    coefficients = subject.compiled(
+        "input coefficients", lambda q, F: subject.nabla.input_coefficients_at(lambda p: F, q)
+    )
+    library = np.asarray(coefficients(sample.q, F))
     carried = np.linalg.solve(basis.B, library)
     products = basis.E.T @ F.T
-    return _largest(carried - basis.divided(products, wrong)), _largest(carried, library, products)
+    return largest(carried - basis.divided(products, wrong)), largest(carried, library, products)
 
 
 @_row("Z Thm 3.2 functions", "input coefficients L_{E_k} phi_a / |E_k|^2 of differentials, by differences")
@@ -206,11 +211,14 @@ def inputs_of_functions(subject: NonholonomicSubject, sample: Sample, wrong: boo
     """Control: not divided by the squares of the lengths."""
     q, basis, nq = sample.q, _OrthogonalBasis(subject, sample.q), sample.q.size
     b = subject.rng("functions").normal(size=(2, nq)) / np.sqrt(nq)
-    phi = subject.keep("functions of inputs", lambda: lambda p: jnp.sinh(b @ p))
-    library = np.asarray(subject.nabla.input_coefficients_of_functions(phi, q))
+    coefficients = subject.compiled(
+        "input coefficients of functions",
+        lambda q, b: subject.nabla.input_coefficients_of_functions_at(lambda p: jnp.sinh(b @ p), q),
+    )
+    library = np.asarray(coefficients(q, b))
     slopes = subject.numerics.derivative(lambda points: np.sinh(points @ b.T), q)
     products, carried = basis.E.T @ slopes, np.linalg.solve(basis.B, library)
-    return _largest(carried - basis.divided(products, wrong)), _largest(carried, library, products, slopes)
+    return largest(carried - basis.divided(products, wrong)), largest(carried, library, products, slopes)
 
 
 @_row(
@@ -226,7 +234,7 @@ def invariance(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tup
     moved = np.asarray(action.act(sample.q, g))
     library = _coefficients(subject, sample.q, wrong, "Lemma 3.3")
     jet = subject.jet(moved)
-    return _largest(library - jet.coefficients), _largest(library, jet.slope("A"), jet.slope("Hbar"), 1.0)
+    return largest(library - jet.coefficients), largest(library, jet.slope("A"), jet.slope("Hbar"), 1.0)
 
 
 # --- what is compatible with what -----------------------------------------------------------------------
@@ -239,7 +247,7 @@ def compatible(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tup
     low = np.tensordot(jet["Hbar"], _coefficients(subject, sample.q, wrong, "metric"), axes=1)
     slopes = jet.along(jet["A"], "Hbar")
     gap = slopes - np.transpose(low, (1, 2, 0)) - np.transpose(low, (1, 0, 2))
-    return _largest(gap), _largest(slopes, low, jet["Hbar"])
+    return largest(gap), largest(slopes, low, jet["Hbar"])
 
 
 @_row("Z transport", "parallel transport along D keeps inner products, SciPy's flow")
@@ -252,12 +260,12 @@ def transport(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tupl
     if wrong:
         size = subject.rng("transport").normal(size=(m, m, m))
         shift = np.einsum("la,abc,bj,ck->ljk", Z, size, L.T, L.T)
-    xi = sample.v / np.sqrt(sample.v @ jet["Hbar"] @ sample.v)
+    xi = _unit_velocity(subject, sample)
     end, carried = subject.on_distribution.flow(
         lambda q: _coefficients(subject, q) + shift, sample.q, xi, Z, FLOW_TIME
     )
     products = carried.T @ subject.fresh_jet(end)["Hbar"] @ carried
-    return _largest(products - np.eye(m)), 1.0
+    return largest(products - np.eye(m)), 1.0
 
 
 @_row("Z torsion", "Gamma~^k_ij - Gamma~^k_ji = P [X_i, X_j], brackets by differences", _wide)
@@ -266,7 +274,7 @@ def torsion(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     jet, Gamma = subject.jet(sample.q), _coefficients(subject, sample.q, wrong, "torsion")
     brackets = jet.components(jet.feasible(jet.brackets))
     gap = Gamma - np.swapaxes(Gamma, 1, 2) - brackets
-    return _largest(gap), _largest(Gamma, brackets, jet.brackets, jet.slope("A"))
+    return largest(gap), largest(Gamma, brackets, jet.brackets, jet.slope("A"))
 
 
 @_row("Z Koszul", "Gamma~_kij by Koszul's formula with the brackets P [X_i, X_j], all by differences")
@@ -276,7 +284,7 @@ def koszul(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[f
     low = np.tensordot(jet["Hbar"], _coefficients(subject, sample.q, wrong, "Koszul"), axes=1)
     slopes = jet.along(jet["A"], "Hbar")
     s_low = np.einsum("ak,ab,bij->kij", jet["A"], jet["H"], jet.brackets)  # <<X_k, P [X_i, X_j]>>
-    return _largest(koszul_by_differences(slopes, s_low) - low), _largest(slopes, s_low, low, jet["Hbar"])
+    return largest(koszul_by_differences(slopes, s_low) - low), largest(slopes, s_low, low, jet["Hbar"])
 
 
 @_row("Z full torsion", "on D the torsion of the full connection is -(1 - P) [X_i, X_j]", _wide)
@@ -285,7 +293,7 @@ def full_torsion(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> t
     jet, Gamma = subject.jet(sample.q), np.asarray(subject.nabla.full.coefficients(sample.q))
     T = np.einsum("abc,bi,cj->aij", Gamma - np.swapaxes(Gamma, 1, 2) - jet.s, jet["A"], jet["A"])
     leak = _disturbed(subject, jet.leak, wrong, "full torsion")
-    return _largest(T + leak), _largest(T, leak, jet.brackets, Gamma, jet.s)
+    return largest(T + leak), largest(T, leak, jet.brackets, Gamma, jet.s)
 
 
 @_row("Z full metric", "the full connection is metric compatible for sections of D; off D it is not")
@@ -298,7 +306,7 @@ def full_metric(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tu
     feasible = np.linalg.qr(jet.in_units(jet["A"]))[0]
     other = np.linalg.qr((jet["W"] @ E).T)[0] if wrong else feasible
     Q = np.einsum("tijk,jb,kc->tibc", both, feasible, other, optimize=True)
-    return _largest(np.sum(Q, axis=0)), _largest(both, 0.1)
+    return largest(np.sum(Q, axis=0)), largest(both, 0.1)
 
 
 # --- curvature ------------------------------------------------------------------------------------------
@@ -315,7 +323,7 @@ def curvature(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tupl
     A = jet["A"]
     on_D = np.einsum("lKIJ,Kk,Ii,Jj->lkij", R, A, A, A, optimize=True)
     library = _disturbed(subject, np.asarray(subject.nabla.curvature(q)), wrong, "curvature")
-    return _largest(np.tensordot(A, library, axes=1) - on_D), _largest(on_D, dGamma, Gamma**2, A)
+    return largest(np.tensordot(A, library, axes=1) - on_D), largest(on_D, dGamma, Gamma**2, A)
 
 
 @_row("Z Schouten", "Schouten's curvature less R is P nabla_Z (1 - P) [X, Y], by differences", _wide)
@@ -328,4 +336,4 @@ def schouten(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple
     turned = turned + np.einsum("abc,bk,cij->kaij", jet.symbols, jet["A"], jet.leak)
     expected = jet.components(jet.feasible(np.swapaxes(turned, 0, 1)))
     gap = _disturbed(subject, K - R, wrong, "Schouten") - expected
-    return _largest(gap), _largest(K, R, expected, slopes, jet.leak)
+    return largest(gap), largest(K, R, expected, slopes, jet.leak)

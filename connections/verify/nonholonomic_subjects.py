@@ -8,8 +8,8 @@ system with multipliers: no connection, projection or bracket of the library ent
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,7 +28,7 @@ from connections.verify.numerics import (
     koszul_by_differences,
     stencil,
 )
-from connections.verify.subjects import Subject, subject
+from connections.verify.subjects import Subject, generator, shared, subject_of
 
 if TYPE_CHECKING:
     from connections.affine.symmetry import GroupAction
@@ -163,6 +163,7 @@ class NonholonomicSubject:
     q, v, a : (samples, nq), (samples, m), (samples, m).
     seed : of the random fields and tensors of the checks.
     action : a group under which the system is invariant, where one is known.
+    draw : which of many draws of the random fields and tensors; `redrawn` gives others.
     """
 
     name: str
@@ -172,6 +173,7 @@ class NonholonomicSubject:
     a: Array
     seed: int
     action: GroupAction | None = None
+    draw: int = 0
     _memory: dict = field(default_factory=dict)
 
     @property
@@ -189,34 +191,39 @@ class NonholonomicSubject:
         """Rank of the distribution."""
         return self.nabla.frame.dim
 
-    @cached_property
+    @property
     def pushed(self) -> NonholonomicSystem:
         """The same system without its own forces and inputs: covectors (n,) act on it."""
-        return NonholonomicSystem(self.nabla, self.system.potential)
+        return shared(self.system, "pushed", lambda: NonholonomicSystem(self.nabla, self.system.potential))
 
-    @cached_property
+    @property
     def numerics(self) -> Numerics:
         """Differences and flows along the ambient frame."""
-        return Numerics(self.nabla.ambient.frame)
+        return shared(self.system, "numerics", lambda: Numerics(self.nabla.ambient.frame))
 
-    @cached_property
+    @property
     def on_distribution(self) -> Numerics:
         """Flows along the basis of the distribution."""
-        return Numerics(self.nabla.frame)
+        return shared(self.system, "on distribution", lambda: Numerics(self.nabla.frame))
 
     def rng(self, salt: str) -> np.random.Generator:
         """The generator of one check, the same in every run."""
-        return np.random.default_rng([self.seed, *salt.encode()])
+        return generator(self.seed, salt, self.draw)
 
-    def keep(self, what: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once: functions that the library compiles have to stay the same."""
-        if what not in self._memory:
-            self._memory[what] = make()
-        return self._memory[what]
+    def redrawn(self, draw: int) -> NonholonomicSubject:
+        """The same samples with other random fields and tensors."""
+        return replace(self, draw=draw, _memory={})
+
+    def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function compiled, once for the system: what changes with the seed is among its arguments."""
+        return shared(self.system, what, lambda: jax.jit(function))
 
     def jet(self, q: Array) -> Jet:
         """The jet at a sample, kept."""
-        return self.keep(np.asarray(q).tobytes(), lambda: self.fresh_jet(q))
+        key = np.asarray(q).tobytes()
+        if key not in self._memory:
+            self._memory[key] = self.fresh_jet(q)
+        return self._memory[key]
 
     def fresh_jet(self, q: Array) -> Jet:
         """The jet at a point (nq,)."""
@@ -240,7 +247,7 @@ class NonholonomicSubject:
         points = self.numerics.retract(q, stencil(self.n))
         return differences(np.stack([function(self.fresh_jet(point)) for point in points]), self.n)
 
-    @cached_property
+    @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         nq, n, m = self.nabla.ambient.frame.ambient_dim, self.n, self.m
         shapes: dict[str, tuple[int, ...]] = {"H": (n, n), "X": (nq, n), "A": (n, m)}
@@ -252,8 +259,11 @@ class NonholonomicSubject:
         feasible = self.nabla.distribution
         return not isinstance(feasible, SpannedDistribution) or feasible.forms is not None
 
-    @cached_property
+    @property
     def _values(self) -> Batch:
+        return shared(self.system, "values", self._batch_of_values)
+
+    def _batch_of_values(self) -> Batch:
         nabla, system = self.nabla, self.system
 
         def values(q: jax.Array) -> jax.Array:
@@ -324,18 +334,24 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
         known = ", ".join(known.replace("_", "-") for known in sorted(systems.NAMES))
         raise ValueError(f"there is no system '{name}'; the systems are {known}")
     title = key.replace("_", "-")
-    system, rng = systems.NAMES[key]().numeric(), np.random.default_rng([seed, *key.encode()])
+    (system, action), rng = _named(key), np.random.default_rng([seed, *key.encode()])
     points = _points(system, rng, samples)
     if isinstance(system, NonholonomicSystem):
-        action = systems.ACTIONS[key]() if key in systems.ACTIONS else None
         return nonholonomic_subject(title, system, points, rng, seed=seed, action=action)
-    potential, nabla = system.potential, system.connection
-    return subject(title, system.metric, points, rng, seed=seed, potential=potential, connection=nabla)
+    return subject_of(title, system, points, rng, seed)
+
+
+@cache
+def _named(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction | None]:
+    """A named system and its group, made once: what they compile serves all seeds."""
+    from connections import systems
+
+    return systems.NAMES[key]().numeric(), systems.ACTIONS[key]() if key in systems.ACTIONS else None
 
 
 def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
     """Points (samples, nq) with coordinates in [-1, 1) at which the system is regular."""
-    frame, valid = system.metric.frame, jax.jit(system.valid_at)
+    frame, valid = system.metric.frame, shared(system, "valid", lambda: jax.jit(system.valid_at))
     points: list[Array] = []
     for _ in range(ATTEMPTS * samples):
         q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))

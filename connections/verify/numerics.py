@@ -32,21 +32,25 @@ class Batch:
 
     Parameters
     ----------
-    function : the function of one point; JAX-traceable.
+    function : (point, *parameters) -> value; JAX-traceable. Random numbers are parameters, so that others
+        need no other compilation.
     chunk : length to which longer batches are padded.
     """
 
-    def __init__(self, function: Callable[[jax.Array], jax.Array], chunk: int) -> None:
-        self._one, self._many, self._chunk = jax.jit(function), jax.jit(jax.vmap(function)), chunk
+    def __init__(self, function: Callable[..., jax.Array], chunk: int) -> None:
+        def many(points: jax.Array, *parameters: Array) -> jax.Array:
+            return jax.vmap(lambda point: function(point, *parameters))(points)
 
-    def __call__(self, points: Array) -> Array:
+        self._one, self._many, self._chunk = jax.jit(function), jax.jit(many), chunk
+
+    def __call__(self, points: Array, *parameters: Array) -> Array:
         """Values (k, ...) at points (k, ...)."""
         if len(points) == 1:
-            return np.asarray(self._one(points[0]))[None]
+            return np.asarray(self._one(points[0], *parameters))[None]
         padding = -len(points) % self._chunk
         padded = np.concatenate([points, np.repeat(points[-1:], padding, axis=0)])
         parts = np.split(padded, len(padded) // self._chunk)
-        return np.concatenate([np.asarray(self._many(part)) for part in parts])[: len(points)]
+        return np.concatenate([np.asarray(self._many(part, *parameters)) for part in parts])[: len(points)]
 
 
 class Numerics:
@@ -62,9 +66,9 @@ class Numerics:
         self.chunk = len(_OFFSETS) * self.n
         nq = frame.ambient_dim
         self._retract = Batch(lambda pair: frame.retract_at(pair[:nq], pair[nq:]), self.chunk)
-        self._project = jax.jit(frame.project_at)
         self.matrix = Batch(frame.matrix_at, self.chunk)
         self._dual = jax.jit(frame.dual_at)
+        self._projected = jax.jit(lambda q: _with_matrix(frame, frame.project_at(q)))
 
     def retract(self, q: Array, shifts: Array) -> Array:
         """Points (k, nq) that q is carried to by the shifts (k, n)."""
@@ -91,12 +95,12 @@ class Numerics:
         """Follow qdot = X xi (xi constant) for time t and transport the columns of Z (n, p) along it."""
 
         def rhs(_: float, state: Array) -> Array:
-            p, z = self._point(state), state[q.size :].reshape(Z.shape)
+            (p, X), z = self._point(state), state[q.size :].reshape(Z.shape)
             turning = np.tensordot(np.tensordot(Gamma(p), xi, axes=(1, 0)), z, axes=1)
-            return np.concatenate([self.matrix(p[None])[0] @ xi, -turning.ravel()])
+            return np.concatenate([X @ xi, -turning.ravel()])
 
         state = _solve(rhs, np.concatenate([q, Z.ravel()]), t)
-        return self._point(state), state[q.size :].reshape(Z.shape)
+        return self._point(state)[0], state[q.size :].reshape(Z.shape)
 
     def geodesic(
         self, spray: Callable[[Array, Array], Array], q: Array, v: Array, t: float
@@ -104,11 +108,11 @@ class Numerics:
         """Point and velocity after time t of qdot = X v, vdot = -spray(q, v)."""
 
         def rhs(_: float, state: Array) -> Array:
-            p, w = self._point(state), state[q.size :]
-            return np.concatenate([self.matrix(p[None])[0] @ w, -spray(p, w)])
+            (p, X), w = self._point(state), state[q.size :]
+            return np.concatenate([X @ w, -spray(p, w)])
 
         state = _solve(rhs, np.concatenate([q, v]), t)
-        return self._point(state), state[q.size :]
+        return self._point(state)[0], state[q.size :]
 
     def transported_derivative(
         self, Gamma: Callable[[Array], Array], q: Array, x: Array, Y: BatchFunction
@@ -120,8 +124,14 @@ class Numerics:
             pulled.append(np.linalg.solve(operator, np.asarray(Y(p[None]))[0]))
         return np.tensordot(_WEIGHTS, np.stack(pulled), axes=1) / TRANSPORT_STEP
 
-    def _point(self, state: Array) -> Array:
-        return np.asarray(self._project(state[: self.frame.ambient_dim]))
+    def _point(self, state: Array) -> tuple[Array, Array]:
+        """The point of a state, on the manifold, and the frame's matrix there."""
+        p, X = self._projected(state[: self.frame.ambient_dim])
+        return np.asarray(p), np.asarray(X)
+
+
+def _with_matrix(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return q, frame.matrix_at(q)
 
 
 def stencil(n: int) -> Array:
@@ -142,6 +152,25 @@ def koszul_by_differences(dH: Array, s_low: Array) -> Array:
         metric_part = dH[k, i, j] + dH[j, i, k] - dH[i, j, k]
         Gamma[i, j, k] = 0.5 * (metric_part + s_low[k, i, j] + s_low[j, i, k] + s_low[i, j, k])
     return Gamma
+
+
+def hamel_bias(H: Array, dH: Array, s: Array, v: Array) -> Array:
+    """d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L of L = (1/2) v^T H v at vdot = 0, (n,).
+
+    Parameters
+    ----------
+    H, dH, s : H_ij, dH[k, i, j] = L_{X_k} H_ij, s[k, i, j].
+    v : (n,).
+
+    Source: [W] eq. (6).
+    """
+    rate, slope = np.einsum("kij,k,j->i", dH, v, v), np.einsum("ijk,j,k->i", dH, v, v)
+    return rate + np.einsum("kij,k,j->i", s, H @ v, v) - 0.5 * slope
+
+
+def largest(*arrays: Array | float) -> float:
+    """The largest absolute value in all arrays; NaN where one has a NaN, which Python's `max` can lose."""
+    return float(np.max([np.max(np.abs(array), initial=0.0) for array in arrays]))
 
 
 def spray_of(Gamma: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:

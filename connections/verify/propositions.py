@@ -1,8 +1,8 @@
 """The catalogue: one measurement per proposition, two routes each, and a negative control for every one.
 
 A measurement takes a subject and one sample (q, v, a) and returns (residual, scale). With ``wrong=True`` the
-same measurement runs on something that must fail (a generic contorsion, a forgotten term): its relative
-residual has to be at least 1e-2, or the check proves nothing.
+same measurement runs on something that must fail (a generic contorsion, a forgotten term): where its relative
+residual is at least 1e-2 the measurement can tell right from wrong there; elsewhere it says nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from connections.checks import Check
@@ -16,9 +17,22 @@ AnySubject = Subject | NonholonomicSubject
 TOLERANCE = 1e-9
 
 
+HOLDS, INCONCLUSIVE, FAILS = "holds", "inconclusive", "does not hold"
+REDRAWS = 24  # of random fields, contorsions and velocities, until a control is not weak
+
+
 @dataclass(frozen=True)
 class Row:
-    """One proposition on one subject: its check, and its negative control."""
+    """One proposition on one subject: its check, and its negative control.
+
+    Parameters
+    ----------
+    subject, key, statement : names.
+    check : the worst over all samples, and over the draw at which the control fails as it should.
+    control : the first draw of the negative control that fails as it should, or else the strongest.
+    seconds : how long it took.
+    draws : how often the control was drawn.
+    """
 
     subject: str
     key: str
@@ -26,11 +40,32 @@ class Row:
     check: Check
     control: Check
     seconds: float
+    draws: int = 1
+
+    @property
+    def verdict(self) -> str:
+        """The residual decides: "does not hold", or "holds"; "inconclusive" where no control showed a fault.
+
+        A weak control is nothing against the proposition, as it is measured on something wrong.
+        """
+        if not self.check.ok:
+            return FAILS
+        return HOLDS if _strong(self.control) else INCONCLUSIVE
 
     @property
     def ok(self) -> bool:
-        """The check holds and the control fails by at least 1e-2."""
-        return self.check.ok and self.control.relative >= CONTROL_FLOOR
+        """The check holds, and a control fails by at least 1e-2."""
+        return self.verdict == HOLDS
+
+    @property
+    def reason(self) -> str:
+        """Why the row is not ok; empty where it is."""
+        if self.verdict == INCONCLUSIVE:
+            return (
+                f"The residual is within the tolerance, but the strongest of {self.draws} negative controls "
+                f"is {self.control.relative:.1e}, less than 1e-02: the test could not have failed here"
+            )
+        return "" if self.ok else str(self.check)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -38,11 +73,14 @@ class Row:
             "subject": self.subject,
             "proposition": self.key,
             "statement": self.statement,
+            "verdict": self.verdict,
+            "reason": self.reason,
             "ok": self.ok,
-            "check": self.check.to_dict(),
+            "check": {name: _for_json(value) for name, value in self.check.to_dict().items()},
             "control": {
-                "relative": self.control.relative,
-                "fails_as_it_should": self.control.relative >= CONTROL_FLOOR,
+                "relative": _for_json(self.control.relative),
+                "fails_as_it_should": _strong(self.control),
+                "draws": self.draws,
             },
             "seconds": round(self.seconds, 3),
         }
@@ -73,31 +111,80 @@ def applicable(subject: AnySubject) -> list[Proposition]:
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:
-    """One row per proposition: the subject with the largest relative residual, or one that fails."""
+    """One row per proposition: of the subjects with the worst verdict the one with the largest residual."""
     worst: dict[str, Row] = {}
     for row in rows:
         other = worst.get(row.key)
-        if other is None or (not row.ok, row.check.relative) > (not other.ok, other.check.relative):
+        if other is None or _badness(row) > _badness(other):
             worst[row.key] = row
     return list(worst.values())
 
 
-def _redrawn(subject: AnySubject, samples: list[Sample]) -> Iterator[Sample]:
-    """More velocities at the same points, for a control that happens to be weak at the first ones."""
+def measured(
+    subject: AnySubject, item: Proposition, samples: Sequence[Sample], tol: float
+) -> tuple[Check, Check, int]:
+    """The worst check, the control, and how often that was drawn.
+
+    A control that is weak at all samples is drawn again: velocities, random fields and contorsions at the
+    same points. Where it then fails as it should, the check is measured with the same draw, and counts.
+
+    Parameters
+    ----------
+    subject : the system.
+    item : a proposition that applies to it.
+    samples : points, velocities and accelerations.
+    tol : relative tolerance.
+    """
+
+    def check(where: tuple[AnySubject, Sample], wrong: bool) -> Check:
+        return Check(item.key, *item.measure(*where, wrong), tol)
+
+    checks = [check((subject, sample), False) for sample in samples]
+    controls = []
+    for where in _draws(subject, samples):
+        controls.append(check(where, True))
+        if _strong(controls[-1]):
+            checks += [check(where, False)] if len(controls) > len(samples) else []
+            break
+    return max(checks, key=_size), max(controls, key=_strength), len(controls)
+
+
+def _draws(subject: AnySubject, samples: Sequence[Sample]) -> Iterator[tuple[AnySubject, Sample]]:
+    """The subject at its samples, and then with other random numbers and velocities at the same points."""
+    yield from ((subject, sample) for sample in samples)
     rng = subject.rng("control")
-    for sample in samples * 4:
-        yield Sample(sample.q, *rng.normal(size=(2, sample.v.size)))
+    for draw in range(1, REDRAWS + 1):
+        other = subject.redrawn(draw)
+        for sample in samples:
+            yield other, Sample(sample.q, *rng.normal(size=(2, sample.v.size)))
 
 
 def _row(subject: AnySubject, item: Proposition, tol: float) -> Row:
     start = time.perf_counter()
     samples = [Sample(*triple) for triple in zip(subject.q, subject.v, subject.a, strict=True)]
-    checks = [Check(item.key, *item.measure(subject, sample, False), tol) for sample in samples]
-    worst = max(
-        checks, key=lambda check: check.relative if check.relative == check.relative else float("inf")
-    )
-    for sample in (*samples, *_redrawn(subject, samples)):
-        control = Check(item.key, *item.measure(subject, sample, True), tol)
-        if control.relative >= CONTROL_FLOOR:
-            break
-    return Row(subject.name, item.key, item.statement, worst, control, time.perf_counter() - start)
+    check, control, draws = measured(subject, item, samples, tol)
+    return Row(subject.name, item.key, item.statement, check, control, time.perf_counter() - start, draws)
+
+
+def _strong(control: Check) -> bool:
+    """Whether a control fails as it should; a NaN does not."""
+    return control.relative >= CONTROL_FLOOR
+
+
+def _strength(control: Check) -> float:
+    """The relative residual; a NaN is the smallest."""
+    return -1.0 if isnan(control.relative) else control.relative
+
+
+def _size(check: Check) -> float:
+    """The relative residual; a NaN is the largest."""
+    return float("inf") if isnan(check.relative) else check.relative
+
+
+def _badness(row: Row) -> tuple[int, float]:
+    return (HOLDS, INCONCLUSIVE, FAILS).index(row.verdict), _size(row.check)
+
+
+def _for_json(value: Any) -> Any:
+    """The value; None for a NaN and for infinity, which JSON does not have."""
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value

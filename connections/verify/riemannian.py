@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,52 +14,71 @@ from connections.verify.numerics import (
     Batch,
     constrained_tensor,
     differences,
+    largest,
     random_contorsion,
     stencil,
 )
 from connections.verify.propositions import Sample, proposition
-from connections.verify.subjects import Subject
+from connections.verify.subjects import Subject, shared
 
 
 class Fields:
-    """Smooth random vector fields X, Y, Z and a function f, in frame components, on JAX and on batches."""
+    """Smooth random vector fields X, Y, Z and a function f, in frame components.
+
+    Their random numbers are arguments wherever the library differentiates them: one compilation serves all.
+    """
 
     def __init__(self, subject: Subject) -> None:
         rng = subject.rng("fields")
         nq, n = subject.metric.frame.ambient_dim, subject.n
         W, w = 0.5 * rng.normal(size=(3, n, nq)) / np.sqrt(nq), 0.5 * rng.normal(size=(3, n))
-        b = rng.normal(size=nq) / np.sqrt(nq)
-
-        def field(index: int):
-            if n == 1:  # no other component stands in for one that vanishes, or does not change
-                slope, size = np.copysign(0.35, W[index, 0]), np.copysign(0.5 + np.abs(w[index]), w[index])
-                return lambda q: size * jnp.exp(slope @ q)
-            return lambda q: w[index] + jnp.sin(W[index] @ q + w[index])
-
-        self.X, self.Y, self.Z = field(0), field(1), field(2)
-        self.f = lambda q: 2.7 + jnp.sin(b @ q)  # never near one, where to forget it would be no mistake
-        self.fX, self.fY = lambda q: self.f(q) * self.X(q), lambda q: self.f(q) * self.Y(q)
-        self._batched: dict = {}
-        self._batch = subject.batch
+        if n == 1:  # with a single component, keep it from vanishing and from being constant
+            W, w = np.copysign(0.35, W), np.copysign(0.5 + np.abs(w), w)
+        self.numbers: dict[str, Any] = dict(zip("XYZ", zip(W, w, strict=True), strict=True))
+        self.numbers["f"] = (rng.normal(size=nq) / np.sqrt(nq),)
+        self.subject, self._alone = subject, n == 1
 
     @classmethod
     def of(cls, subject: Subject) -> Fields:
         """The subject's fields, made once."""
         return subject._memory.setdefault("fields", cls(subject))
 
-    def on_batch(self, name: str):
-        """The named field as a function of (k, nq) points."""
-        if name not in self._batched:
-            self._batched[name] = self._batch(getattr(self, name))
-        return self._batched[name]
+    def on_batch(self, name: str) -> Callable[[Array], Array]:
+        """X, Y, Z, f, or f times one of them, as a function of (k, nq) points."""
+        if name == "f":
+            return lambda points: _function(np, points, *self.numbers["f"])
+        if name[0] == "f":
+            return lambda points: self.on_batch("f")(points)[:, None] * self.on_batch(name[1])(points)
+        return lambda points: _field(np, self._alone, points, *self.numbers[name])
 
     def at(self, name: str, q: Array) -> Array:
         """The named field at one point."""
-        return np.asarray(self.on_batch(name)(q[None]))[0]
+        return self.on_batch(name)(q[None])[0]
+
+    def covariant_derivative(self, X: str, Y: str, q: Array) -> Array:
+        """nabla_X Y by the library, of X, Y, Z or f times one of them."""
+        alone, nabla = self._alone, self.subject.nabla
+
+        def derivative(q: Any, f: Any, x: Any, y: Any) -> jax.Array:
+            def field(name: str, numbers: Any) -> Callable[[jax.Array], jax.Array]:
+                if name[0] == "f":
+                    return lambda p: _function(jnp, p, *f) * _field(jnp, alone, p, *numbers)
+                return lambda p: _field(jnp, alone, p, *numbers)
+
+            return nabla.covariant_derivative_at(field(X, x), field(Y, y), q)
+
+        compiled = self.subject.compiled(("covariant derivative", X, Y), derivative)
+        return np.asarray(compiled(q, *(self.numbers[name[-1]] for name in ("f", X, Y))))
 
 
-def _largest(*arrays: Array) -> float:
-    return float(max(np.max(np.abs(array)) for array in arrays))
+def _field(xp: Any, alone: bool, q: Any, W: Any, w: Any) -> Any:
+    """A field at points (..., nq): w + sin(W q + w), or w exp(W q) where it has one component."""
+    return w * xp.exp(q @ W.T) if alone else w + xp.sin(q @ W.T + w)
+
+
+def _function(xp: Any, q: Any, b: Any) -> Any:
+    """2.7 + sin(b q): never near one, where to forget it would be no mistake."""
+    return 2.7 + xp.sin(q @ b)
 
 
 def _transported(subject: Subject, q: Array, name: str, wrong_connection: Array | None = None) -> Array:
@@ -71,10 +91,10 @@ def _transported(subject: Subject, q: Array, name: str, wrong_connection: Array 
 def axiom_1(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the factor f forgotten."""
     fields, q = Fields.of(subject), sample.q
-    formula = np.asarray(subject.nabla.covariant_derivative(fields.fX, fields.Y, q))
+    formula = fields.covariant_derivative("fX", "Y", q)
     transported = _transported(subject, q, "Y")
     expected = transported if wrong else fields.at("f", q) * transported
-    return _largest(formula - expected), _largest(formula, fields.at("Y", q))
+    return largest(formula - expected), largest(formula, fields.at("Y", q))
 
 
 @proposition("A2", "nabla_X fY = f nabla_X Y + (L_X f) Y: derivative of transported vectors against formula")
@@ -82,9 +102,9 @@ def axiom_2(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
     """Control: the Leibniz term forgotten."""
     fields, q = Fields.of(subject), sample.q
     slope = subject.numerics.derivative_along(fields.on_batch("f"), q, fields.at("X", q))
-    plain = np.asarray(subject.nabla.covariant_derivative(fields.X, fields.Y, q))
+    plain = fields.covariant_derivative("X", "Y", q)
     expected = fields.at("f", q) * plain + (0.0 if wrong else slope) * fields.at("Y", q)
-    return _largest(_transported(subject, q, "fY") - expected), _largest(plain, fields.at("Y", q), slope)
+    return largest(_transported(subject, q, "fY") - expected), largest(plain, fields.at("Y", q), slope)
 
 
 @proposition("Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)")
@@ -97,7 +117,7 @@ def riemannian_connection(subject: Subject, sample: Sample, wrong: bool) -> tupl
         extra = random_contorsion(subject.rng("III.1"), subject.n, subject.scale(sample.q), "same_geodesics")
         torsion = torsion + extra
     solved, _, _ = constrained_tensor(subject.n, metric_part, torsion, None)
-    return _largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
+    return largest(solved - subject.first_kind(sample.q)), subject.scale(sample.q)
 
 
 @proposition("Thm III.1 unique", "those equations have rank n^3")
@@ -120,8 +140,8 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
 
     def slope(direction: str, first: str, second: str) -> float:
         def product(points: Array) -> Array:
-            pair = (np.asarray(fields.on_batch(name)(points)) for name in (first, second))
-            return np.einsum("ki,kij,kj->k", next(pair), subject.masses(points), next(pair))
+            pair = [fields.on_batch(name)(points) for name in (first, second)]
+            return np.einsum("ki,kij,kj->k", pair[0], subject.masses(points), pair[1])
 
         return float(numerics.derivative_along(product, q, at[direction]))
 
@@ -136,11 +156,11 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     terms = [slope("Y", "Z", "X"), slope("X", "Z", "Y"), -slope("Z", "X", "Y")]
     pairs = (("Y", "Z", "X"), ("X", "Z", "Y"), ("Z", "X", "Y"))
     terms += [float(at[a] @ H @ bracket(b, c)) for a, b, c in pairs]
-    formula = float(at["Z"] @ H @ np.asarray(subject.nabla.covariant_derivative(fields.X, fields.Y, q)))
+    formula = float(at["Z"] @ H @ fields.covariant_derivative("X", "Y", q))
     if wrong:
         D = random_contorsion(subject.rng("Koszul"), subject.n, subject.scale(q))
         formula -= float(np.einsum("ijk,i,j,k", D, at["Z"], at["X"], at["Y"]))
-    return abs(2.0 * formula - sum(terms)), _largest(np.array(terms), H)
+    return abs(2.0 * formula - sum(terms)), largest(np.array(terms), H)
 
 
 @proposition("(5)", "classical Christoffel symbols of a chart, carried into the frame, are Gamma*")
@@ -154,20 +174,20 @@ def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     second = np.linalg.solve(G[0], symbols.reshape(subject.n, -1)).reshape(symbols.shape)
     nabla = np.einsum("aj,abk->bjk", W[0], dW) + np.einsum("bac,aj,ck->bjk", second, W[0], W[0])
     carried = np.einsum("ia,ab,bjk->ijk", W[0].T, G[0], nabla)
-    return _largest(carried - _low(subject, q, wrong, "(5)")), max(subject.scale(q), _largest(dW, symbols))
+    return largest(carried - _low(subject, q, wrong, "(5)")), largest(subject.scale(q), dW, symbols)
 
 
 @proposition("(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component")
 def generalized_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
-    return _largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
+    return largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
 
 
 @proposition("(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations")
 def symmetric_part(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     built = subject.hamel_symbols(sample.q) + 0.5 * subject.s_low(sample.q)
-    return _largest(built - _low(subject, sample.q, wrong, "(9)")), subject.scale(sample.q)
+    return largest(built - _low(subject, sample.q, wrong, "(9)")), subject.scale(sample.q)
 
 
 def _low(subject: Subject, q: Array, wrong: bool, salt: str) -> Array:
@@ -194,7 +214,7 @@ class Chart:
     @classmethod
     def of(cls, subject: Subject) -> Chart:
         """The subject's charts, compiled once."""
-        return subject._memory.setdefault("chart", cls(subject))
+        return shared(subject.system, "chart", lambda: cls(subject))
 
     def metric_and_fields(
         self, subject: Subject, q: Array

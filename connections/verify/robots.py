@@ -5,16 +5,19 @@ Where loops close, the samples lie well inside: differences and flows need confi
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import InducedConnection
+from connections.coriolis import MechanicalSystem
 from connections.multibody import Model
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
 from connections.verify.numerics import Array
-from connections.verify.subjects import Bodies, Subject, subject
+from connections.verify.subjects import Bodies, Subject, subject_of
 
 # Distances from a sample, rad and m, within which loops are to close: the first for which samples are found.
 ROOMS = (0.6, 0.4, 0.25, 0.15, 0.08)
@@ -31,8 +34,14 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
     samples : number of configurations.
     seed : of the random numbers.
     """
-    rng, tree = np.random.default_rng([seed, 99]), model.kinematics.tree
-    points, room = _points(model, rng, samples)
+    rng = np.random.default_rng([seed, 99])
+    (system, bodies), (points, room) = _system(model), _points(model, rng, samples)
+    return subject_of(name, system, points, rng, seed, bodies, room)
+
+
+@lru_cache(maxsize=4)
+def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
+    """The robot's system and bodies, made once: what they compile serves all seeds."""
 
     def axes(q: Array) -> list[tuple[slice, Array, Array]]:
         result = []
@@ -45,18 +54,8 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
     ambient, A, poses = model.connection.ambient, jax.jit(model.body_jacobians_at), jax.jit(model.embed_at)
     assert isinstance(ambient, RigidBodySystemConnection)
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
-    bodies = Bodies(np.asarray(tree.inertias), A, axes)
-    return subject(
-        name,
-        connection.metric,
-        points,
-        rng,
-        seed=seed,
-        potential=model.potential_at,
-        connection=connection,
-        bodies=bodies,
-        room=room,
-    )
+    system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)
+    return system, Bodies(np.asarray(model.kinematics.tree.inertias), A, axes)
 
 
 def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array, float]:

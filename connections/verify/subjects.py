@@ -7,9 +7,10 @@ metric's Levi-Civita connection), and, where it consists of rigid bodies, their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations_with_replacement
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,27 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
-from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences
+from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
+
+
+def shared(system: Any, what: Any, make: Callable[[], Any]) -> Any:
+    """What `make` gives, made once and kept with the system: it serves every subject of the system.
+
+    Parameters
+    ----------
+    system : what is under test; kept on it.
+    what : name of the thing, with the functions that it depends on besides the system.
+    make : depends on the system only, not on seeds or samples.
+    """
+    kept = system.__dict__.setdefault("_verified", {})
+    if what not in kept:
+        kept[what] = make()
+    return kept[what]
+
+
+def generator(seed: int, salt: str, draw: int) -> np.random.Generator:
+    """The random numbers of one check: of a seed, the name of what they are for, and the draw."""
+    return np.random.default_rng([seed, *salt.encode(), *([256 + draw] if draw else [])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +77,10 @@ class Subject:
     name : for the report.
     system : metric, potential, and the connection that claims to be Riemannian.
     q, v, a : (m, nq), (m, n), (m, n) samples.
-    rng : source of the random fields and contorsions of the checks.
+    seed : of the random fields and contorsions of the checks.
     bodies : where the system consists of rigid bodies.
     room : how far each component of a displacement from a sample may go, where closed loops set limits.
+    draw : which of many draws of the random fields and contorsions; `redrawn` gives others.
     """
 
     name: str
@@ -69,6 +91,7 @@ class Subject:
     seed: int
     bodies: Bodies | None = None
     room: float = np.inf
+    draw: int = 0
     _memory: dict = field(default_factory=dict)
 
     @property
@@ -87,23 +110,31 @@ class Subject:
         """Dimension of the configuration manifold."""
         return self.metric.frame.dim
 
-    @cached_property
+    @property
     def numerics(self) -> Numerics:
         """Finite differences and flows along the system's frame."""
-        return Numerics(self.metric.frame)
+        return shared(self.system, "numerics", lambda: Numerics(self.metric.frame))
 
     def rng(self, salt: str) -> np.random.Generator:
         """The generator of one check, the same in every run."""
-        return np.random.default_rng([self.seed, *salt.encode()])
+        return generator(self.seed, salt, self.draw)
 
-    def batch(self, function: Callable[[jax.Array], jax.Array]) -> Batch:
-        """A function of one point on batches of points."""
-        return Batch(function, self.numerics.chunk)
+    def redrawn(self, draw: int) -> Subject:
+        """The same samples with other random fields and contorsions."""
+        return replace(self, draw=draw, _memory={})
 
-    @cached_property
+    def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function compiled, once for the system: what changes with the seed is among its arguments."""
+        return shared(self.system, what, lambda: jax.jit(function))
+
+    def batch(self, what: Any, function: Callable[..., jax.Array]) -> Batch:
+        """A function of one point (and parameters) on batches of points, compiled once for the system."""
+        return shared(self.system, what, lambda: Batch(function, self.numerics.chunk))
+
+    @property
     def masses(self) -> Batch:
         """Mass matrices (k, n, n) at (k, nq) points."""
-        return self.batch(self.metric.matrix_at)
+        return self.batch("masses", self.metric.matrix_at)
 
     def H(self, q: Array) -> Array:
         """Mass matrix at one point, (n, n)."""
@@ -115,13 +146,14 @@ class Subject:
 
     def second_kind(self, D: Array | None = None) -> Callable[[Array], Array]:
         """q -> Gamma^i_jk of the connection under test, less the contorsion D (constant in the frame)."""
-        shift = 0.0 if D is None else D
 
-        def Gamma(q: Array) -> Array:
-            low = np.asarray(self.nabla.first_kind(self.metric, q)) - shift
-            return np.linalg.solve(self.H(q), low.reshape(self.n, -1)).reshape(low.shape)
+        def coefficients(q: Any, D: Any) -> jax.Array:
+            raised = jnp.linalg.solve(self.metric.matrix_at(q), D.reshape(self.n, -1)).reshape(D.shape)
+            return self.nabla.coefficients_at(q) - raised
 
-        return Gamma
+        compiled = self.compiled("second kind", coefficients)
+        shift = np.zeros((self.n,) * 3) if D is None else D
+        return lambda q: np.asarray(compiled(q, shift))
 
     def dH(self, q: Array) -> Array:
         """L_{X_k} H_ij by differences, dH[k, i, j]."""
@@ -140,9 +172,14 @@ class Subject:
         return self._remember("koszul", q, lambda: koszul_by_differences(self.dH(q), self.s_low(q)))
 
     def hamel_bias(self, q: Array, v: Array) -> Array:
-        """C v by Hamel's equations (no connection): tau(q, v, 0) - tau(q, 0, 0), (n,)."""
-        zero = np.zeros(self.n)
-        return np.asarray(self.system.hamel(q, v, zero)) - np.asarray(self.system.hamel(q, zero, zero))
+        """C v by Hamel's equations and differences, (n,): neither a connection nor the library's brackets."""
+        return hamel_bias(self.H(q), self.dH(q), self.s(q), v)
+
+    def hamel_acceleration(self, q: Array, v: Array) -> Array:
+        """H^-1 C v as `hamel_bias`, at a point on the way: nothing is kept."""
+        H, numerics = self.H(q), self.numerics
+        bias = hamel_bias(H, numerics.derivative(self.masses, q), numerics.structure_functions(q), v)
+        return np.linalg.solve(H, bias)
 
     def hamel_symbols(self, q: Array) -> Array:
         """Gamma_i(jk), the symmetric part, by polarizing Hamel's quadratic bias, (n, n, n)."""
@@ -159,8 +196,7 @@ class Subject:
 
     def scale(self, q: Array) -> float:
         """Largest term that enters Gamma_ijk before cancellation."""
-        terms = (self.H(q), self.dH(q), self.s_low(q), self.first_kind(q))
-        return float(max(np.max(np.abs(term)) for term in terms))
+        return largest(self.H(q), self.dH(q), self.s_low(q), self.first_kind(q))
 
     def _remember(self, what: str, q: Array, compute: Callable[[], Array]) -> Array:
         key = (what, np.asarray(q).tobytes())
@@ -182,41 +218,59 @@ def subject(
     room: float = np.inf,
 ) -> Subject:
     """A subject with random velocities and accelerations at the points q (m, nq)."""
-    v, a = rng.normal(size=(2, len(q), metric.frame.dim))
     system = MechanicalSystem(metric, potential, connection=connection)
+    return subject_of(name, system, q, rng, seed, bodies, room)
+
+
+def subject_of(
+    name: str,
+    system: MechanicalSystem,
+    q: Array,
+    rng: np.random.Generator,
+    seed: int,
+    bodies: Bodies | None = None,
+    room: float = np.inf,
+) -> Subject:
+    """As `subject`; the same system may serve many subjects, and what it compiled serves them all."""
+    v, a = rng.normal(size=(2, len(q), system.metric.frame.dim))
     return Subject(name, system, np.asarray(q, dtype=float), v, a, seed, bodies, room)
 
 
 def built_in_subjects(samples: int = 2, seed: int = 0) -> list[Subject]:
     """The six systems on which ``connections verify`` runs.
 
-    The paper's point mass, the sphere, rigid bodies on SO(3) and SE(3), a random metric in a random
-    non-coordinate frame (n = 5), and a planar arm with three joints.
+    The paper's point mass, the sphere, rigid bodies on SO(3) and SE(3), a metric in a non-coordinate frame
+    (n = 5), both drawn once at random, and a planar arm with three joints.
 
     Parameters
     ----------
     samples : points per system.
-    seed : of all random numbers.
+    seed : of points, velocities, fields and contorsions.
     """
-    makers = (_point_mass, _sphere, _spinning_body, _rigid_body, _random_frame, _planar_arm)
-    return [make(np.random.default_rng([seed, index]), samples, seed) for index, make in enumerate(makers)]
+    subjects = []
+    for index, (name, (make, points)) in enumerate(BUILT_IN.items()):
+        rng, (system, bodies) = np.random.default_rng([seed, index]), make()
+        subjects.append(subject_of(name, system, points(rng, samples), rng, seed, bodies))
+    return subjects
 
 
-def _point_mass(rng: np.random.Generator, samples: int, seed: int) -> Subject:
+System = tuple[MechanicalSystem, Bodies | None]
+
+
+@cache
+def _point_mass() -> System:
     metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
-    return subject(
-        "point mass", metric, rng.normal(size=(samples, 3)), rng, seed=seed, potential=lambda q: 9.81 * q[2]
-    )
+    return MechanicalSystem(metric, lambda q: 9.81 * q[2]), None
 
 
-def _sphere(rng: np.random.Generator, samples: int, seed: int) -> Subject:
+@cache
+def _sphere() -> System:
     def embedding(q: jax.Array) -> jax.Array:
         theta, phi = q
         return jnp.stack([jnp.sin(theta) * jnp.cos(phi), jnp.sin(theta) * jnp.sin(phi), jnp.cos(theta)])
 
-    q = np.column_stack([rng.uniform(0.8, 2.2, samples), rng.uniform(-2.0, 2.0, samples)])
     metric = PullbackMetric(CoordinateFrame(2), embedding)
-    return subject("sphere", metric, q, rng, seed=seed, potential=lambda p: 9.81 * jnp.cos(p[0]))
+    return MechanicalSystem(metric, lambda p: 9.81 * jnp.cos(p[0])), None
 
 
 def _unit(q: Array) -> Array:
@@ -228,30 +282,27 @@ def _spatial_inertia(mass: float, center: Array, about_center: Array) -> Array:
     return np.block([[about_center + mass * cx @ cx.T, mass * cx], [mass * cx.T, mass * np.eye(3)]])
 
 
-def _spinning_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
+@cache
+def _spinning_body() -> System:
     inertia = _spatial_inertia(2.0, np.array([0.1, -0.2, 0.3]), np.diag([0.5, 0.7, 1.0]))
     Phi = np.vstack([np.eye(3), np.zeros((3, 3))])
     axes = [(slice(0, 3), Phi, np.zeros((6, 3, 3)))]
     bodies = Bodies(inertia[None], lambda q: jnp.asarray(Phi), lambda q: axes)
-    metric = ConstantMetric(SO3Frame(), inertia[:3, :3])
-    return subject(
-        "spinning body", metric, _unit(rng.normal(size=(samples, 4))), rng, seed=seed, bodies=bodies
-    )
+    return MechanicalSystem(ConstantMetric(SO3Frame(), inertia[:3, :3])), bodies
 
 
-def _rigid_body(rng: np.random.Generator, samples: int, seed: int) -> Subject:
+@cache
+def _rigid_body() -> System:
     inertia = _spatial_inertia(1.5, np.array([0.2, 0.1, -0.3]), np.diag([0.4, 0.6, 0.8]))
-    q = np.concatenate([rng.normal(size=(samples, 3)), _unit(rng.normal(size=(samples, 4)))], axis=1)
     axes = [(slice(0, 6), np.eye(6), np.zeros((6, 6, 6)))]
     bodies = Bodies(inertia[None], lambda q: jnp.eye(6), lambda q: axes)
-    metric = ConstantMetric(SE3Frame(), inertia)
-    return subject(
-        "rigid body", metric, q, rng, seed=seed, potential=lambda p: 1.5 * 9.81 * p[2], bodies=bodies
-    )
+    return MechanicalSystem(ConstantMetric(SE3Frame(), inertia), lambda p: 1.5 * 9.81 * p[2]), bodies
 
 
-def _random_frame(rng: np.random.Generator, samples: int, seed: int) -> Subject:
-    n = 5
+@cache
+def _random_frame(number: int = 0) -> System:
+    """A random metric in a random frame, n = 5; others for other numbers."""
+    n, rng = 5, np.random.default_rng([number, *b"metric"])
     L, W, B, V = rng.normal(size=(4, n, n, n)) * np.array([0.12, 0.4, 0.1, 0.4])[:, None, None, None]
 
     def root(q: jax.Array) -> jax.Array:
@@ -261,11 +312,11 @@ def _random_frame(rng: np.random.Generator, samples: int, seed: int) -> Subject:
         return jnp.eye(n) + jnp.einsum("ijk,k->ij", B, jnp.cos(V[0] @ q))
 
     metric = MatrixMetric(MatrixFrame(fields, n, n), lambda q: root(q) @ root(q).T + 0.5 * jnp.eye(n))
-    q = 0.5 * rng.normal(size=(samples, n))
-    return subject("random frame", metric, q, rng, seed=seed, potential=lambda p: jnp.sum(jnp.sin(p)))
+    return MechanicalSystem(metric, lambda p: jnp.sum(jnp.sin(p))), None
 
 
-def _planar_arm(rng: np.random.Generator, samples: int, seed: int) -> Subject:
+@cache
+def _planar_arm() -> System:
     lengths, masses = jnp.array([1.0, 0.8, 0.6]), jnp.array([2.0, 1.5, 1.0])
 
     def positions(q: jax.Array) -> jax.Array:
@@ -273,7 +324,21 @@ def _planar_arm(rng: np.random.Generator, samples: int, seed: int) -> Subject:
         return jnp.stack([jnp.cumsum(lengths * jnp.cos(angles)), jnp.cumsum(lengths * jnp.sin(angles))])
 
     metric = PullbackMetric(CoordinateFrame(3), lambda q: (jnp.sqrt(masses) * positions(q)).ravel())
-    q = rng.uniform(0.4, 1.4, size=(samples, 3))
-    return subject(
-        "planar arm", metric, q, rng, seed=seed, potential=lambda p: 9.81 * masses @ positions(p)[1]
-    )
+    return MechanicalSystem(metric, lambda p: 9.81 * masses @ positions(p)[1]), None
+
+
+#: Name of a built-in system -> what makes it, and its random points (samples, nq).
+BUILT_IN: dict[str, tuple[Callable[[], System], Callable[[np.random.Generator, int], Array]]] = {
+    "point mass": (_point_mass, lambda rng, k: rng.normal(size=(k, 3))),
+    "sphere": (
+        _sphere,
+        lambda rng, k: np.column_stack([rng.uniform(0.8, 2.2, k), rng.uniform(-2.0, 2.0, k)]),
+    ),
+    "spinning body": (_spinning_body, lambda rng, k: _unit(rng.normal(size=(k, 4)))),
+    "rigid body": (
+        _rigid_body,
+        lambda rng, k: np.concatenate([rng.normal(size=(k, 3)), _unit(rng.normal(size=(k, 4)))], axis=1),
+    ),
+    "random frame": (_random_frame, lambda rng, k: 0.5 * rng.normal(size=(k, 5))),
+    "planar arm": (_planar_arm, lambda rng, k: rng.uniform(0.4, 1.4, size=(k, 3))),
+}

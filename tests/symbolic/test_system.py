@@ -235,6 +235,15 @@ def test_bad_definitions_are_refused(arguments, error, message):
         SymbolicSystem(**({"coordinates": (X, Y, Z), "metric": eye(3)} | arguments))
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_units_decide_no_rank(unit):
+    """A form and a frame with small or large numbers; dependent ones are still refused."""
+    system = SymbolicSystem((X, Y, Z), eye(3), frame=sympy.diag(1, unit, 1), forms=[[unit * Y, 0, unit]])
+    assert equal(system.distribution, [[0, -1 / Y], [1, 0], [0, 1]])
+    with pytest.raises(cn.ConstraintError, match="constraints have rank 1 of 2"):
+        SymbolicSystem((X, Y, Z), eye(3), forms=[[unit * Y, 0, unit], [Y, 0, 1]])
+
+
 def test_bad_requests_are_refused():
     system = SymbolicSystem((X, Y), sympy.diag(A, B), parameters={A: 1.0})
     with pytest.raises(ValueError, match="no value for the parameter b"):

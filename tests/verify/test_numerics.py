@@ -15,6 +15,7 @@ from connections.verify.numerics import (
     constrained_tensor,
     differences,
     koszul_by_differences,
+    largest,
     random_contorsion,
     stencil,
 )
@@ -97,6 +98,13 @@ def test_transport_of_a_flat_connection_is_the_identity(rng):
     end, v = flat.geodesic(lambda p, w: -p, q, xi, 0.7)  # qddot = q
     np.testing.assert_allclose(end, q * np.cosh(0.7) + xi * np.sinh(0.7), rtol=0, atol=1e-11)
     np.testing.assert_allclose(v, q * np.sinh(0.7) + xi * np.cosh(0.7), rtol=0, atol=1e-11)
+
+
+def test_the_largest_value_is_nan_where_one_is():
+    """max(1.0, nan) is 1.0 in Python: what is not a number would have counted as small."""
+    assert largest(np.array([1.0, -3.0]), 2.0, np.zeros((0, 2))) == 3.0
+    for parts in ((1.0, np.array([0.0, np.nan])), (np.array([np.nan, 2.0]), 1.0)):
+        assert np.isnan(largest(*parts))
 
 
 @pytest.mark.parametrize(
