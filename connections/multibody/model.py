@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, NonFiniteError, as_array
+from connections.checks import ModelError, NonFiniteError, ShapeError, as_array
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
@@ -155,7 +155,9 @@ class Model:
         """
         tree = self.kinematics.tree
         if not isinstance(self.kinematics, ClosedKinematics):
-            q_s, starts = jnp.asarray(as_array("q", q, (self.nq,))), self.kinematics.q_starts
+            point = Argument("q", q, (self.nq,))
+            q_s = evaluate(self, "spanning_configuration", lambda q: q, point)
+            starts = self.kinematics.q_starts
         else:
             q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
         return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
@@ -264,6 +266,9 @@ class Model:
 
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not a configuration."""
+        q = np.asarray(as_array("q", q, (self.nq,)))
+        if q.ndim != 1:
+            raise ShapeError("q", (self.nq,), q.shape)
         self.kinematics.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:

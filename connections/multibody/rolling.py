@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ConstraintError, ModelError, as_array, raise_at, require_finite
+from connections.checks import ConstraintError, ModelError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
@@ -212,6 +212,7 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     bodies = [model.body_names.index(contact.body) for contact in contacts]
 
     def forms(q: jax.Array) -> jax.Array:
+        _require_size(model, q)
         rotations = model.kinematics.world_transforms_at(q)[:, :3, :3]
         jacobians = model.kinematics.body_jacobians_at(q)
         rows = [c.forms_at(rotations[b], jacobians[b]) for b, c in zip(bodies, contacts, strict=True)]
@@ -253,6 +254,7 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
         return jnp.concatenate([jnp.einsum("nab,kb->nak", back, omega), linear], axis=1)
 
     def forms(q: jax.Array) -> jax.Array:
+        _require_size(model, q)
         momenta = jnp.einsum("nab,nbj->naj", inertias, kinematics.body_jacobians_at(q))
         return jnp.einsum("nak,naj->kj", generators(q), momenta)
 
@@ -270,11 +272,19 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
 
     Raises
     ------
-    ConstraintError : rows that depend on others at one point do not at another; names the point.
+    ShapeError, NonFiniteError : of q.
+    ConstraintError : rows that depend on others at one point do not at another, or the forms are not finite
+        at a point, where a wheel lies flat or a loop does not close; names the point.
     """
-    points = np.asarray(as_array("q", q, (None,)))
-    points = points.reshape(-1, points.shape[-1])
+    given = np.asarray(as_array("q", q, (None,)))
+    if not given.size:
+        raise ShapeError("q", "at least one point", given.shape)
+    require_finite("q", given)
+    points = given.reshape(-1, given.shape[-1])
     W = np.asarray(jax.jit(jax.vmap(forms))(points))
+    finite = np.isfinite(W).all(axis=(1, 2))
+    if not finite.all():
+        raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])
     W = W / np.maximum(np.linalg.norm(W, axis=2, keepdims=True), 1e-300)
     kept: list[int] = []
     for row in range(W.shape[1]):
@@ -289,6 +299,12 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
 
 
 # --- private -----------------------------------------------------------------------------------------------
+
+
+def _require_size(model: Model, q: Any) -> None:
+    """Raise `ShapeError` unless q is (nq,): where a function is traced, JAX would clip what is too short."""
+    if jnp.shape(q) != (model.nq,):
+        raise ShapeError("q", (model.nq,), jnp.shape(q))
 
 
 def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> jax.Array:

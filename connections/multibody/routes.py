@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.recursions.calls import coriolis_matrix, inverse_dynamics, mass_matrix
 from connections.multibody.spatial import body_coriolis_blocks
@@ -116,8 +117,7 @@ def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
 
 def _broadcast(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
     """q and v with the same batch axes."""
-    from connections.multibody.recursions.arguments import batch_axes, numbers
-
-    vectors = [numbers("q", q, (model.nq,)), numbers("v", v, (model.nv,))]
+    vectors = [np.asarray(as_array("q", q, (model.nq,))), np.asarray(as_array("v", v, (model.nv,)))]
     batch = batch_axes(("q", "v"), vectors)
+    require_finite("v", vectors[1])  # it is multiplied before a recursion looks at it
     return np.broadcast_to(vectors[0], (*batch, model.nq)), np.broadcast_to(vectors[1], (*batch, model.nv))

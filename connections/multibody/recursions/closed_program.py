@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import ClosureError, MetricError, PointError, raise_at, require_finite
+from connections.checks import ClosureError, MetricError, PointError, batch_axes, raise_at, require_finite
 from connections.multibody.recursions.arguments import (
     as_rows,
-    batch_axes,
     in_pieces,
     lazily,
     numbers,
@@ -105,9 +104,10 @@ class ClosedProgram:
         self.definition = Definition(closed, self.spans)
         self.up, self.at_rest = _columns_before(closed), np.zeros(spanning.nv)
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
-        self._cores = shapes_of_results(n, len(model.body_names))
-        self.wide, self.three = self._cores["regressor"], (3, n, n)
-        self._sizes = ((model.nq,), *[(n,)] * 3)
+        self.cores = shapes_of_results(n, len(model.body_names))
+        self.wide, self.three = self.cores["regressor"], (3, n, n)
+        self.configuration = (model.nq,)
+        self._sizes = (self.configuration, *[(n,)] * 3)
         self._one, self._rows = Single(self), Rows(self)
         self.single = _Singles(self)
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in ("closure", *SIGNATURES)}
@@ -133,7 +133,7 @@ class ClosedProgram:
         if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
             return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
-        batch, core = batch_axes(names, vectors), self._cores[name]
+        batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
         result = np.empty((*batch, *core)) if out is None else out
@@ -149,8 +149,6 @@ class ClosedProgram:
 
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> None:
         """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
-        if not self.solvable:
-            rows = [self.definition.solve(rows[0]), *rows[1:]]
 
         def fill(piece: slice) -> bool:
             for first in range(piece.start, min(piece.stop, len(out)), _CHUNK):
@@ -160,13 +158,16 @@ class ClosedProgram:
 
         in_pieces(len(out), fill)
 
-    def cluster_rows(self, name: str, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well."""
+    def cluster_rows(self, name: str, solved: bool, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well.
+
+        vectors : rows of solutions, or, if they are not `solved`, of q (m, nq); then rows of vectors.
+        """
         function = compiled.require(f"closed_{name}_rows")
-        size = self._lane_slots + math.prod(self._cores[name]) + LANES
+        size = self._lane_slots + math.prod(self.cores[name]) + LANES
         with self._borrowed(name, lambda: aligned(size, LANES)) as work:
             blocks = self._blocks[name]
-            status = function(self.memory, self.closure, self.clusters, work, blocks, *vectors, out)
+            status = function(self.memory, self.closure, self.clusters, solved, work, blocks, *vectors, out)
         return bool(status == 0)
 
     # --- loops -------------------------------------------------------------------------------------------
@@ -307,10 +308,10 @@ def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) ->
     closure, clusters = program.closure, program.clusters
 
     def of_q(memory: np.ndarray, q: np.ndarray, out: np.ndarray) -> bool:
-        return bool(ready[name](memory, closure, clusters, q, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, out) == 0)
 
     def of_q_v(memory: np.ndarray, q: np.ndarray, v: np.ndarray, out: np.ndarray) -> bool:
-        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
     def chosen_of_q(memory: np.ndarray, q: np.ndarray, torsion: bool, out: np.ndarray) -> bool:
         return with_torsion(memory, q, torsion, out) if torsion else of_q(memory, q, out)
@@ -318,7 +319,7 @@ def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) ->
     def chosen_of_q_v(memory: np.ndarray, q: Any, v: Any, torsion: bool, out: np.ndarray) -> bool:
         if torsion:
             return bool(with_torsion(memory, q, v, torsion, out))
-        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
     if with_torsion is None:
         return of_q_v if count else of_q

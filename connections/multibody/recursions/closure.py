@@ -59,7 +59,7 @@ LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
 
 @routine
 def solve_linear(closure, q, size, solution):
-    """Fill `solution` from q (nq,), loops as in the reference; q may be a solution, which is copied.
+    """Fill `solution` from q (nq,), loops as in the reference.
 
     Returns 0; `LOOPS_REMAIN`; `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are
     not of unit length.
@@ -67,8 +67,6 @@ def solve_linear(closure, q, size, solution):
     header = unpack_header(closure)
     if header.stamp != STAMP:
         return BAD_INPUT
-    if size == header.size and size != header.nq:
-        return 0 if _copy(q, size, solution) else BAD_INPUT
     if size != header.nq or header.functions != 0:
         return BAD_INPUT
     for i in range(header.size):
@@ -114,15 +112,6 @@ def solve_from(closure, q, size, guess, guess_size, solution):
         if status != 0:
             return status * (1 + loop.number)
     return 0
-
-
-@routine
-def _copy(q, size, solution):
-    good = True
-    for i in range(size):
-        good &= abs(q[i]) <= LARGEST
-        store(solution, i, q[i])
-    return good
 
 
 @routine

@@ -84,15 +84,17 @@ def _project_wide(spans, solution, Y, out):
 
 @inlined
 def _solve(up, H, tau, f, out):
-    """H^-1 (tau - f) by H = L^T d L, L with the sparsity of the cluster tree; H (n * n,) is overwritten.
+    """H^-1 (tau - f) by H = L^T d L, L with the sparsity of the cluster tree; H (n * n,) and f are used up.
 
     up : (n,) the column before, in the same cluster or the last of the one above; -1 at the ground.
-    Returns whether every pivot is well above zero, measured by the diagonal of H.
+    Returns whether every pivot is well above zero, measured by the diagonal of H. `out` may overlap tau.
     """
     n, good = up.shape[0], True
     diagonal = np.empty(n)
     for k in range(n):
-        out[k], diagonal[k] = tau[k] - f[k], H[k * n + k]
+        f[k], diagonal[k] = tau[k] - f[k], H[k * n + k]
+    for k in range(n):
+        out[k] = f[k]
     for k in range(n - 1, -1, -1):
         pivot, i = H[k * n + k], up[k]
         good &= pivot > SMALLEST_PIVOT * diagonal[k]

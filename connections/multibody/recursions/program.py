@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import MetricError, PointError, raise_at, require_finite
+from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.recursions.arguments import (
     as_rows,
-    batch_axes,
     in_pieces,
     lazily,
     numbers,
