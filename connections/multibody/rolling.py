@@ -24,8 +24,8 @@ from connections.checks import ConstraintError, ModelError, ShapeError, as_array
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
-_RANK = 1e-7  # smallest singular value of normalized rows that are independent
-_SYMMETRY = 1e-9  # how far the bodies' twists may be from a common motion
+_RANK = 1e-7  # smallest singular value of equilibrated rows that are independent
+_SYMMETRY = 1e-9  # how far the bodies' motions may be from a common one, by the roots of their energies
 
 
 class Contact(abc.ABC):
@@ -285,7 +285,7 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     finite = np.isfinite(W).all(axis=(1, 2))
     if not finite.all():
         raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])
-    W = W / np.maximum(np.linalg.norm(W, axis=2, keepdims=True), 1e-300)
+    W = _equilibrated(W)
     kept: list[int] = []
     for row in range(W.shape[1]):
         smallest = np.linalg.svd(W[:, [*kept, row]], compute_uv=False)[:, -1]
@@ -296,6 +296,18 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
             where = points[int(np.argmin(independent))]
             raise_at(ConstraintError, f"row {row} of the forms depends on others, but not everywhere:", where)
     return SelectedForms(forms, tuple(kept))
+
+
+def _equilibrated(W: np.ndarray) -> np.ndarray:
+    """W (m, p, n), rows at every point and columns scaled such that their largest entries are about one.
+
+    Neither changes which rows depend on others, and no unit of length, of velocities or of forms, is left.
+    Source: Ruiz 2001, A scaling algorithm to equilibrate both rows and columns norms in matrices.
+    """
+    for _ in range(20):
+        rows, columns = np.abs(W).max(axis=2, keepdims=True), np.abs(W).max(axis=(0, 1), keepdims=True)
+        W = W / np.sqrt(np.where(rows > 0.0, rows, 1.0) * np.where(columns > 0.0, columns, 1.0))
+    return W / np.where(rows > 0.0, np.linalg.norm(W, axis=2, keepdims=True), 1.0)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -316,15 +328,28 @@ def _require_symmetry(model: Model, generators: PointFunction) -> None:
     """Refuse directions along which no velocity moves all bodies; those without mass may stay."""
     points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
     both = jax.jit(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
-    heavy = np.asarray(model.kinematics.tree.inertias).any(axis=(1, 2))
+    weights = _roots(np.asarray(model.kinematics.tree.inertias))
     for moved, jacobians in zip(*(np.asarray(each) for each in both), strict=True):
-        wanted, A = moved[heavy].reshape(-1, moved.shape[-1]), jacobians[heavy].reshape(-1, model.nv)
+        wanted, A = (np.concatenate(weights @ twists) for twists in (moved, jacobians))
+        A = A / np.linalg.norm(A, axis=0)
         gaps = np.abs(wanted - A @ np.linalg.lstsq(A, wanted, rcond=None)[0]).max(axis=0)
-        if not (gaps <= _SYMMETRY * np.abs(wanted).max()).all():
+        if not (gaps <= _SYMMETRY * np.abs(wanted).max(axis=0)).all():
             raise ModelError(
                 f"direction {int(np.argmax(gaps))} of the momentum: no velocity of the robot moves all its "
                 "bodies along it, so that this momentum is not conserved"
             )
+
+
+def _roots(inertias: np.ndarray) -> np.ndarray:
+    """(N, 6, 6): [sqrt(|I_c|) omega; sqrt(m) u_c] of the twists of bodies, c the centre of mass."""
+    roots = np.zeros_like(inertias)
+    for root, inertia in zip(roots, inertias, strict=True):
+        m, hx = inertia[5, 5], inertia[:3, 3:]
+        about_center = inertia[:3, :3] + (hx @ hx / m if m > 0.0 else 0.0)
+        root[:3, :3] = np.sqrt(np.linalg.norm(about_center)) * np.eye(3)
+        if m > 0.0:
+            root[3:] = np.concatenate([-hx, m * np.eye(3)], axis=1) / np.sqrt(m)
+    return roots
 
 
 def _title(contact: Any) -> str:

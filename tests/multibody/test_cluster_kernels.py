@@ -79,7 +79,7 @@ def closed_chain(rng, model, cluster, independent, linear=0.3):
     for body, parent in enumerate(parents):
         together = parent >= 0 and numbers[parent] == numbers[body]
         supports.append(supports[parent] if together else parent)
-    clusters = Clusters(numbers, up, np.array(supports), np.array(independent))
+    clusters = Clusters(numbers, up, np.array(supports), np.array(independent), np.ones(len(up)))
     rows = conditions(rng, spanning, clusters, linear)
     return ClosedKinematics(spanning, clusters, rows, (), ("ties",), spanning.neutral())
 

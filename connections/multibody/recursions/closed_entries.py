@@ -184,6 +184,46 @@ def closed_inverse_mass_matrix_rows(memory, closure, clusters, solved, work, blo
     return _first(status, 0 if good else SINGULAR)
 
 
+@one
+def closed_solve_at(memory, closure, clusters, solved, q, tau, f, out):
+    if not _fits(memory, closure, clusters):
+        return BAD_INPUT
+    tree, slots, good = unpack(memory), flat_slots_of(out), True
+    reduced = unpack_clusters(clusters, tree)
+    status = _first(_read(tree, reduced, closure, solved, q), _read_velocity(tree, reduced, tau))
+    if status != 0 or out.shape[0] != reduced.nv:
+        return status if status != 0 else BAD_INPUT
+    for k in range(reduced.nv):
+        store(tree.work, reduced.vector + k, load(tree.work, reduced.vector + k) - f[k])
+    kernels.solve_mass_matrix(tree, reduced, tree.work)
+    for k in range(reduced.nv):
+        good &= load(tree.work, reduced.pivots + k) > SMALLEST_PIVOT
+        store(slots, k, load(tree.work, reduced.vector + k))
+    return 0 if good else SINGULAR
+
+
+@rows
+def closed_solve_rows(memory, closure, clusters, solved, work, blocks, q, tau, f, out):
+    if not _fits(memory, closure, clusters):
+        return BAD_INPUT
+    tree, slots, status, good = unpack(memory), slots_of(work), 0, True
+    reduced = unpack_clusters(clusters, tree)
+    solution = _prepare(reduced, slots)
+    for row in range(0, q.shape[0], LANES):
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
+        status = _first(status, _read_velocities(reduced, work, tau, row))
+        for lane in range(LANES):
+            r = min(row + lane, f.shape[0] - 1)
+            for k in range(reduced.nv):
+                work[reduced.vector + k, lane] -= f[r, k]
+        kernels.solve_mass_matrix(tree, reduced, slots)
+        for k in range(reduced.nv):
+            for lane in range(LANES):
+                good &= work[reduced.pivots + k, lane] > SMALLEST_PIVOT
+        write_results(work, reduced.vector, blocks, out, row)
+    return _first(status, 0 if good else SINGULAR)
+
+
 @inlined
 def _fits(memory, closure, clusters):
     """Whether all arrays come from these sources and there is room for the workspace."""

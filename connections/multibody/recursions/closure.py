@@ -49,9 +49,13 @@ from connections.multibody.recursions.stamp import STAMP
 LARGEST_TURN = 1.0  # rad, of any joint in one step
 LARGEST_CORRECTION = 0.3  # of the predicted point, relative to the loop's size
 LARGEST_CHANGE, USUAL_CHANGE = 0.6, 0.35  # of K_d in one step: what is accepted, what is aimed at
-SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or 1 m; then the path is said to end
-CLOSE = 1e-6  # a path that ends with less than this to go ends where it should: the goal is singular
-CLOSED = 1e-9  # residual of a condition, relative to the lengths in it, of a loop that is closed
+SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or the loop's size; then the path is said to end
+CLOSE = 1e-6  # rad, or of that size; with less to go a path ends where it should, and its goal is singular
+# Corrections, relative to the loop's size: with which a path may begin, and a step of it end; at the end of
+# the path, below which they should shrink, at which they need not, and the most that may be left.
+SETTLED, SMALL = 1e-10, 1e-4
+POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
+CLOSED = 1e-9  # residual of a condition, relative to the loop's size, of a loop that is closed
 LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
 MOST_TRIALS = 1_000_000
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
@@ -166,7 +170,7 @@ def _settle(loop):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
-        if length <= 1e-10:
+        if length <= SETTLED:
             _keep(loop)
             return 0
         move_dependent(loop, min(1.0, LARGEST_CORRECTION / length))
@@ -212,14 +216,14 @@ def _try(loop, fraction):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -0.5, bounded
-        if trial == 0 or length <= 1e-4:
+        if trial == 0 or length <= SMALL:
             change = _change(loop)
             if not change <= LARGEST_CHANGE:
                 return -min(0.7, 0.8 * LARGEST_CHANGE / change), bounded
         if not length <= (0.5 * previous if trial > 0 else LARGEST_CORRECTION):
             return -0.5, bounded
         move_dependent(loop, 1.0)
-        if length <= 1e-4:
+        if length <= SMALL:
             return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0), bounded
         previous = length
     return -0.5, bounded
@@ -233,13 +237,13 @@ def _polish(loop):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
-        if length <= 1e-9 and length > 0.25 * previous:
+        if length <= POLISHED and length > 0.25 * previous:
             break
         move_dependent(loop, 1.0)
         previous = length
-        if length <= 2e-15:
+        if length <= NO_MORE:
             break
-    closed = previous <= 1e-8
+    closed = previous <= DONE
     for r in range(loop.rows):
         closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
     return 0 if closed else 1

@@ -46,8 +46,6 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "project_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
     "project_wide_at": ("lift", "m i2 n 1 2 2"),
     "project_wide_rows": ("lift", "m i2 n 2 2 2"),
-    "solve_at": ("lift", "m i1 2 1 1 1"),
-    "solve_rows": ("lift", "m i1 2 2 2 2"),
     "closure_at": ("closure_entries", "m 1 1 1"),
     "closure_rows": ("closure_entries", "m 2 2 2"),
     "turning_at": ("closure_entries", "m 1 1 1"),
@@ -62,6 +60,8 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "closed_mass_matrix_rate_rows": ("closed_entries", "m m c b w i1 2 2 2"),
     "closed_christoffel_symbols_at": ("closed_entries", "m m c b 1 3"),
     "closed_christoffel_symbols_rows": ("closed_entries", "m m c b w i1 2 2"),
+    "closed_solve_at": ("closed_entries", "m m c b 1 1 1 1"),
+    "closed_solve_rows": ("closed_entries", "m m c b w i1 2 2 2 2"),
     "closed_inverse_mass_matrix_at": ("closed_entries", "m m c b 1 2"),
     "closed_inverse_mass_matrix_rows": ("closed_entries", "m m c b w i1 2 2"),
 }

@@ -145,10 +145,8 @@ class Single:
         _accept(function(m.memory, m.closure, m.clusters, False, q, *vectors, out) == 0)
 
     def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-        """H^-1 (tau - f); f is used up."""
-        m, H = self._m, empty((self._m.n,) * 2)
-        self.clusters("mass_matrix", solution, out=H)
-        _accept(ready["solve_at"](m.memory, m.up, H, tau, f, out))
+        """H^-1 (tau - f)."""
+        self.clusters("solve", solution, tau, f, out=out)
 
     def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
         """What the body-level factor with torsion adds to C or to Gamma."""
@@ -258,10 +256,8 @@ class Rows:
         _accept(self._m.cluster_rows(name, False, (q, *vectors), out))
 
     def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-        """H^-1 (tau - f); f is used up."""
-        m, H = self._m, empty((len(solution), self._m.n**2))
-        self.clusters("mass_matrix", solution, out=H)
-        _accept(ready["solve_rows"](m.memory, m.up, H, tau, f, out))
+        """H^-1 (tau - f)."""
+        self.clusters("solve", solution, tau, f, out=out)
 
     def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
         """What the body-level factor with torsion adds to C or to Gamma, row by row, (m, ...) flattened."""
