@@ -3,7 +3,7 @@
 H = A^T diag(I_b) A is eliminated column by column from the last one, as the recursions do it. A pivot is
 compared with the terms that its column had before anything cancelled,
 
-    s_k = sum_b (|omega_bk| sqrt|Ibar_b| + |u_bk| sqrt(m_b))^2,    [omega; u] = A,
+    s_k = sum_b (|omega_bk| sqrt(tr Ibar_b) + |u_bk| sqrt(m_b))^2,    [omega; u] = A,
 
 which is in the units of the pivot, whatever those of the velocity, and which its round-off is small against:
 a pivot is positive above `SMALLEST_PIVOT` of s_k, negative below minus that, and not known between. It is run
@@ -61,8 +61,8 @@ def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> t
     sizes : (N, 2, nv) bounds of the terms in the angular and in the linear parts of A.
     """
     H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
-    radii = np.sqrt(np.linalg.norm(inertias[:, :3, :3], axis=(1, 2)))
-    energies = (sizes[:, 0] * radii[:, None] + sizes[:, 1] * np.sqrt(inertias[:, 5, 5])[:, None]) ** 2
+    roots = np.sqrt(np.abs(np.einsum("naa->na", inertias[:, :3, :3])).sum(axis=1))
+    energies = (sizes[:, 0] * roots[:, None] + sizes[:, 1] * np.sqrt(inertias[:, 5, 5])[:, None]) ** 2
     least = SMALLEST_PIVOT * energies.sum(axis=0)
     for column in reversed(range(len(H))):
         pivot = H[column, column]

@@ -44,7 +44,7 @@ def test_a_ball_of_any_size_moves(radius, joint):
     assert {float(f"{x:.12e}") for x in np.diagonal(H)} <= {float(f"{x:.12e}") for x in (mass, inertia[0, 0])}
 
 
-@pytest.mark.parametrize("distance", [1.0, 1e3, 1e5])
+@pytest.mark.parametrize("distance", [1.0, 1e3, 1e4])
 def test_a_ball_far_from_its_origin_moves(distance):
     """The block about the joint is singular but for the inertia about the centre, which is still there."""
     mass, inertia = sphere(0.062)
@@ -56,7 +56,7 @@ def test_a_ball_far_from_its_origin_moves(distance):
 
 def test_an_inertia_that_is_lost_in_round_off_is_refused():
     mass, inertia = sphere(0.062)
-    for distance in (1e7, 1e9):
+    for distance in (1e6, 1e9):
         with pytest.raises(ModelError, match="'joint' moves body 'body'.*lost in round-off.*singular"):
             one_body(mb.Free(), mass, [0.0, distance, 0.0], inertia).build()
 
@@ -97,14 +97,14 @@ def tilting_rod(seed, geared):
         mechanism.add_body("wheel", **NO_BODY)
         mechanism.add_joint("wheel", "fork", "wheel", mb.Revolute(other))
         mechanism.add_coupling("gear", {"tilt": 3.0, "wheel": 1.0}, independent=["tilt"])
-    return mechanism.build()
+    return mechanism.build(reference={"tilt": 0.5} if geared else None)  # chains are regular at theirs
 
 
 @pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", INVERTED)
 def test_a_diagonal_that_is_round_off_is_singular(name, seed, geared):
-    """Where nothing resists, the diagonal of H is noise, and so is its pivot: one is as large as the other."""
+    """Where nothing resists, the diagonal of H is noise and so is its pivot, as large as the diagonal."""
     model, (function, count) = tilting_rod(seed, geared), INVERTED[name]
     locked, ones = np.array([0.4, 0.0]), np.ones((count, 2))
     assert abs(mb.mass_matrix(model, locked)[0, 0]) < 1e-15
