@@ -151,9 +151,17 @@ class Scales:
             "inverse_dynamics_derivatives": np.stack([tau / path, tau / self.v, H]),
             "forward_dynamics_derivatives": np.stack([a / path, a / self.v, inverse]),
         }
-        self.body_jacobians = np.tile([1.0, 1.0, 1.0, L, L, L], len(model.body_names))[:, None] / path
+        for route in ("projection", "Jacobians", "differentiation"):
+            self.results[f"C by {route}"] = H / T
+        turns = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
         state = np.concatenate([path, self.v])
-        self.A, self.B = state[:, None] / state / T, state[:, None] / self.tau / T
+        self.results |= {
+            "body_jacobians": np.tile(L ** (1.0 - turns), len(model.body_names))[:, None] / path,
+            "A": state[:, None] / state / T,
+            "B": state[:, None] / self.tau / T,
+            "momentum_forms": units.mass * L ** (1.0 + turns)[:, None] / path,
+            "rolling_forms": L / path,
+        }
 
 
 def deviation(result, unit, expected, kind):

@@ -204,15 +204,12 @@ class ClosedKinematics:
         coordinate = self.spanning.coordinate_of
         for cluster in np.flatnonzero(~self.implicit_clusters):
             rows = self.rows.clusters == cluster
-            if not rows.any():
-                continue
             members = self.clusters.of_body[self.spanning.body_of] == cluster
             dependent = np.flatnonzero(members & ~self.clusters.independent[self.spanning.body_of])
             free = np.flatnonzero(self.cluster_of_column == cluster)
             K, scales, units = self.rows.coefficients[rows], self.rows.scales[rows], self._units[dependent]
-            K_free = np.where(
-                coordinate[self.v_columns[free]] >= 0, K[:, coordinate[self.v_columns[free]]], 0
-            )
+            of_free = coordinate[self.v_columns[free]]
+            K_free = np.where(of_free >= 0, K[:, of_free], 0.0)
             scaled = scales[:, None] * K[:, coordinate[dependent]] * units
             inverse = units[:, None] * np.linalg.pinv(scaled) * scales
             solved = -inverse @ K_free
@@ -231,10 +228,7 @@ class ClosedKinematics:
         return q
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """A configuration (nq,) in which loops close and are regular, near the reference where needed.
-
-        Lengths in loops are drawn in units of the sizes of their clusters, others in m.
-        """
+        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size."""
         closed = self._implicit_coordinates
         drawn = np.concatenate([joint.random(rng) for joint in self.joints])
         if not closed.any():
