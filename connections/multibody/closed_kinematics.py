@@ -203,15 +203,15 @@ class ClosedKinematics:
         G[self.v_columns, np.arange(self.nv)] = 1.0
         coordinate = self.spanning.coordinate_of
         for cluster in np.flatnonzero(~self.implicit_clusters):
-            rows = self.rows.clusters == cluster
-            members = self.clusters.of_body[self.spanning.body_of] == cluster
-            dependent = np.flatnonzero(members & ~self.clusters.independent[self.spanning.body_of])
+            rows, members = self.rows.clusters == cluster, self.clusters.of_body == cluster
+            dependent = np.flatnonzero((members & ~self.clusters.independent)[self.spanning.body_of])
             free = np.flatnonzero(self.cluster_of_column == cluster)
             K, scales, units = self.rows.coefficients[rows], self.rows.scales[rows], self._units[dependent]
             of_free = coordinate[self.v_columns[free]]
             K_free = np.where(of_free >= 0, K[:, of_free], 0.0)
             scaled = scales[:, None] * K[:, coordinate[dependent]] * units
-            inverse = units[:, None] * np.linalg.pinv(scaled) * scales
+            inverse = np.linalg.pinv(scaled)
+            inverse = units[:, None] * (2.0 * inverse - inverse @ scaled @ inverse) * scales  # refined
             solved = -inverse @ K_free
             solved[np.abs(solved) < _NOTHING * (np.abs(inverse) @ np.abs(K_free))] = 0.0
             G[np.ix_(dependent, free)] = solved
