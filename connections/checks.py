@@ -179,6 +179,23 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     return value
 
 
+def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tuple[int, ...]:
+    """The axes before the last `own` to which all arrays broadcast.
+
+    Raises
+    ------
+    ShapeError : they do not; the message gives all shapes.
+    """
+    shapes = [array.shape[:-own] for array in arrays]
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        given = ", ".join(f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True))
+        raise ShapeError("batch axes", "axes that broadcast together", given) from error
+
+
 def require_finite(name: str, value: Any) -> None:
     """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
     array = np.asarray(value)

@@ -1,53 +1,102 @@
-"""The recursions by name, on one mechanism of all joint types: what the tests of their arguments share."""
+"""The recursions by name, and mechanisms to call them on: what the tests of their arguments share."""
 
 from functools import cache, partial
 
 import numpy as np
-from mechanisms import MOVING, random_mechanism, sample
+from closed_chains import PLANS
+from mechanisms import MOVING, move, random_mechanism, sample
 
 from connections import multibody as mb
 
-#: Name: the function, its arguments after the model, and the number of axes of size nv of its result.
+
+def stacked(derivatives):
+    """A function that returns three matrices, as one that returns them in one array."""
+
+    def call(model, *arguments, out=None):
+        parts = derivatives(model, *arguments, out=out)
+        if out is None:
+            return np.stack(parts, axis=-3)
+        assert all(part.size == 0 or np.shares_memory(part, out) for part in parts)
+        return out
+
+    return call
+
+
+def _square(n, bodies):
+    return n, n
+
+
+def _cube(n, bodies):
+    return n, n, n
+
+
+def _vector(n, bodies):
+    return (n,)
+
+
+def _three(n, bodies):
+    return 3, n, n
+
+
+def _wide(n, bodies):
+    return n, 10 * bodies
+
+
+def _with_torsion(function):
+    return partial(function, body_factor="force_cross")
+
+
+#: Name: the function, its arguments after the model, and the shape of one result.
 FUNCTIONS = {
-    "mass_matrix": (mb.mass_matrix, ("q",), 2),
-    "coriolis_matrix": (mb.coriolis_matrix, ("q", "v"), 2),
-    "coriolis_matrix with torsion": (partial(mb.coriolis_matrix, body_factor="force_cross"), ("q", "v"), 2),
-    "mass_matrix_rate": (mb.mass_matrix_rate, ("q", "v"), 2),
-    "christoffel_symbols": (mb.christoffel_symbols, ("q",), 3),
-    "christoffel_symbols with torsion": (
-        partial(mb.christoffel_symbols, body_factor="force_cross"),
-        ("q",),
-        3,
-    ),
-    "coriolis_product": (mb.coriolis_product, ("q", "v", "w"), 1),
-    "coriolis_transpose_product": (mb.coriolis_transpose_product, ("q", "v", "w"), 1),
-    "coriolis_product with torsion": (
-        partial(mb.coriolis_product, body_factor="force_cross"),
-        ("q", "v", "w"),
-        1,
-    ),
-    "inverse_dynamics": (mb.inverse_dynamics, ("q", "v", "a"), 1),
-    "gravity": (mb.gravity, ("q",), 1),
-    "forward_dynamics": (mb.forward_dynamics, ("q", "v", "tau"), 1),
-    "inverse_mass_matrix": (mb.inverse_mass_matrix, ("q",), 2),
-    "regressor": (mb.regressor, ("q", "v", "v_r", "a_r"), None),
+    "mass_matrix": (mb.mass_matrix, ("q",), _square),
+    "coriolis_matrix": (mb.coriolis_matrix, ("q", "v"), _square),
+    "coriolis_matrix with torsion": (_with_torsion(mb.coriolis_matrix), ("q", "v"), _square),
+    "mass_matrix_rate": (mb.mass_matrix_rate, ("q", "v"), _square),
+    "christoffel_symbols": (mb.christoffel_symbols, ("q",), _cube),
+    "christoffel_symbols with torsion": (_with_torsion(mb.christoffel_symbols), ("q",), _cube),
+    "coriolis_product": (mb.coriolis_product, ("q", "v", "w"), _vector),
+    "coriolis_transpose_product": (mb.coriolis_transpose_product, ("q", "v", "w"), _vector),
+    "coriolis_product with torsion": (_with_torsion(mb.coriolis_product), ("q", "v", "w"), _vector),
+    "inverse_dynamics": (mb.inverse_dynamics, ("q", "v", "a"), _vector),
+    "gravity": (mb.gravity, ("q",), _vector),
+    "forward_dynamics": (mb.forward_dynamics, ("q", "v", "tau"), _vector),
+    "inverse_mass_matrix": (mb.inverse_mass_matrix, ("q",), _square),
+    "regressor": (mb.regressor, ("q", "v", "v_r", "a_r"), _wide),
+    "inverse_dynamics_derivatives": (stacked(mb.inverse_dynamics_derivatives), ("q", "v", "a"), _three),
+    "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), ("q", "v", "tau"), _three),
 }
+
+#: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
+MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
 
 
 @cache
-def model():
-    return random_mechanism(np.random.default_rng(3), 9, MOVING, trees=2, massless=0.5)
+def model(name="tree"):
+    """One of `MECHANISMS`, or of the plans of closed chains."""
+    if name == "tree":
+        return random_mechanism(np.random.default_rng(3), 9, MOVING, trees=2, massless=0.5)
+    if name == "one joint":
+        return random_mechanism(np.random.default_rng(4), 1, (mb.Helical,))
+    return PLANS[name]().build()
 
 
 def core_shape(name, of=None):
     """Shape of one result."""
-    n, axes = (of or model()).nv, FUNCTIONS[name][2]
-    return (n, 10 * len((of or model()).body_names)) if axes is None else (n,) * axes
+    robot = of or model()
+    return FUNCTIONS[name][2](robot.nv, len(robot.body_names))
+
+
+def configurations(robot, rng, *batch):
+    """Random q (..., nq) and v (..., nv); near the reference where loops are to close."""
+    if not robot.closed:
+        return sample(robot, rng, *batch)
+    q = move(robot, robot.neutral(), 0.2 * rng.uniform(-1.0, 1.0, (*batch, robot.nv)))
+    return np.array(q), rng.standard_normal((*batch, robot.nv))
 
 
 def states(name, rng, *batch, of=None):
     """Random arguments of a function."""
-    q, v = sample(of or model(), rng, *batch)
+    q, v = configurations(of or model(), rng, *batch)
     return [q, v, *rng.standard_normal((2, *v.shape))][: len(FUNCTIONS[name][1])]
 
 

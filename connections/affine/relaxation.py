@@ -11,6 +11,7 @@ go, and its initial velocity is good enough for Newton's method.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -89,7 +90,7 @@ def _least(
     return y.reshape(bend.shape)
 
 
-def _energy(chords: Chords) -> object:
+def _energy(chords: Chords) -> Callable[..., jax.Array]:
     nabla = chords.shooting.nabla
     frame = nabla.frame
 

@@ -220,10 +220,10 @@ class Shooting:
             return K.at[index].set(self._rates_at(mode, y + h * weights @ K)), None
 
         K = jnp.zeros((len(stages), len(y)))
-        K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), stages))[0]
+        K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), jnp.asarray(stages)))[0]
         change = h * stages[_END] @ K
-        errors = (h * weights @ K[: _END + 1] for weights in (method.fifth, method.third))
-        error = self._error_at(mode, y + change, *errors, speed, tol)
+        fifth, third = (h * weights @ K[: _END + 1] for weights in (method.fifth, method.third))
+        error = self._error_at(mode, y + change, fifth, third, speed, tol)
         rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
         if not spread:
             return y + change, error, rates, jnp.zeros((0, self.nq, self.n))

@@ -23,11 +23,14 @@ from connections.multibody.conditions import (
 )
 from connections.multibody.graph import Tree, cluster_bodies
 from connections.multibody.kinematics import Kinematics
+from connections.multibody.lengths import cluster_sizes, coordinate_units, scaled, velocity_units
 from connections.multibody.loops import Coupling, Loop, conditions_of
 from connections.multibody.mobility import Conditions
 from connections.multibody.posture import Posture, moved
 
-_CLOSED = 1e-9  # residuals of loops that count as closed, relative to lengths
+_CLOSED = 1e-9  # residuals of loops that count as closed, relative to lengths (`lengths`)
+_ROUND_OFF = 1e-15  # residuals, relative too, that no step makes smaller
+_DEPENDENT = 1e-10  # singular values of K, relative to the largest, that a step leaves out
 _COMFORTABLE = 1e-2  # sine of the angle of a dependent column beyond which a choice is good
 _STARTS = 24  # of Newton's method, where no reference is given
 
@@ -60,11 +63,14 @@ def assemble(
     ties = [tied_by_loop(tree, loop) for loop in loops]
     ties += [tied_by_coupling(tree, coupling) for coupling in couplings]
     of_body, parents, supports = cluster_bodies(tree.parents, ties)
-    rows, functions = gather(tree, spanning, of_body, loops, couplings)
+    sizes = cluster_sizes(tree, of_body, loops, couplings)
+    units = coordinate_units(spanning, of_body, sizes)
+    rows, functions = gather(tree, spanning, of_body, loops, couplings, sizes, units)
+    functions = scaled(functions, spanning, velocity_units(spanning, of_body, sizes))
     items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
     names = tuple(item.name for item in items)
-    conditions = Conditions(spanning, of_body, rows, functions, names)
-    assembler = _Assembler(conditions, tuple(loops))
+    conditions = Conditions(spanning, of_body, rows, functions, names, sizes)
+    assembler = _Assembler(conditions, tuple(loops), units)
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
     q = assembler.reference(reference, wanted)
@@ -72,9 +78,8 @@ def assemble(
     for cluster in conditions.tied:
         members = conditions.members(cluster)
         independent[members] = conditions.choose(cluster, members, wanted, q)
-    return ClosedKinematics(
-        spanning, Clusters(of_body, parents, supports, independent), rows, functions, names, q
-    )
+    clusters = Clusters(of_body, parents, supports, independent, sizes)
+    return ClosedKinematics(spanning, clusters, rows, functions, names, q)
 
 
 def _declared(
@@ -101,10 +106,15 @@ def _declared(
 
 @dataclass(frozen=True, eq=False)
 class _Assembler:
-    """The search for a configuration in which all conditions hold."""
+    """The search for a configuration in which all conditions hold.
+
+    Steps and distances are relative to `units`, what coordinates compare with, and ``conditions.units``, what
+    velocities do.
+    """
 
     conditions: Conditions
     loops: tuple[Loop, ...]
+    units: np.ndarray
 
     @property
     def spanning(self) -> Kinematics:
@@ -120,21 +130,21 @@ class _Assembler:
 
     def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Newton's method (of least norm, damped) on the spanning velocities `columns`, from q (nq_s,)."""
-        phi, K = self.conditions.at(q)
+        (phi, K), units = self.conditions.at(q), self.conditions.units
         for _ in range(60):
             size = np.linalg.norm(phi)
             step = np.zeros(self.spanning.nv)
-            step[columns] = -np.linalg.lstsq(K[:, columns], phi, rcond=1e-10)[0]
-            step /= max(1.0, float(np.abs(step).max(initial=0.0)))
+            step[columns] = -np.linalg.lstsq((K * units)[:, columns], phi, rcond=_DEPENDENT)[0]
+            step /= max(1.0, float(np.abs(step).max(initial=0.0)))  # 1 rad, or the size of the cluster
             for halvings in range(8):
-                tried = moved(self.spanning, q, step * 0.5**halvings)
+                tried = moved(self.spanning, q, units * step * 0.5**halvings)
                 phi, K = self.conditions.at(tried)
                 if np.linalg.norm(phi) < size:
                     break
             if not np.linalg.norm(phi) < size:
                 return q
             q = tried
-            if size < 1e-15:
+            if size < _ROUND_OFF:
                 return q
         return q
 
@@ -154,7 +164,7 @@ class _Assembler:
     def require_consistent_couplings(self) -> None:
         """Refuse linear couplings of which no configuration obeys all."""
         linear = self.conditions.rows.kinds == LINEAR
-        K = self.conditions.rows.coefficients[linear] * self.conditions.rows.scales[linear, None]
+        K = self.conditions.rows.coefficients[linear] * self.conditions.rows.scales[linear, None] * self.units
         right = self.conditions.rows.constants[linear] * self.conditions.rows.scales[linear]
         left = K @ np.linalg.lstsq(K, right, rcond=None)[0] - right
         wrong = np.unique(self.conditions.rows.owners[linear][np.abs(left) > _CLOSED * (1.0 + np.abs(right))])
@@ -233,20 +243,20 @@ class _Assembler:
                 failed = q
             step = np.zeros(self.spanning.nv)
             step[columns] = rng.uniform(-1, 1, len(columns)) * self._spread(columns) * (number + 1) / _STARTS
+            step *= self.conditions.units
             q = self.close(moved(self.spanning, neutral, step), columns)
         if not found:
             self._require_closed(failed, None)
         ranks = np.max([self.conditions.ranks(q) for q in found], axis=0)  # few of them are singular, if any
         qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
         good = np.flatnonzero(qualities >= 0.5 * qualities.max())
-        distances = [float(np.linalg.norm(found[number] - neutral)) for number in good]
+        distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
         return found[good[int(np.argmin(distances))]]
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
-        """How far starts reach: half a turn, or the size of the mechanism."""
-        size = max(float(np.linalg.norm(self.tree.positions, axis=1).max()), 1e-3)
+        """How far starts reach: half a turn, or the size of the cluster."""
         K = Posture.at(self.spanning, self.spanning.neutral()).columns[columns]
-        return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, size)
+        return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
 
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
         """The largest ranks of K among configurations near q in which the loops close."""
@@ -257,7 +267,7 @@ class _Assembler:
         for size in (0.05, 0.1, 0.1):
             step = np.zeros(self.spanning.nv)
             step[columns] = rng.uniform(-size, size, len(columns))
-            nearby = self.close(moved(self.spanning, q, step), columns)
+            nearby = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
             if np.abs(self.conditions.at(nearby)[0]).max(initial=0.0) < _CLOSED:
                 ranks.append(self.conditions.ranks(nearby))
         return np.asarray(np.max(ranks, axis=0))

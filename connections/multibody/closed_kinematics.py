@@ -25,15 +25,15 @@ from connections.geometry import FrameField
 from connections.multibody.closed_frame import ClosedChainFrame
 from connections.multibody.closure_errors import SINGULAR
 from connections.multibody.clusters import LINEAR, Clusters, Rows
-from connections.multibody.conditions import FunctionCondition, cluster_size
+from connections.multibody.conditions import FunctionCondition
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Kinematics, product_of_frames
+from connections.multibody.lengths import coordinate_units, velocity_units
 from connections.multibody.loop_closure import LoopClosure, Solution
-from connections.multibody.posture import elementary_motion
 
 _COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
-_NOTHING = 1e-14  # entries of constant G below this, relative to the largest, are round-off
+_NOTHING = 1e-14  # entries of constant G below this, relative to the terms they are sums of, are round-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +171,6 @@ class ClosedKinematics:
         dependent = np.flatnonzero(self.implicit_clusters[of_velocity] & ~independent[self.spanning.body_of])
         free = np.flatnonzero(self.implicit_clusters[self.cluster_of_column])
         local = self.implicit_clusters[of_coordinate]
-        elements = [element for joint in self.tree.joints for element in joint.chain]
-        angular = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
-        sizes = np.array([cluster_size(self.rows, cluster) for cluster in range(self.clusters.count)])
         rows = np.flatnonzero(self.implicit_clusters[self.rows.clusters])
         return LoopClosure(
             spanning=self.spanning,
@@ -188,8 +185,13 @@ class ClosedKinematics:
             q_columns=self.q_columns,
             affine=self._affine,
             offset=self.linear[1],
-            lengths=np.where(angular, 1.0, sizes[of_velocity])[dependent],
+            lengths=self._units[dependent],
         )
+
+    @cached_property
+    def _units(self) -> np.ndarray:
+        """(nv_s,) what each spanning velocity compares with."""
+        return velocity_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
@@ -201,19 +203,17 @@ class ClosedKinematics:
         G[self.v_columns, np.arange(self.nv)] = 1.0
         coordinate = self.spanning.coordinate_of
         for cluster in np.flatnonzero(~self.implicit_clusters):
-            rows = self.rows.clusters == cluster
-            if not rows.any():
-                continue
-            members = self.clusters.of_body[self.spanning.body_of] == cluster
-            dependent = np.flatnonzero(members & ~self.clusters.independent[self.spanning.body_of])
+            rows, members = self.rows.clusters == cluster, self.clusters.of_body == cluster
+            dependent = np.flatnonzero((members & ~self.clusters.independent)[self.spanning.body_of])
             free = np.flatnonzero(self.cluster_of_column == cluster)
-            K = self.rows.coefficients[rows]
-            K_free = np.where(
-                coordinate[self.v_columns[free]] >= 0, K[:, coordinate[self.v_columns[free]]], 0
-            )
-            inverse = np.linalg.pinv(K[:, coordinate[dependent]])
+            K, scales, units = self.rows.coefficients[rows], self.rows.scales[rows], self._units[dependent]
+            of_free = coordinate[self.v_columns[free]]
+            K_free = np.where(of_free >= 0, K[:, of_free], 0.0)
+            scaled = scales[:, None] * K[:, coordinate[dependent]] * units
+            inverse = np.linalg.pinv(scaled)
+            inverse = units[:, None] * (2.0 * inverse - inverse @ scaled @ inverse) * scales  # refined
             solved = -inverse @ K_free
-            solved[np.abs(solved) < _NOTHING * np.max(np.abs(solved), initial=0.0)] = 0.0
+            solved[np.abs(solved) < _NOTHING * (np.abs(inverse) @ np.abs(K_free))] = 0.0
             G[np.ix_(dependent, free)] = solved
             offset[coordinate[dependent]] = inverse @ self.rows.constants[rows]
         return G, offset
@@ -228,11 +228,13 @@ class ClosedKinematics:
         return q
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """A configuration (nq,) in which loops close and are regular, near the reference where needed."""
+        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size."""
         closed = self._implicit_coordinates
         drawn = np.concatenate([joint.random(rng) for joint in self.joints])
         if not closed.any():
             return drawn
+        units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
+        drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
         home = jnp.asarray(self.reference[self.q_columns])
         far = self.joint_frame.align_at(jnp.asarray(drawn), home)
         least = min(_COMFORTABLE, 0.5 * float(self._least_sine(self.reference)))

@@ -26,12 +26,14 @@ class Clusters:
     supports : (N,) the body of the parent cluster that carries this one, by way of bodies of its own
         cluster; -1 for the ground.
     independent : (N,) whether the configuration of joint b is independent.
+    sizes : (M,) m, the length to which the lengths in a cluster compare.
     """
 
     of_body: np.ndarray
     parents: np.ndarray
     supports: np.ndarray
     independent: np.ndarray
+    sizes: np.ndarray
 
     @property
     def count(self) -> int:

@@ -1,7 +1,7 @@
 """Closure conditions of loops and couplings on the spanning configuration, as rows and as users' functions.
 
-`Rows` holds what is known by kind and numbers; a user's function becomes a `FunctionCondition`. Rows are
-scaled: lengths by the size of the cluster, so that residuals are relative and angles and lengths compare.
+`Rows` holds what is known by kind and numbers; a user's function becomes a `FunctionCondition`. Both are
+scaled, lengths by the size of the cluster, so that residuals have no unit and angles and lengths compare.
 Source: [W] VI-C.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -36,14 +36,20 @@ class FunctionCondition(abc.ABC):
     ----------
     owner : number of the loop or coupling.
     cluster : the cluster whose joints it constrains.
+    scale : (k,) or one number, by which the function is multiplied (`lengths.scaled`).
     """
 
     owner: int
     cluster: int
+    scale: Any = field(default=1.0, kw_only=True)
 
     @abc.abstractmethod
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+        """The function (k,), from the transforms (N + 1, 4, 4) of the bodies, the ground last, and q_s."""
+
     def residual_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
-        """phi (k,) from the transforms (N + 1, 4, 4) of the bodies, the ground last, and q_s (nq,)."""
+        """phi (k,), the function times its scale."""
+        return self.value_at(transforms, q) * self.scale
 
     @abc.abstractmethod
     def residual_and_derivative(
@@ -75,7 +81,7 @@ class FunctionLoop(FunctionCondition):
     frame_b: np.ndarray
     function: Callable[[Any], Any]
 
-    def residual_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """function of the pose of b in a."""
         a, b = transforms[self.body_a] @ self.frame_a, transforms[self.body_b] @ self.frame_b
         R = a[:3, :3].T
@@ -115,7 +121,7 @@ class FunctionCoupling(FunctionCondition):
     function: Callable[..., Any]
     offset: float
 
-    def residual_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """function of the joints' configurations."""
         positions = [q[part] if part.stop - part.start > 1 else q[part.start] for part in self.slices]
         return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
@@ -145,6 +151,8 @@ def gather(
     of_body: np.ndarray,
     loops: Sequence[Loop],
     couplings: Sequence[Coupling],
+    sizes: np.ndarray,
+    units: np.ndarray,
 ) -> tuple[Rows, tuple[FunctionCondition, ...]]:
     """The conditions of all loops and couplings; loops come first in the numbering of owners.
 
@@ -153,11 +161,12 @@ def gather(
     tree, kinematics : the spanning tree.
     of_body : (N,) the cluster of each body.
     loops, couplings : checked before.
+    sizes, units : (M,) and (nq,), what lengths and coordinates compare with (`lengths`).
     """
     entries: list[dict[str, Any]] = []
     functions: list[FunctionCondition] = []
     for owner, loop in enumerate(loops):
-        (a, frame_a), (b, frame_b) = (_frame(tree, *side) for side in _sides(loop))
+        (a, frame_a), (b, frame_b) = (frame_in_body(tree, *side) for side in sides_of(loop))
         cluster = of_body[tied_by_loop(tree, loop)[0]]
         if callable(loop.closure):
             functions.append(FunctionLoop(owner, cluster, a, b, frame_a, frame_b, loop.closure))
@@ -175,7 +184,7 @@ def gather(
                     "u": frame_a[:3, :3] @ row.u,
                     "w": frame_b[:3, :3] @ row.w,
                     "constants": row.constant,
-                    "scales": _scale(tree, of_body == cluster, row.kind, row.constant),
+                    "scales": _scale(row.kind, row.constant, sizes[cluster]),
                 }
             )
     for owner, coupling in enumerate(couplings, start=len(loops)):
@@ -196,24 +205,15 @@ def gather(
                 "clusters": cluster,
                 "coefficients": coefficients,
                 "constants": coupling.offset,
-                "scales": 1.0 / np.linalg.norm(coefficients),
+                "scales": 1.0 / np.linalg.norm(coefficients * units),
             }
         )
     return _rows(entries, kinematics.nq), tuple(functions)
 
 
-def cluster_size(rows: Rows, cluster: int) -> float:
-    """The length, m, to which the lengths in a cluster compare; 1 m where no condition has one."""
-    for kind, power in ((POSITION, 1.0), (DISTANCE, 0.5)):
-        scales = rows.scales[(rows.clusters == cluster) & (rows.kinds == kind)]
-        if len(scales):
-            return float(scales[0] ** -power)
-    return 1.0
-
-
 def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
     """The bodies between the two ends of a loop: those that move one end relative to the other."""
-    ends = [tree.placements[link][0] for link, _ in _sides(loop)]
+    ends = [tree.placements[link][0] for link, _ in sides_of(loop)]
     supports = np.concatenate([tree.supports, np.zeros((1, len(tree.joints)), dtype=bool)])
     bodies = np.flatnonzero(supports[ends[0]] ^ supports[ends[1]])
     if not len(bodies):
@@ -230,24 +230,22 @@ def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
     return [numbers[joint] for joint in coupling.joints]
 
 
-def _sides(loop: Loop) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
+def sides_of(loop: Loop) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
+    """The two links of a loop, each with its frame there, (4, 4)."""
     return (loop.link_a, loop.placement_a), (loop.link_b, loop.placement_b)
 
 
-def _frame(tree: Tree, link: Any, placement: np.ndarray) -> tuple[int, np.ndarray]:
+def frame_in_body(tree: Tree, link: Any, placement: np.ndarray) -> tuple[int, np.ndarray]:
     """The body that a link belongs to, and a frame of the link in that body, (4, 4)."""
     body, pose = tree.placements[link]
     return body, pose @ placement
 
 
-def _scale(tree: Tree, members: np.ndarray, kind: int, constant: float) -> float:
+def _scale(kind: int, constant: float, size: float) -> float:
     """1 / length for positions, 1 / length^2 for distances, 1 for directions."""
     if kind == DISTANCE:
         return 1.0 / constant
-    if kind != POSITION:
-        return 1.0
-    size = float(np.linalg.norm(tree.positions[members], axis=1).max())
-    return 1.0 / size if size > 0.0 else 1.0
+    return 1.0 / size if kind == POSITION else 1.0
 
 
 def _rows(entries: list[dict[str, Any]], nq: int) -> Rows:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, require_finite
+from connections.checks import ShapeError, as_array, batch_axes, require_finite
 from connections.geometry.groups import unit_quaternions
 from connections.multibody.joints import Free, Joint, Spherical
 
@@ -45,7 +45,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     Source: [B]; the left-trivialized difference.
     """
     start, end = _configurations(model, "q0", q0), _configurations(model, "q1", q1)
-    batch = _batch(q0=(start, model.nq), q1=(end, model.nq))
+    batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
     for joint, at_q, at_v in _joints(model):
         a, b = start[..., at_q], end[..., at_q]
@@ -77,7 +77,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     """
     start, step = _configurations(model, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
     require_finite("xi", step)
-    batch = _batch(q=(start, model.nq), xi=(step, model.nv))
+    batch = batch_axes(("q", "xi"), (start, step))
     moved = np.empty((*batch, model.nq))
     for joint, at_q, at_v in _joints(model):
         a, b = start[..., at_q], step[..., at_v]
@@ -113,17 +113,33 @@ def finite_differences(
 
     Source: [B], numerical validation.
     """
-    h = float(step)
-    if not 0.0 < h < np.inf:
-        raise ValueError(f"step: expected a positive number, got {h:g}")
+    h = positive_step(step, "rad and m")
     q = np.asarray(as_array("q", q, (model.nq,)))
     if q.ndim != 1:
         raise ShapeError("q", (model.nq,), q.shape)
     forward = h * np.eye(model.nv)
-    ahead = np.asarray(function(displace(model, q, forward)))
-    back = displace(model, q, -forward) if central else displace(model, q, np.zeros((1, model.nv)))
-    quotient = (ahead - np.asarray(function(back))) / (2.0 * h if central else h)
-    return np.moveaxis(quotient, 0, -1)
+    points = [displace(model, q, forward), displace(model, q, -forward if central else 0.0 * forward[:1])]
+    ahead, behind = (np.asarray(as_array("function(q)", function(point), ())) for point in points)
+    for value, point in ((ahead, points[0]), (behind, points[1])):
+        if value.shape[:1] != (len(point),) or value.shape[1:] != ahead.shape[1:]:
+            raise ShapeError("function(q)", (len(point), "..."), value.shape)
+    return np.moveaxis((ahead - behind) / (2.0 * h if central else h), 0, -1)
+
+
+def positive_step(step: Any, unit: str) -> float:
+    """`step` as a positive finite number.
+
+    Raises
+    ------
+    ValueError : it is none; the message says in which units it is expected.
+    """
+    try:
+        h = float(step)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"step: expected a number, {unit}, got {step!r}") from error
+    if not 0.0 < h < np.inf:
+        raise ValueError(f"step: expected a positive number, {unit}, got {h:g}")
+    return h
 
 
 # --- rotations, batches of them --------------------------------------------------------------------------
@@ -217,16 +233,3 @@ def _configurations(model: Model, name: str, q: Any) -> np.ndarray:
             at = slice(at_q.stop - 4, at_q.stop)
             array[..., at] = unit_quaternions(f"{name}: joint '{joint_name}'", array[..., at])
     return array
-
-
-def _batch(**arrays: tuple[np.ndarray, int]) -> tuple[int, ...]:
-    """The common leading axes of arrays whose last axis is their own."""
-    shapes = {name: array.shape[:-1] for name, (array, _) in arrays.items()}
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        (first, one), (second, other) = shapes.items()
-        size = arrays[second][1]
-        raise ShapeError(
-            second, f"leading axes that broadcast with {one} of {first}", (*other, size)
-        ) from None

@@ -13,9 +13,7 @@ import numpy as np
 
 from connections.checks import ModelError
 
-# How far a printed inertia may be outside its bounds: six digits of its largest entry, and round-off, kg m^2.
-_PRINTED = 1e-6
-_ROUND_OFF = 1e-15
+_PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
 
 
 class InertiaWarning(UserWarning):
@@ -108,7 +106,7 @@ def body_inertia(
             raise ModelError(f"body '{name}': {what} is not finite: {np.array2string(np.asarray(value))}")
     if mass < 0.0:
         raise ModelError(f"body '{name}': mass is negative: {mass:g} kg")
-    if np.max(np.abs(inertia - inertia.T)) > _slack(inertia):
+    if not np.max(np.abs(inertia - inertia.T)) <= _slack(inertia):
         raise ModelError(f"body '{name}': inertia is not symmetric")
     if rotation is not None:
         inertia = rotation @ inertia @ rotation.T
@@ -134,7 +132,7 @@ def inertia_flaw(inertia: np.ndarray) -> str | None:
 
 
 def _slack(inertia: np.ndarray) -> float:
-    return _PRINTED * float(np.max(np.abs(inertia))) + _ROUND_OFF
+    return _PRINTED * float(np.max(np.abs(inertia)))
 
 
 def skew(w: np.ndarray) -> np.ndarray:

@@ -17,8 +17,10 @@ import jax
 import numpy as np
 from scipy.linalg import expm
 
-from connections.checks import as_array, require_finite
+from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
+from connections.multibody.differences import positive_step
+from connections.multibody.recursions.compiled import NOT_AT_ONCE
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -57,7 +59,7 @@ def inverse_dynamics_derivatives(
             result = empty(program.three) if out is None else out
             if program.single.inverse_dynamics_derivatives_at(program.memory, q, v, a, result):
                 return result[0], result[1], result[2]
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return _parts(program.general("inverse_dynamics_derivatives", (q, v, a), out))
 
@@ -89,7 +91,7 @@ def forward_dynamics_derivatives(
             result = empty(program.three) if out is None else out
             if program.single.forward_dynamics_derivatives_at(program.memory, q, v, tau, result):
                 return result[0], result[1], result[2]
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return _parts(program.general("forward_dynamics_derivatives", (q, v, tau), out))
 
@@ -117,7 +119,7 @@ def linearize(
     Source: [B]; etadot by equality of mixed derivatives, docs/linearization.md.
     """
     if step is not None:
-        step = _positive_step(step)
+        step = positive_step(step, "s")
     da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
     n, batch = model.nv, da_dq.shape[:-2]
     A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
@@ -145,28 +147,18 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     ------
     ShapeError, NonFiniteError; ValueError : the step is not a positive number.
     """
-    h = _positive_step(step)
+    h = positive_step(step, "s")
     A = np.asarray(as_array("A", A, (None, None)))
     n = A.shape[-1]
     A = np.asarray(as_array("A", A, (n, n)))
     B = np.asarray(as_array("B", B, (n, None)))
     require_finite("A", A)
     require_finite("B", B)
-    batch, m = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), B.shape[-1]
+    batch, m = batch_axes(("A", "B"), [A, B], 2), B.shape[-1]
     block = np.zeros((*batch, n + m, n + m))
     block[..., :n, :n], block[..., :n, n:] = h * A, h * B
     held = expm(block)
     return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
-
-
-def _positive_step(step: Any) -> float:
-    try:
-        h = float(step)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"step: expected a number of seconds, got {step!r}") from error
-    if not 0.0 < h < np.inf:
-        raise ValueError(f"step: expected a positive number of seconds, got {h:g}")
-    return h
 
 
 def _turning(model: Model, q: Any, v: Any) -> Any:

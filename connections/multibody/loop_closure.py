@@ -24,7 +24,7 @@ _LARGEST_CHANGE = 0.6  # of K_d relative to itself, over a step
 _SMALLEST_STEP = 1e-6  # of the path
 _CORRECTIONS = 12
 _CONVERGED, _POLISHING = 1e-12, 3  # corrections smaller than this, and how many of them there are
-_CLOSED = 1e-10
+_CLOSED = 1e-10  # residual, relative to the cluster's size, of loops that are closed
 
 
 class Solution(NamedTuple):

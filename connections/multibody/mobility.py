@@ -17,10 +17,11 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.closure_errors import SINGULAR
 from connections.multibody.clusters import Rows
-from connections.multibody.conditions import FunctionCondition, cluster_size
+from connections.multibody.conditions import FunctionCondition
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.posture import Posture, residual_and_derivative
+from connections.multibody.lengths import velocity_units
+from connections.multibody.posture import residual_and_derivative
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
 _CHOICES = 2000  # sets of independent joints that are compared
@@ -36,6 +37,7 @@ class Conditions:
     of_body : (N,) the cluster of each body.
     rows, functions : the conditions.
     names : of loops and couplings, numbered as ``rows.owners``.
+    sizes : (M,) of the clusters (`lengths`).
     """
 
     spanning: Kinematics
@@ -43,6 +45,12 @@ class Conditions:
     rows: Rows
     functions: tuple[FunctionCondition, ...]
     names: tuple[str, ...]
+    sizes: np.ndarray
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """(nv_s,) what each velocity compares with."""
+        return velocity_units(self.spanning, self.of_body, self.sizes)
 
     @property
     def tree(self) -> Tree:
@@ -98,11 +106,9 @@ class Conditions:
         return float(worst)
 
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
-        """K of a cluster's conditions and of the joints of `members`, lengths relative to its scale."""
-        K = self.at(q)[1][np.ix_(self.rows_of(cluster), self.columns_of(members))]
-        columns = Posture.at(self.spanning, q).columns[self.columns_of(members), :3]
-        sliding = np.linalg.norm(columns, axis=1) < 0.5
-        return np.asarray(K * np.where(sliding, cluster_size(self.rows, cluster), 1.0))
+        """K of a cluster's conditions and of the joints of `members`, lengths relative to its size."""
+        columns = self.columns_of(members)
+        return np.asarray(self.at(q)[1][np.ix_(self.rows_of(cluster), columns)] * self.units[columns])
 
     def names_of(self, cluster: int) -> str:
         """The loops and couplings of a cluster in words."""

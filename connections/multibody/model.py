@@ -17,14 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, NonFiniteError, as_array, require_finite
+from connections.checks import ModelError, NonFiniteError, ShapeError, as_array, require_finite
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.closure_errors import explain_loops
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.regularity import require_regular, require_regular_cluster
+from connections.multibody.regularity import require_regular
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ class Model:
         """
         if isinstance(kinematics, Tree):
             kinematics = Kinematics.of(kinematics)
-        if isinstance(kinematics, ClosedKinematics):
-            require_regular_cluster(kinematics)
-        else:
-            require_regular(kinematics.tree)
+        require_regular(kinematics)
         return cls(kinematics, _gravity(gravity))
 
     # --- layout ------------------------------------------------------------------------------------------
@@ -125,7 +122,8 @@ class Model:
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform.
 
-        Joints of loops lie between such values and the reference, where the loops close and are regular.
+        Joints of loops lie between such values (lengths: up to that of the loop) and the reference, where the
+        loops close and are regular.
         Joint limits are not part of the model.
 
         Parameters
@@ -265,6 +263,9 @@ class Model:
 
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not a configuration."""
+        q = np.asarray(as_array("q", q, (self.nq,)))
+        if q.ndim != 1:
+            raise ShapeError("q", (self.nq,), q.shape)
         self.kinematics.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ Source: [W] VI-C; THEORY of implicit constraints phi(q) = 0, K = dphi / dq.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,38 @@ class Posture:
                 columns.append(_seen_from_world(pose, elementary_motion(element)))
             transforms[body] = pose
         return cls(transforms, np.concatenate(columns, axis=1).T)
+
+
+def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A (N, 6, nv), twists of the bodies in their own axes, and how large its terms are, (N, 2, nv), at q.
+
+    From body to body, so that nothing is lost where the mechanism is far from the world's origin. The terms
+    are those of the angular and of the linear part before they cancel: sums of lengths along the way.
+    """
+    tree, nv = kinematics.tree, kinematics.nv
+    A, sizes = np.zeros((len(tree.joints), 6, nv)), np.zeros((len(tree.joints), 2, nv))
+    for body, joint in enumerate(tree.joints):
+        pose, parent = kinematics.placements[body], tree.parents[body]
+        at, column = kinematics.q_starts[body], kinematics.v_starts[body]
+        moved, size = (A[parent], sizes[parent]) if parent >= 0 else (A[body], sizes[body])
+        for element in joint.chain:
+            pose = pose @ _pose(element, q[at : at + element.nq])
+            R, p = pose[:3, :3].T, pose[:3, 3]
+            moved = np.concatenate([R @ moved[:3], R @ (moved[3:] - skew(p) @ moved[:3])])
+            size = np.stack([size[0], size[1] + np.linalg.norm(p) * size[0]])
+            own = slice(column, column + element.nv)
+            moved[:, own] = elementary_motion(element)
+            size[:, own] = np.linalg.norm(moved[:, own].reshape(2, 3, -1), axis=1)
+            pose, at, column = np.eye(4), at + element.nq, column + element.nv
+        A[body], sizes[body] = moved, size
+    return A, sizes
+
+
+def is_length(joints: Sequence[Joint]) -> np.ndarray:
+    """(nq,) whether a coordinate of joints is a length; the others are angles, or of quaternions."""
+    kinds = {Prismatic: [True], Spherical: [False] * 4, Free: [True] * 3 + [False] * 4}
+    elements = [element for joint in joints for element in joint.chain]
+    return np.concatenate([kinds.get(type(element), [False]) for element in elements]).astype(bool)
 
 
 def residual_and_derivative(

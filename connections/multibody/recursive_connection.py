@@ -221,7 +221,8 @@ class _ClosedOperations:
         from connections.multibody.recursions.xla import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        return operation(name, (self._program.n,) * axes, numbers, *self._arrays)
+        solved = not self._program.linear
+        return operation(name, (self._program.n,) * axes, numbers, *self._arrays, solved=solved)
 
 
 def _operations(model: Model) -> _Operations | _ClosedOperations:

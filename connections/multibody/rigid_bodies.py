@@ -22,6 +22,8 @@ from connections.checks import ShapeError, require_finite
 from connections.geometry import Metric, ProductFrame, SE3Frame
 from connections.multibody.spatial import force_cross_product, motion_cross_product
 
+_SINGULAR = 1e-13  # eigenvalues of an inertia of unit diagonal, relative to the largest, that are round-off
+
 
 @dataclass(frozen=True, eq=False)
 class RigidBodySystemMetric(Metric):
@@ -84,8 +86,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         object.__setattr__(self, "inertias", metric.inertias)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "frame", metric.frame)
-        # A body without mass has no I^-1; the forces C_b(v) w of a distribution of mass stay in I_b's range.
-        object.__setattr__(self, "_inverses", np.linalg.pinv(metric.inertias, rcond=1e-13, hermitian=True))
+        object.__setattr__(self, "_inverses", _inverses(metric.inertias))
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """Gamma[i, j, k], (6N, 6N, 6N), block diagonal in all three indices; for small N."""
@@ -123,3 +124,14 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         momentum_v, momentum_w = (jnp.einsum("nab,nb->na", inertias, twist) for twist in (v, w))
         moved = jnp.einsum("nab,nb->na", inertias, motion_cross_product(v, w))
         return (moved + force_cross_product(v, momentum_w) + force_cross_product(w, momentum_v)) / 2
+
+
+def _inverses(inertias: np.ndarray) -> np.ndarray:
+    """I_b^-1 (N, 6, 6), kg m^2 and kg compared with the diagonal of each; a generalized one where none is.
+
+    A body without mass has no I^-1; the forces C_b(v) w of a distribution of mass stay in I_b's range.
+    """
+    diagonal = np.diagonal(inertias, axis1=1, axis2=2)
+    units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    outer = units[:, :, None] * units[:, None, :]
+    return np.asarray(outer * np.linalg.pinv(outer * inertias, rcond=_SINGULAR, hermitian=True))

@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ConstraintError, ModelError, as_array, raise_at, require_finite
+from connections.checks import ConstraintError, ModelError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
-_RANK = 1e-7  # smallest singular value of normalized rows that are independent
-_SYMMETRY = 1e-9  # how far the bodies' twists may be from a common motion
+_RANK = 1e-7  # smallest singular value of equilibrated rows that are independent
+_SYMMETRY = 1e-9  # how far the bodies' motions may be from a common one, by the roots of their energies
 
 
 class Contact(abc.ABC):
@@ -212,6 +212,7 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     bodies = [model.body_names.index(contact.body) for contact in contacts]
 
     def forms(q: jax.Array) -> jax.Array:
+        _require_size(model, q)
         rotations = model.kinematics.world_transforms_at(q)[:, :3, :3]
         jacobians = model.kinematics.body_jacobians_at(q)
         rows = [c.forms_at(rotations[b], jacobians[b]) for b, c in zip(bodies, contacts, strict=True)]
@@ -253,6 +254,7 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
         return jnp.concatenate([jnp.einsum("nab,kb->nak", back, omega), linear], axis=1)
 
     def forms(q: jax.Array) -> jax.Array:
+        _require_size(model, q)
         momenta = jnp.einsum("nab,nbj->naj", inertias, kinematics.body_jacobians_at(q))
         return jnp.einsum("nak,naj->kj", generators(q), momenta)
 
@@ -270,12 +272,20 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
 
     Raises
     ------
-    ConstraintError : rows that depend on others at one point do not at another; names the point.
+    ShapeError, NonFiniteError : of q.
+    ConstraintError : rows that depend on others at one point do not at another, or the forms are not finite
+        at a point, where a wheel lies flat or a loop does not close; names the point.
     """
-    points = np.asarray(as_array("q", q, (None,)))
-    points = points.reshape(-1, points.shape[-1])
+    given = np.asarray(as_array("q", q, (None,)))
+    if not given.size:
+        raise ShapeError("q", "at least one point", given.shape)
+    require_finite("q", given)
+    points = given.reshape(-1, given.shape[-1])
     W = np.asarray(jax.jit(jax.vmap(forms))(points))
-    W = W / np.maximum(np.linalg.norm(W, axis=2, keepdims=True), 1e-300)
+    finite = np.isfinite(W).all(axis=(1, 2))
+    if not finite.all():
+        raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])
+    W = _equilibrated(W)
     kept: list[int] = []
     for row in range(W.shape[1]):
         smallest = np.linalg.svd(W[:, [*kept, row]], compute_uv=False)[:, -1]
@@ -288,7 +298,25 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     return SelectedForms(forms, tuple(kept))
 
 
+def _equilibrated(W: np.ndarray) -> np.ndarray:
+    """W (m, p, n), rows at every point and columns scaled such that their largest entries are about one.
+
+    Neither changes which rows depend on others, and no unit of length, of velocities or of forms, is left.
+    Source: Ruiz 2001, A scaling algorithm to equilibrate both rows and columns norms in matrices.
+    """
+    for _ in range(20):
+        rows, columns = np.abs(W).max(axis=2, keepdims=True), np.abs(W).max(axis=(0, 1), keepdims=True)
+        W = W / np.sqrt(np.where(rows > 0.0, rows, 1.0) * np.where(columns > 0.0, columns, 1.0))
+    return W / np.where(rows > 0.0, np.linalg.norm(W, axis=2, keepdims=True), 1.0)
+
+
 # --- private -----------------------------------------------------------------------------------------------
+
+
+def _require_size(model: Model, q: Any) -> None:
+    """Raise `ShapeError` unless q is (nq,): where a function is traced, JAX would clip what is too short."""
+    if jnp.shape(q) != (model.nq,):
+        raise ShapeError("q", (model.nq,), jnp.shape(q))
 
 
 def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> jax.Array:
@@ -300,15 +328,28 @@ def _require_symmetry(model: Model, generators: PointFunction) -> None:
     """Refuse directions along which no velocity moves all bodies; those without mass may stay."""
     points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
     both = jax.jit(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
-    heavy = np.asarray(model.kinematics.tree.inertias).any(axis=(1, 2))
+    weights = _roots(np.asarray(model.kinematics.tree.inertias))
     for moved, jacobians in zip(*(np.asarray(each) for each in both), strict=True):
-        wanted, A = moved[heavy].reshape(-1, moved.shape[-1]), jacobians[heavy].reshape(-1, model.nv)
+        wanted, A = (np.concatenate(weights @ twists) for twists in (moved, jacobians))
+        A = A / np.linalg.norm(A, axis=0)
         gaps = np.abs(wanted - A @ np.linalg.lstsq(A, wanted, rcond=None)[0]).max(axis=0)
-        if not (gaps <= _SYMMETRY * np.abs(wanted).max()).all():
+        if not (gaps <= _SYMMETRY * np.abs(wanted).max(axis=0)).all():
             raise ModelError(
                 f"direction {int(np.argmax(gaps))} of the momentum: no velocity of the robot moves all its "
                 "bodies along it, so that this momentum is not conserved"
             )
+
+
+def _roots(inertias: np.ndarray) -> np.ndarray:
+    """(N, 6, 6): [sqrt(|I_c|) omega; sqrt(m) u_c] of the twists of bodies, c the centre of mass."""
+    roots = np.zeros_like(inertias)
+    for root, inertia in zip(roots, inertias, strict=True):
+        m, hx = inertia[5, 5], inertia[:3, 3:]
+        about_center = inertia[:3, :3] + (hx @ hx / m if m > 0.0 else 0.0)
+        root[:3, :3] = np.sqrt(np.linalg.norm(about_center)) * np.eye(3)
+        if m > 0.0:
+            root[3:] = np.concatenate([-hx, m * np.eye(3)], axis=1) / np.sqrt(m)
+    return roots
 
 
 def _title(contact: Any) -> str:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.recursions.calls import coriolis_matrix, inverse_dynamics, mass_matrix
 from connections.multibody.spatial import body_coriolis_blocks
@@ -92,14 +93,17 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
     """
     q, v = _broadcast(model, q, v)
     weightless, n = model.weightless, model.nv
-    step = np.maximum(np.max(np.abs(v), axis=-1, initial=0.0), 1e-300)[..., None, None]
-    steps = step * np.eye(n)
+    H = mass_matrix(model, q)
+    energy = np.einsum("...i,...ij,...j->...", v, H, v)[..., None]
+    # As much energy in each step as in v: then neither of the two is lost beside the other.
+    step = np.sqrt(np.where(energy > 0.0, energy, 1.0) / np.diagonal(H, axis1=-2, axis2=-1))
+    steps = step[..., None] * np.eye(n)
     q_all, nothing = q[..., None, :], np.zeros(n)
     ahead = inverse_dynamics(weightless, q_all, v[..., None, :] + steps, nothing)
     behind = inverse_dynamics(weightless, q_all, v[..., None, :] - steps, nothing)
-    slope = np.swapaxes(ahead - behind, -1, -2) / (2.0 * step)  # [i, k] = d(C v)_i / dv^k
+    slope = np.swapaxes(ahead - behind, -1, -2) / (2.0 * step[..., None, :])  # [i, k] = d(C v)_i / dv^k
     K = np.einsum("...ijk,...j->...ik", np.asarray(model.frame.structure_functions(q)), v)
-    return (slope + mass_matrix(model, q) @ K) / 2.0
+    return (slope + H @ K) / 2.0
 
 
 def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -116,8 +120,7 @@ def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
 
 def _broadcast(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
     """q and v with the same batch axes."""
-    from connections.multibody.recursions.arguments import batch_axes, numbers
-
-    vectors = [numbers("q", q, (model.nq,)), numbers("v", v, (model.nv,))]
+    vectors = [np.asarray(as_array("q", q, (model.nq,))), np.asarray(as_array("v", v, (model.nv,)))]
     batch = batch_axes(("q", "v"), vectors)
+    require_finite("v", vectors[1])  # it is multiplied before a recursion looks at it
     return np.broadcast_to(vectors[0], (*batch, model.nq)), np.broadcast_to(vectors[1], (*batch, model.nv))

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from closed_chains import four_bar_with_branches
+from closed_chains import four_bar_with_branches, gear_train
 from mechanisms import MOVING, random_mechanism
 
 from connections import multibody as mb
@@ -79,7 +79,7 @@ def closed_chain(rng, model, cluster, independent, linear=0.3):
     for body, parent in enumerate(parents):
         together = parent >= 0 and numbers[parent] == numbers[body]
         supports.append(supports[parent] if together else parent)
-    clusters = Clusters(numbers, up, np.array(supports), np.array(independent))
+    clusters = Clusters(numbers, up, np.array(supports), np.array(independent), np.ones(len(up)))
     rows = conditions(rng, spanning, clusters, linear)
     return ClosedKinematics(spanning, clusters, rows, (), ("ties",), spanning.neutral())
 
@@ -181,18 +181,17 @@ class Kernels:
         integers, place = self.clusters.view(np.int64), HEADER + _SECTIONS.index(name)
         return integers[integers[place] : integers[place + 1]]
 
-    def at(self, name, *vectors, axes=2, closure=NO_CLOSURE):
-        out = np.full((self.closed.nv,) * axes, np.nan)
-        status = compiled.require(f"closed_{name}_at")(self.memory, closure, self.clusters, *vectors, out)
-        return status, out
+    def at(self, name, *vectors, axes=2, closure=NO_CLOSURE, solved=True):
+        out, function = np.full((self.closed.nv,) * axes, np.nan), compiled.require(f"closed_{name}_at")
+        return function(self.memory, closure, self.clusters, solved, *vectors, out), out
 
-    def rows(self, name, *vectors, axes=2, closure=NO_CLOSURE):
+    def rows(self, name, *vectors, axes=2, closure=NO_CLOSURE, solved=True):
         n, m = self.closed.nv, len(vectors[0])
         work = aligned(lane_slots(self.closed, self.clusters) + n**axes + LANES, LANES)
         blocks, out = result_blocks(self.closed, axes, LANES), np.full((m, n**axes), np.nan)
         function = compiled.require(f"closed_{name}_rows")
         for _ in range(2):  # nothing may be left over from the call before
-            status = function(self.memory, closure, self.clusters, work, blocks, *vectors, out)
+            status = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, out)
         return status, out.reshape(m, *(n,) * axes)
 
 
@@ -335,7 +334,7 @@ def test_bad_input(rng, chain):
 
 
 def test_loops_are_solved_before(rng):
-    """Where there are loops, entries over clusters take a solution, and refuse q."""
+    """Where there are loops, entries over clusters take a solution only, and only where they are told."""
     model = four_bar_with_branches().build()
     closed = model.kinematics
     kernels, closure = Kernels(closed), pack_closure(closed)
@@ -344,6 +343,24 @@ def test_loops_are_solved_before(rng):
     assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
     expected = mb.coriolis_matrix(model, q, v)
     close(kernels.at("coriolis_matrix", solution, v, closure=closure)[1], expected)
-    assert kernels.at("coriolis_matrix", q, v, closure=closure)[0] == BAD_INPUT
-    rows = np.tile(q, (ROWS, 1)), np.tile(v, (ROWS, 1))
-    assert kernels.rows("coriolis_matrix", *rows, closure=closure)[0] == BAD_INPUT
+    for given, solved in ((q, True), (q, False), (solution, False)):
+        assert kernels.at("coriolis_matrix", given, v, closure=closure, solved=solved)[0] != 0
+        rows = np.tile(given, (ROWS, 1)), np.tile(v, (ROWS, 1))
+        assert kernels.rows("coriolis_matrix", *rows, closure=closure, solved=solved)[0] != 0
+    assert compiled.require("closure_at")(closure, solution, np.zeros(0), solution.copy()) == BAD_INPUT
+
+
+def test_linear_couplings_are_solved_by_the_entry(rng):
+    """Where there are linear couplings only, q and its solution give the same, each where it is announced."""
+    model = gear_train().build()
+    kernels, closure = Kernels(model.kinematics), pack_closure(model.kinematics)
+    q, solution = model.random(rng), np.zeros(solution_layout(model.kinematics).size)
+    assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
+    for given, solved in ((q, False), (solution, True)):
+        status, H = kernels.at("mass_matrix", given, closure=closure, solved=solved)
+        assert status == 0
+        close(H, mb.mass_matrix(model, q))
+        many = np.tile(given, (ROWS, 1))
+        close(kernels.rows("mass_matrix", many, closure=closure, solved=solved)[1], np.tile(H, (ROWS, 1, 1)))
+        assert kernels.at("mass_matrix", given, closure=closure, solved=not solved)[0] == BAD_INPUT
+        assert kernels.rows("mass_matrix", many, closure=closure, solved=not solved)[0] == BAD_INPUT

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from connections import multibody as mb
+from connections.checks import ModelError
 from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw, skew
 from connections.multibody.spatial import adjoint
 
@@ -62,6 +64,26 @@ def test_flaws(moments, flaw, rng):
     R = Rotation.random(random_state=3).as_matrix()
     found = inertia_flaw(R @ np.diag(moments) @ R.T)
     assert found is None if flaw is None else re.search(flaw, found or "")
+    for unit in (1e-40, 1e-18, 1e-9, 1e9, 1e18):  # a grain of dust, 1e-6 m across, has some 1e-27 kg m^2
+        assert (inertia_flaw(unit * (R @ np.diag(moments) @ R.T)) is None) == (flaw is None)
+
+
+@pytest.mark.parametrize("unit", [1e-40, 1e-18, 1e-15, 1.0, 1e18])
+def test_symmetry_is_asked_of_inertias_of_any_size(unit, rng):
+    """Six digits, as they are printed, may differ; what is taken is then the symmetric part."""
+    inertia = np.diag([1.0, 1.2, 1.4])
+    inertia[0, 1] = 5e-7
+    taken = body_inertia("body", 1.0, np.zeros(3), unit * inertia).rotational
+    np.testing.assert_allclose(taken, unit * (inertia + inertia.T) / 2, rtol=1e-15)
+    inertia[0, 1] = 5e-6
+    with pytest.raises(ModelError, match="'body': inertia is not symmetric"):
+        body_inertia("body", 1.0, np.zeros(3), unit * inertia)
+
+
+@pytest.mark.parametrize("unit", [1e-18, 1.0])
+def test_small_bodies_warn_as_large_ones(unit):
+    with pytest.warns(mb.InertiaWarning, match="triangle"):
+        mb.Mechanism().add_body("grain", mass=1e-15, inertia=unit * np.diag([1.0, 1.0, 2.1]))
 
 
 def test_a_cloud_has_no_flaw_and_numbers_that_are_not_finite_are_left_to_others(rng):

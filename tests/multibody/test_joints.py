@@ -156,6 +156,12 @@ def test_bad_axes(kind, axis, message):
         kind(axis)
 
 
+@pytest.mark.parametrize("length", [1e-300, 2.0**-50, 1.0, 2.0**50, 1e300])
+def test_the_length_of_an_axis_says_nothing(length):
+    unit = np.array([2.0, -3.0, 6.0]) / 7.0
+    np.testing.assert_allclose(mb.Revolute(length * unit).axis, unit, rtol=1e-15)
+
+
 def test_bad_pitches_and_parallel_axes():
     for pitch, message in (
         (np.inf, "pitch inf is not finite"),

@@ -1,86 +1,152 @@
-"""Arguments of the recursions: every one that is wrong, and every layout that is right."""
+"""Arguments of the recursions: every one that is wrong, and every layout that is right.
 
+Trees and closed chains give the same kinds of errors, or the right result.
+"""
+
+import itertools
+
+import dask.array as da
 import numpy as np
 import pytest
 from mechanisms import NO_BODY, random_body
-from recursion_functions import FUNCTIONS, agree, call, core_shape, model, states
+from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
 
 from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
+each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
+
+
+def replaced(arguments, number, value):
+    """The arguments with another one at `number`."""
+    return [*arguments[:number], value, *arguments[number + 1 :]]
 
 
 # --- wrong arguments --------------------------------------------------------------------------------------
 
 
+@each_mechanism
 @each_function
-def test_wrong_sizes_are_named(name, rng):
+def test_wrong_sizes_are_named(name, of, rng):
+    robot = model(of)
     for batch in ((), (3,)):
-        right = states(name, rng, *batch)
+        right = states(name, rng, *batch, of=robot)
+        call(name, *right, of=robot)  # it is compiled from here on
         for number, argument in enumerate(FUNCTIONS[name][1]):
-            longer = np.concatenate([right[number], right[number][..., :1]], axis=-1)
-            for wrong in (right[number][..., :-1], longer, np.float64(1.0), np.zeros(0)):
+            good = right[number]
+            longer = np.concatenate([good, good[..., :1]], axis=-1)
+            wrong = [
+                good[..., :-1],
+                longer,
+                np.float64(1.0),
+                np.zeros(()),
+                np.zeros(0),
+                1.0,
+                [],
+                [[]],
+                good[None].T,
+            ]
+            wrong += [np.zeros(1), np.zeros((1, 1)), [0.5]] if good.shape[-1] > 1 else []
+            for value in wrong:
+                if np.shape(value)[-1:] == good.shape[-1:]:
+                    continue  # `good.T` of one joint
                 with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
-                    call(name, *right[:number], wrong, *right[number + 1 :])
+                    call(name, *replaced(right, number, value), of=robot)
 
 
+@each_mechanism
 @each_function
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_named(name, value, rng):
-    for batch, row in (((), ()), ((11,), (10,)), ((2, 9), (1, 3))):
-        right = states(name, rng, *batch)
+def test_numbers_that_are_not_finite_are_named(name, of, value, rng):
+    robot = model(of)
+    for batch, row in (((), ()), ((11,), (10,)), ((2, 4), (1, 3))):
+        right = states(name, rng, *batch, of=robot)
         for number, argument in enumerate(FUNCTIONS[name][1]):
             for entry in (0, right[number].shape[-1] - 1):
                 wrong = right[number].copy()
                 wrong[(*row, entry)] = value
                 with pytest.raises(NonFiniteError, match=rf"\b{argument}\b"):
-                    call(name, *right[:number], wrong, *right[number + 1 :])
+                    call(name, *replaced(right, number, wrong), of=robot)
 
 
+@pytest.mark.parametrize("of", ["tree", "legged robot", "belt leg"])
 @each_function
-def test_quaternions_of_another_norm_are_named(name, rng):
-    joints = zip(model().joint_names, model().kinematics.tree.joints, strict=True)
-    quaternions = [
-        (joint, slice(model().configuration_slice(joint).stop - 4, model().configuration_slice(joint).stop))
-        for joint, kind in joints
-        if isinstance(kind, (mb.Spherical, mb.Free))
+def test_quaternions_of_another_norm_are_named(name, of, rng):
+    robot, tree = model(of), model(of).kinematics.tree
+    kinds = dict(zip(tree.joint_names, tree.joints, strict=True))
+    ends = [
+        robot.configuration_slice(joint).stop
+        for joint in robot.joint_names
+        if isinstance(kinds[joint], (mb.Spherical, mb.Free))
     ]
-    assert len(quaternions) >= 2
+    assert ends
     for batch, row in (((), ()), ((11,), (10,))):
-        q, *rest = states(name, rng, *batch)
-        for _, where in quaternions:
+        q, *rest = states(name, rng, *batch, of=robot)
+        for stop in ends:
             for factor in (0.0, 1.0001, 2.0, -0.5):
                 wrong = q.copy()
-                wrong[(*row, where)] *= factor
+                wrong[(*row, slice(stop - 4, stop))] *= factor
                 with pytest.raises(PointError, match="norm"):
-                    call(name, wrong, *rest)
+                    call(name, wrong, *rest, of=robot)
         accepted = q.copy()
-        accepted[(*row, quaternions[0][1])] *= -1.0  # the same rotation
-        assert agree(call(name, accepted, *rest), call(name, q, *rest), 1e-11)
+        accepted[(*row, slice(ends[0] - 4, ends[0]))] *= -1.0  # the same rotation
+        assert agree(call(name, accepted, *rest, of=robot), call(name, q, *rest, of=robot), 1e-11)
 
 
+@each_mechanism
 @each_function
-def test_things_that_are_not_numbers(name, rng):
-    right = states(name, rng)
-    for number in range(len(right)):
-        for wrong in (None, "text", right[number] * 1j, [object()] * len(right[number])):
-            with pytest.raises((TypeError, ShapeError)):
-                call(name, *right[:number], wrong, *right[number + 1 :])
+def test_things_that_are_not_numbers(name, of, rng):
+    robot = model(of)
+    for batch in ((), (3,)):
+        right = states(name, rng, *batch, of=robot)
+        for number, argument in enumerate(FUNCTIONS[name][1]):
+            good = right[number]
+            objects = np.full(good.shape, None)
+            objects[...] = object()
+            for wrong in ("text", good * 1j, objects, objects.tolist(), {}, good.astype(str), [[1.0], []]):
+                with pytest.raises((TypeError, ShapeError), match=rf"\b{argument}\b"):
+                    call(name, *replaced(right, number, wrong), of=robot)
+            with pytest.raises((TypeError, ShapeError, NonFiniteError), match=rf"\b{argument}\b"):
+                call(name, *replaced(right, number, None), of=robot)
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "torsion" in name])
-def test_unknown_body_factor(name, rng):
-    with pytest.raises(ValueError, match="body_factor.*levi_civita"):
-        FUNCTIONS[name][0].func(model(), *states(name, rng), body_factor="levi_civita")
+@each_mechanism
+@pytest.mark.parametrize("function", [mb.coriolis_matrix, mb.christoffel_symbols, mb.coriolis_product])
+def test_unknown_body_factor(function, of, rng):
+    arguments = states(function.__name__, rng, of=model(of))
+    for wrong in ("levi_civita", None, True, ["christoffel"], 1):
+        with pytest.raises(ValueError, match=r"body_factor"):
+            function(model(of), *arguments, body_factor=wrong)
 
 
+@each_mechanism
 @each_function
-def test_batches_that_do_not_broadcast(name, rng):
-    q, *rest = states(name, rng, 3)
+def test_batches_that_do_not_broadcast(name, of, rng):
+    q, *rest = states(name, rng, 3, of=model(of))
     for number, argument in enumerate(rest):
-        with pytest.raises(ShapeError):
-            call(name, q, *rest[:number], np.stack([argument[0]] * 2), *rest[number + 1 :])
+        with pytest.raises(ShapeError, match=rf"\b{FUNCTIONS[name][1][number + 1]}\b"):
+            call(name, q, *replaced(rest, number, np.stack([argument[0]] * 2)), of=model(of))
+
+
+@each_mechanism
+@each_function
+def test_dask_arrays_have_the_same_errors(name, of, rng):
+    """Sizes and types at the call, numbers where it is computed; `out` cannot be filled later."""
+    robot = model(of)
+    right = states(name, rng, 3, of=robot)
+    lazy = [da.from_array(x, chunks=(2, -1)) for x in right]
+    with pytest.raises(TypeError, match="out"):
+        call(name, *lazy, of=robot, out=np.empty((3, *core_shape(name, robot))))
+    for number, argument in enumerate(FUNCTIONS[name][1]):
+        for wrong in (right[number][..., :-1], np.concatenate([right[number]] * 2, axis=-1)):
+            for value in (wrong, da.from_array(wrong, chunks=-1)):
+                if all(isinstance(x, np.ndarray) for x in replaced(lazy, number, value)):
+                    continue  # of one argument only
+                with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
+                    call(name, *replaced(lazy, number, value), of=robot)
+        with pytest.raises(TypeError, match=rf"\b{argument}\b"):
+            call(name, *replaced(lazy, number, lazy[number] * 1j), of=robot)
 
 
 def gimbal():
@@ -117,64 +183,75 @@ def test_a_singular_mass_matrix_names_the_joint():
 # --- out --------------------------------------------------------------------------------------------------
 
 
+@each_mechanism
 @each_function
-@pytest.mark.parametrize("batch", [(), (1,), (5,), (8,), (3, 7)])
-def test_out_is_filled_and_returned(name, batch, rng):
-    arguments = states(name, rng, *batch)
-    expected = call(name, *arguments)
-    out = np.full((*batch, *core_shape(name)), np.nan)
-    assert call(name, *arguments, out=out) is out
+@pytest.mark.parametrize("batch", [(), (1,), (8,), (3, 5)])
+def test_out_is_filled_and_returned(name, of, batch, rng):
+    robot = model(of)
+    arguments = states(name, rng, *batch, of=robot)
+    expected = call(name, *arguments, of=robot)
+    out = np.full((*batch, *core_shape(name, robot)), np.nan)
+    assert call(name, *arguments, of=robot, out=out) is out
     np.testing.assert_array_equal(out, expected)
-    others = states(name, rng, *batch)
-    call(name, *others, out=out)
-    np.testing.assert_array_equal(out, call(name, *others))
-    assert not agree(out, expected, 1e-2)  # negative control
+    others = states(name, rng, *batch, of=robot)
+    call(name, *others, of=robot, out=out)  # nothing of what it held is left
+    np.testing.assert_array_equal(out, call(name, *others, of=robot))
 
 
+@each_mechanism
 @each_function
 @pytest.mark.parametrize("batch", [(), (3,)])
-def test_an_out_that_does_not_fit_is_refused(name, batch, rng):
-    arguments, shape = states(name, rng, *batch), (*batch, *core_shape(name))
-    before = call(name, *arguments)
-    locked = np.empty(shape)
-    locked.flags.writeable = False
-    wrong = {
-        "shape": np.empty((*shape[:-1], shape[-1] + 1)),
-        "batch": np.empty((2, *shape)),
-        "axes": np.empty(shape[1:]),
-        "float32": np.empty(shape, dtype=np.float32),
-        "integers": np.empty(shape, dtype=np.int64),
-        "bytes": np.empty(shape, dtype=">f8"),
-        "strided": np.empty((*shape[:-1], 2 * shape[-1]))[..., ::2],
-        "read-only": locked,
-        "list": np.empty(shape).tolist(),
-    }
-    if len(shape) > 1:
-        wrong["Fortran order"] = np.empty(shape, order="F")
-    for out in wrong.values():
-        with pytest.raises((ValueError, TypeError), match="out"):
-            call(name, *arguments, out=out)
-    np.testing.assert_array_equal(call(name, *arguments), before)
+def test_an_out_of_another_shape_is_refused(name, of, batch, rng):
+    """Also where its size is right."""
+    robot = model(of)
+    arguments, shape = states(name, rng, *batch, of=robot), (*batch, *core_shape(name, robot))
+    before = call(name, *arguments, of=robot)
+    wrong = {(*shape[:-1], shape[-1] + 1), (2, *shape), shape[1:], (np.prod(shape, dtype=int),), (1, *shape)}
+    wrong |= {(*shape, 1), (*shape[:-1], 1, shape[-1]), *itertools.permutations(shape)} - {shape}
+    for other in wrong - {shape}:
+        with pytest.raises(ShapeError, match="out"):
+            call(name, *arguments, of=robot, out=np.empty(other))
+    np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
 
 
+@each_mechanism
 @each_function
-def test_an_out_that_overlaps_an_argument_is_refused_or_right(name, rng):
-    arguments = states(name, rng, 2)
-    expected = call(name, *arguments)
-    size = expected.size
-    for number, argument in enumerate(arguments):
-        buffer = np.zeros(size + argument.size)
-        overlapping = buffer[: argument.size].reshape(argument.shape)
-        overlapping[...] = argument
-        shifted = min(argument.size - 1, 3)
-        out = buffer[shifted : shifted + size].reshape(expected.shape)
-        try:
-            call(name, *arguments[:number], overlapping, *arguments[number + 1 :], out=out)
-        except ValueError as error:
-            assert "out" in str(error)
-            np.testing.assert_array_equal(overlapping, argument)
-        else:
-            np.testing.assert_array_equal(out, expected)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_an_out_that_cannot_be_filled_is_refused(name, of, batch, rng):
+    robot = model(of)
+    arguments, shape = states(name, rng, *batch, of=robot), (*batch, *core_shape(name, robot))
+    before, locked = call(name, *arguments, of=robot), np.empty(shape)
+    locked.flags.writeable = False
+    types = [np.empty(shape, dtype=dtype) for dtype in (np.float32, np.int64, complex, object, ">f8")]
+    types += [np.empty(shape).tolist(), [np.empty(shape)], (np.empty(shape),) * 3, 1.0, "out", True]
+    for out in types:
+        with pytest.raises(TypeError, match="out"):
+            call(name, *arguments, of=robot, out=out)
+    layouts = [np.empty((*shape[:-1], 2 * shape[-1]))[..., ::2], locked, np.empty(shape, order="F")]
+    for out in layouts:
+        if out.flags.c_contiguous and out.flags.writeable:
+            continue  # one entry, or one axis, has one layout only
+        with pytest.raises(ValueError, match="out"):
+            call(name, *arguments, of=robot, out=out)
+    np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
+
+
+@each_mechanism
+@each_function
+def test_an_out_that_overlaps_an_argument_is_right(name, of, rng):
+    robot = model(of)
+    for batch in ((), (2,)):
+        arguments = states(name, rng, *batch, of=robot)
+        expected = call(name, *arguments, of=robot)
+        for number, argument in enumerate(arguments):
+            for shift in {-1, 0, 1, 3} & set(range(-expected.size + 1, argument.size)):
+                buffer = np.zeros(expected.size + argument.size + 1)
+                given = buffer[1 : 1 + argument.size].reshape(argument.shape)
+                out = buffer[1 + shift : 1 + shift + expected.size].reshape(expected.shape)
+                given[...] = argument
+                assert np.shares_memory(given, out)
+                call(name, *replaced(arguments, number, given), of=robot, out=out)
+                np.testing.assert_array_equal(out, expected)
 
 
 # --- layouts that are right -------------------------------------------------------------------------------
@@ -204,25 +281,40 @@ LAYOUTS = {
 }
 
 
+@each_mechanism
 @each_function
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_any_layout_of_the_same_numbers_gives_the_same(name, layout, rng):
+def test_any_layout_of_the_same_numbers_gives_the_same(name, of, rng):
+    robot = model(of)
     for batch in ((), (5,)):
-        arguments = states(name, rng, *batch)
-        result = call(name, *[LAYOUTS[layout](x) for x in arguments])
-        assert type(result) is np.ndarray and result.dtype == np.float64 and result.flags.c_contiguous
-        np.testing.assert_array_equal(result, call(name, *arguments))
+        arguments = states(name, rng, *batch, of=robot)
+        expected = call(name, *arguments, of=robot)
+        for layout in LAYOUTS.values():
+            result = call(name, *[layout(x) for x in arguments], of=robot)
+            assert type(result) is np.ndarray and result.dtype == np.float64 and result.flags.c_contiguous
+            np.testing.assert_array_equal(result, expected)
+            for number in range(len(arguments)):
+                mixed = replaced(arguments, number, layout(arguments[number]))
+                np.testing.assert_array_equal(call(name, *mixed, of=robot), expected)
 
 
+@each_mechanism
 @each_function
-def test_other_number_types_are_converted(name, rng):
-    arguments = states(name, rng)
-    single = [x.astype(np.float32) for x in arguments]
-    exact = call(name, *[x.astype(np.float64) for x in single])
-    np.testing.assert_array_equal(call(name, *single), exact)
-    neutral = model().neutral()
-    whole = [neutral, *(np.arange(model().nv) - 3.0 for _ in arguments[1:])]
-    np.testing.assert_array_equal(call(name, *[x.astype(int) for x in whole]), call(name, *whole))
+def test_other_number_types_are_converted(name, of, rng):
+    robot = model(of)
+    for batch in ((), (3,)):
+        arguments = states(name, rng, *batch, of=robot)
+        single = [x.astype(np.float32) for x in arguments]
+        exact = call(name, *[x.astype(np.float64) for x in single], of=robot)
+        np.testing.assert_array_equal(call(name, *single, of=robot), exact)
+        whole = [np.arange(robot.nv) - 3 for _ in arguments[1:]]
+        floats = [x.astype(np.float64) for x in whole]
+        np.testing.assert_array_equal(
+            call(name, arguments[0], *whole, of=robot), call(name, arguments[0], *floats, of=robot)
+        )
+    if not robot.closed:  # a configuration of whole numbers
+        neutral = [robot.neutral(), *floats]
+        expected = call(name, *neutral, of=robot)
+        np.testing.assert_array_equal(call(name, *[x.astype(int) for x in neutral], of=robot), expected)
 
 
 @each_function

@@ -221,7 +221,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
         v = flow.logarithms(self._own, *rows)
         if self._own is not self.nabla:
-            flow.require_geodesics_of(self.nabla, self._own, rows[0], v)
+            flow.require_geodesics_of(self.nabla, self.metric, self._own, rows[0], v)
         return as_backend(np.asarray(self.metric.inner(rows[0], v, v)).reshape(start.shape[:-1]))
 
     def _rates_at(self, q: jax.Array) -> jax.Array:

@@ -10,10 +10,10 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.geodesics import exponential
-from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms import logarithms
 from connections.affine.shooting import TIGHT, Shooting
 from connections.checks import IntegrationError, MetricError
+from connections.geometry.metrics import Metric
 
 __all__ = ["exponentials", "logarithms", "symbols", "transported"]
 
@@ -51,8 +51,10 @@ def transported(
     return ends.q, shots.linear[:, shooting.nq :, 0]
 
 
-def require_geodesics_of(nabla: AffineConnection, own: LeviCivita, q: np.ndarray, v: np.ndarray) -> None:
-    """Raise `MetricError` where the geodesics of `nabla` are not those of its metric's connection `own`.
+def require_geodesics_of(
+    nabla: AffineConnection, metric: Metric, own: AffineConnection, q: np.ndarray, v: np.ndarray
+) -> None:
+    """Raise `MetricError` where the geodesics of `nabla` are not those of the metric's connection `own`.
 
     Asked at every step of these geodesics, of all directions.
 
@@ -63,7 +65,7 @@ def require_geodesics_of(nabla: AffineConnection, own: LeviCivita, q: np.ndarray
     pieces = Shooting.of(own).geodesics(q, v, TIGHT, keep=True).pieces
     steps = Shooting.of(own).ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
     few_sizes = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # each is compiled
-    check = nabla.check_same_geodesics(own.metric, few_sizes)
+    check = nabla.check_same_geodesics(metric, few_sizes)
     if not check.ok:
         raise MetricError(
             "a distance is the length of the metric's geodesic, and this connection has other geodesics "

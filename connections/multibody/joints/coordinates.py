@@ -304,10 +304,11 @@ def unit_axis(axis: Sequence[float]) -> Axis:
         raise ModelError(f"axis {axis!r} must be three numbers")
     if not np.isfinite(vector).all():
         raise ModelError(f"axis {tuple(map(float, vector))} is not finite")
-    length = float(np.linalg.norm(vector))
-    if length < 1e-12:
+    largest = float(np.abs(vector).max())
+    if largest == 0.0:
         raise ModelError(f"axis {tuple(map(float, vector))} is zero: it gives no direction")
-    x, y, z = (float(component) for component in vector / length)
+    vector = np.ldexp(vector, -int(np.frexp(largest)[1]))  # exact, so that no square over- or underflows
+    x, y, z = (float(component) for component in vector / np.linalg.norm(vector))
     return x, y, z
 
 

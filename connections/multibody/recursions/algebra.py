@@ -70,6 +70,18 @@ def force_cross(v, f):
 
 
 @inlined
+def energy_scale(inertia, Phi):
+    """|omega|^2 tr(Ibar) + |u|^2 m of a twist: twice the energy of I before anything in it cancels.
+
+    No less than half of Phi . I Phi, and what the round-off of that is relative to: a pivot of H that is as
+    small is not known, even where the diagonal of H is no larger.
+    """
+    w = Phi[0] * Phi[0] + Phi[1] * Phi[1] + Phi[2] * Phi[2]
+    u = Phi[3] * Phi[3] + Phi[4] * Phi[4] + Phi[5] * Phi[5]
+    return w * (inertia[4] + inertia[7] + inertia[9]) + u * inertia[0]
+
+
+@inlined
 def momentum(inertia, v):
     """I v = (Ibar w + h x u, m u - h x w)."""
     m, hx, hy, hz, a, b, c, d, e, f = inertia

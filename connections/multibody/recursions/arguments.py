@@ -41,23 +41,6 @@ def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
     return np.asarray(as_array(name, value, core))
 
 
-def batch_axes(names: tuple[str, ...], vectors: list[np.ndarray]) -> tuple[int, ...]:
-    """The axes before the last to which all vectors broadcast.
-
-    Raises
-    ------
-    ShapeError : they do not; the message gives all shapes.
-    """
-    shapes = [vector.shape[:-1] for vector in vectors]
-    if all(shape == shapes[0] for shape in shapes):
-        return shapes[0]
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        given = ", ".join(f"{name} {vector.shape}" for name, vector in zip(names, vectors, strict=True))
-        raise ShapeError("batch axes", "axes that broadcast together", given) from error
-
-
 def plain(array: np.ndarray) -> np.ndarray:
     """The array itself if compiled code takes it as it is, else a copy."""
     flags = array.flags

@@ -7,8 +7,8 @@ articulated inertia I_A and bias p of the link that column j moves, and c_j = Ph
     I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
     vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
 
-H is singular where a pivot d vanishes; how far it is from that, d over Phi_j . I Phi_j of the subtree before
-anything is eliminated, is left in the third vector of the workspace.
+H is singular where a pivot d vanishes; how far it is from that, d over the terms of Phi_j . I Phi_j of the
+subtree before anything is eliminated or cancels (`energy_scale`), is left in the third vector.
 
 Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
 H along the branches).
@@ -19,6 +19,7 @@ from connections.multibody.recursions.algebra import (
     accumulate,
     add6,
     dot6,
+    energy_scale,
     force_cross,
     momentum,
     motion_cross,
@@ -56,7 +57,7 @@ def forward_dynamics(tree, work, acceleration):
         for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
             Phi = take(work, columns + j * COLUMN, 6)
             d = _eliminate(work, links + i * LINK, columns + j * COLUMN, load(work, v + tree.nv + j))
-            store(work, v + 2 * tree.nv + j, d / dot6(Phi, momentum(inertia, Phi)))
+            store(work, v + 2 * tree.nv + j, d / energy_scale(inertia, Phi))
         if tree.parent[i] > 0:
             accumulate(work, links + tree.parent[i] * LINK + 6, links + i * LINK + 6, 37)
     k = tree.parameters
@@ -77,22 +78,32 @@ def inverse_mass_matrix(tree, work, inverse):
     """H^-1, slots inverse[i nv + j]."""
     coriolis.mass_matrix(tree, work, beyond(work, tree.scratch))
     pivots = tree.vectors + 2 * tree.nv
+    store_scales(tree, work, (tree.per_link, 10), 6, pivots)
     invert_by_elimination(tree.nv, tree.up, tree.run, work, tree.scratch, pivots, inverse)
 
 
 @inlined
-def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
-    """H^-1, slots inverse[i nv + j], of the H in slots L[i nv + j] of `work`, which is overwritten.
+def store_scales(tree, work, inertias, stride, pivots):
+    """`energy_scale` of every column, to slots `pivots` on.
 
-    H = L^T d L with L lower triangular of unit diagonal and the sparsity of the tree, then row by row
-
-        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
-
-    sums over the columns a before k: `up` leads to the last of them, `run` to the first of those that are
-    consecutive. Slots `pivots` on get d_k over H_kk.
+    inertias : first slot of the composite inertias, and slots from link to link.
+    stride : slots from column to column.
     """
-    for k in range(nv):
-        store(work, pivots + k, load(work, L + k * nv + k))
+    for i in range(1, tree.links + 1):
+        inertia = take(work, inertias[0] + i * inertias[1], 10)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            Phi = take(work, tree.per_column + j * stride, 6)
+            store(work, pivots + j, energy_scale(inertia, Phi))
+
+
+@inlined
+def eliminate(nv, up, run, work, L, pivots):
+    """H = L^T d L, of the H in slots L[i nv + j] of `work`, in its place; 1 / d on the diagonal.
+
+    L is lower triangular of unit diagonal and has the sparsity of the tree. `up` leads to the last of the
+    columns before each, `run` to the first of those that are consecutive. Slots `pivots` on hold what the
+    pivots are measured by, and get d_k over that.
+    """
     for k in range(nv - 1, -1, -1):
         pivot = load(work, L + k * nv + k)
         store(work, pivots + k, pivot / load(work, pivots + k))
@@ -108,6 +119,36 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
             store(work, L + k * nv + i, ratio)
             i = up[i]
         store(work, L + k * nv + k, d)
+
+
+@inlined
+def solve_by_elimination(nv, up, run, work, L, pivots, x):
+    """H^-1 x, in slots x of `work`, in the place of x; H in slots L and `pivots` as `eliminate` has them."""
+    eliminate(nv, up, run, work, L, pivots)
+    for k in range(nv - 1, -1, -1):
+        i = up[k]
+        while i >= 0:
+            store(work, x + i, load(work, x + i) - load(work, L + k * nv + i) * load(work, x + k))
+            i = up[i]
+    for k in range(nv):
+        total, i = load(work, x + k) * load(work, L + k * nv + k), up[k]
+        while i >= 0:
+            total = total - load(work, L + k * nv + i) * load(work, x + i)
+            i = up[i]
+        store(work, x + k, total)
+
+
+@inlined
+def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
+    """H^-1, slots inverse[i nv + j]; H in slots L and `pivots` as `eliminate` has them.
+
+    Row by row,
+
+        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
+
+    sums over the columns a before k.
+    """
+    eliminate(nv, up, run, work, L, pivots)
     for k in range(nv):
         for i in range(k + 1):
             store(inverse, k * nv + i, 0.0)

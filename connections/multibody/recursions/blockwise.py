@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import ShapeError
+from connections.checks import ShapeError, batch_axes
 from connections.multibody.recursions.compiled import SIGNATURES, shapes_of_results
 
 if TYPE_CHECKING:
@@ -41,12 +41,7 @@ def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     sizes = ((model.nq,), *[(model.nv,)] * (len(names) - 1))
     core = shapes_of_results(model.nv, len(model.body_names))[name]
     arrays = [_array(*item) for item in zip(names, given, sizes, strict=True)]
-    try:
-        np.broadcast_shapes(*[array.shape[:-1] for array in arrays])
-    except ValueError as error:
-        shapes = ", ".join(f"{label} {array.shape}" for label, array in zip(names, arrays, strict=True))
-        raise ShapeError("batch axes", "axes that broadcast together", shapes) from error
-    axes = max(array.ndim - 1 for array in arrays)
+    axes = len(batch_axes(names, arrays))
     arguments: list[Any] = []
     for number, array in enumerate(arrays):
         batch = range(axes - (array.ndim - 1), axes)  # aligned at the end, as NumPy broadcasts

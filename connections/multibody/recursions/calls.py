@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.multibody.recursions.compiled import BODY_FACTORS
+from connections.multibody.recursions.compiled import BODY_FACTORS, NOT_AT_ONCE
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -47,7 +47,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
             result = empty(program.matrix) if out is None else out
             if program.single.mass_matrix_at(program.memory, q, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("mass_matrix", (q,), out)
 
@@ -77,7 +77,7 @@ def coriolis_matrix(
             result = empty(program.matrix) if out is None else out
             if program.single.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
                 return result
-    except (TypeError, AttributeError, KeyError):
+    except NOT_AT_ONCE:
         pass
     return program.general("coriolis_matrix", (q, v), out, body_factor)
 
@@ -104,7 +104,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
             result = empty(program.matrix) if out is None else out
             if program.single.mass_matrix_rate_at(program.memory, q, v, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("mass_matrix_rate", (q, v), out)
 
@@ -133,7 +133,7 @@ def christoffel_symbols(
             result = empty(program.cube) if out is None else out
             if program.single.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
                 return result
-    except (TypeError, AttributeError, KeyError):
+    except NOT_AT_ONCE:
         pass
     return program.general("christoffel_symbols", (q,), out, body_factor)
 
@@ -164,7 +164,7 @@ def coriolis_product(
             result = empty(program.vector) if out is None else out
             if program.single.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
                 return result
-    except (TypeError, AttributeError, KeyError):
+    except NOT_AT_ONCE:
         pass
     return program.general("coriolis_product", (q, v, w), out, body_factor)
 
@@ -197,7 +197,7 @@ def coriolis_transpose_product(
                 program.memory, q, v, w, BODY_FACTORS[body_factor], result
             ):
                 return result
-    except (TypeError, AttributeError, KeyError):
+    except NOT_AT_ONCE:
         pass
     return program.general("coriolis_transpose_product", (q, v, w), out, body_factor)
 
@@ -225,7 +225,7 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
             result = empty(program.vector) if out is None else out
             if program.single.inverse_dynamics_at(program.memory, q, v, a, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("inverse_dynamics", (q, v, a), out)
 
@@ -251,7 +251,7 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
             result = empty(program.vector) if out is None else out
             if program.single.gravity_at(program.memory, q, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("gravity", (q,), out)
 
@@ -279,7 +279,7 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
             result = empty(program.vector) if out is None else out
             if program.single.forward_dynamics_at(program.memory, q, v, tau, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("forward_dynamics", (q, v, tau), out)
 
@@ -305,7 +305,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
             result = empty(program.matrix) if out is None else out
             if program.single.inverse_mass_matrix_at(program.memory, q, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("inverse_mass_matrix", (q,), out)
 
@@ -337,6 +337,6 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
             result = empty(program.wide) if out is None else out
             if program.single.regressor_at(program.memory, q, v, v_r, a_r, result):
                 return result
-    except (TypeError, AttributeError):
+    except NOT_AT_ONCE:
         pass
     return program.general("regressor", (q, v, v_r, a_r), out)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from connections.multibody.recursions.closed_definition import Refused
+
 if TYPE_CHECKING:
     from connections.multibody.recursions.composition import Steps
 
@@ -23,26 +25,33 @@ def inverse_dynamics_derivatives(
     do: Steps, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray
 ) -> None:
     """dtau/dq, dtau/dv and H, (3, n, n), or rows (m, 3 n n) of them."""
-    solution = do.solve(q)
-    v_s, a_s = do.lift(solution, v), do.rate(solution, v, v, a)
-    tau_s = do.tree("inverse_dynamics", solution, v_s, a_s)
-    derivatives = do.tree("inverse_dynamics_derivatives", solution, v_s, a_s)
-    motion = v, a, do.turning(solution, v)
-    do.project_derivatives(solution, motion, (tau_s, derivatives), out)
+    _differentiate(do, do.solve(q), v, a, out)
 
 
 def forward_dynamics_derivatives(
     do: Steps, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray
 ) -> None:
     """da/dq, da/dv and H^-1, (3, n, n), or rows (m, 3 n n) of them."""
-    solution, bias, n = do.solve(q), np.empty(v.shape), v.shape[-1]
-    v_s, a_s = do.lift(solution, v), do.rate(solution, v, v, None)
+    solution = do.solve(q)
+    v_s, a_s = do.lift(solution, v), do.drift(solution, v, v)
+    if tau.shape != v.shape:  # NumPy, below, would broadcast it
+        raise Refused
+    bias, n = np.empty(v.shape), v.shape[-1]
     do.project(solution, do.tree("inverse_dynamics", solution, v_s, a_s), bias)
     inverse = np.empty((n, n) if v.ndim == 1 else (len(v), n * n))
     do.clusters("inverse_mass_matrix", solution, out=inverse)
     square = inverse.reshape(*v.shape, n)
     a = (square @ (tau - bias)[..., None])[..., 0]
-    inverse_dynamics_derivatives(do, solution, v, a, out)
+    _differentiate(do, solution, v, a, out)
     parts = out.reshape(*v.shape[:-1], 3, n, n)
     parts[..., :2, :, :] = -square[..., None, :, :] @ parts[..., :2, :, :]
     parts[..., 2, :, :] = square
+
+
+def _differentiate(do: Steps, solution: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> None:
+    """Those of the inverse dynamics, at a solution."""
+    v_s, a_s = do.lift(solution, v), do.rate(solution, v, v, a)
+    tau_s = do.tree("inverse_dynamics", solution, v_s, a_s)
+    derivatives = do.tree("inverse_dynamics_derivatives", solution, v_s, a_s)
+    motion = v, a, do.turning(solution, v)
+    do.project_derivatives(solution, motion, (tau_s, derivatives), out)

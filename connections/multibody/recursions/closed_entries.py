@@ -1,11 +1,12 @@
 """The compiled recursions over clusters: for one configuration, and for rows of configurations.
 
-``closed_*_at(memory, closure, clusters, q, v, out)`` takes one configuration; ``closed_*_rows(memory,
-closure, clusters, work, blocks, q, v, out)`` takes (m, ...) arrays, LANES rows at a time, and releases the
-interpreter's lock. `memory` is the spanning tree's, from `cluster_layout.closed_memory`. q holds a solution
-(`closure_entries`), or independent coordinates (nq,) where there are no loops but linear couplings: the
-solver of loops is compiled once, not into each entry. Each returns a status: 0, or BAD_INPUT, or SINGULAR
-where the mass matrix cannot be inverted; of several rows, the first that is not 0.
+``closed_*_at(memory, closure, clusters, solved, q, v, out)`` takes one configuration; ``closed_*_rows(memory,
+closure, clusters, solved, work, blocks, q, v, out)`` takes (m, ...) arrays, LANES rows at a time, and
+releases the interpreter's lock. `memory` is the spanning tree's, from `cluster_layout.closed_memory`.
+`solved` says what q is: a solution (`closure_entries`), or independent coordinates (nq,), which is legal
+where there are no loops but linear couplings: the solver of loops is compiled once, not into each entry.
+Each returns a status: 0, or BAD_INPUT, or SINGULAR where the mass matrix cannot be inverted; of several rows,
+the first that is not 0.
 """
 
 import numpy as np
@@ -42,12 +43,12 @@ SINGULAR = BAD_INPUT + 1
 
 
 @one
-def closed_mass_matrix_at(memory, closure, clusters, q, out):
+def closed_mass_matrix_at(memory, closure, clusters, solved, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots = unpack(memory), flat_slots_of(out)
     reduced = unpack_clusters(clusters, tree)
-    status = _read(tree, reduced, closure, q)
+    status = _read(tree, reduced, closure, solved, q)
     if status != 0 or out.shape != (reduced.nv, reduced.nv):
         return status if status != 0 else BAD_INPUT
     out[:] = 0.0
@@ -56,26 +57,26 @@ def closed_mass_matrix_at(memory, closure, clusters, q, out):
 
 
 @rows
-def closed_mass_matrix_rows(memory, closure, clusters, work, blocks, q, out):
+def closed_mass_matrix_rows(memory, closure, clusters, solved, work, blocks, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, status = unpack(memory), slots_of(work), 0
     reduced = unpack_clusters(clusters, tree)
     solution = _prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        status = _first(status, _read_rows(tree, reduced, closure, work, solution, q, row))
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
         kernels.mass_matrix(tree, reduced, slots, beyond(slots, reduced.result))
         write_results(work, reduced.result, blocks, out, row)
     return status
 
 
 @one
-def closed_coriolis_matrix_at(memory, closure, clusters, q, v, out):
+def closed_coriolis_matrix_at(memory, closure, clusters, solved, q, v, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots = unpack(memory), flat_slots_of(out)
     reduced = unpack_clusters(clusters, tree)
-    status = _first(_read(tree, reduced, closure, q), _read_velocity(tree, reduced, v))
+    status = _first(_read(tree, reduced, closure, solved, q), _read_velocity(tree, reduced, v))
     if status != 0 or out.shape != (reduced.nv, reduced.nv):
         return status if status != 0 else BAD_INPUT
     out[:] = 0.0
@@ -84,14 +85,14 @@ def closed_coriolis_matrix_at(memory, closure, clusters, q, v, out):
 
 
 @rows
-def closed_coriolis_matrix_rows(memory, closure, clusters, work, blocks, q, v, out):
+def closed_coriolis_matrix_rows(memory, closure, clusters, solved, work, blocks, q, v, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, status = unpack(memory), slots_of(work), 0
     reduced = unpack_clusters(clusters, tree)
     solution = _prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        status = _first(status, _read_rows(tree, reduced, closure, work, solution, q, row))
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
         status = _first(status, _read_velocities(reduced, work, v, row))
         kernels.coriolis_matrix(tree, reduced, slots, beyond(slots, reduced.result))
         write_results(work, reduced.result, blocks, out, row)
@@ -99,12 +100,12 @@ def closed_coriolis_matrix_rows(memory, closure, clusters, work, blocks, q, v, o
 
 
 @one
-def closed_mass_matrix_rate_at(memory, closure, clusters, q, v, out):
+def closed_mass_matrix_rate_at(memory, closure, clusters, solved, q, v, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots = unpack(memory), flat_slots_of(out)
     reduced = unpack_clusters(clusters, tree)
-    status = _first(_read(tree, reduced, closure, q), _read_velocity(tree, reduced, v))
+    status = _first(_read(tree, reduced, closure, solved, q), _read_velocity(tree, reduced, v))
     if status != 0 or out.shape != (reduced.nv, reduced.nv):
         return status if status != 0 else BAD_INPUT
     out[:] = 0.0
@@ -113,14 +114,14 @@ def closed_mass_matrix_rate_at(memory, closure, clusters, q, v, out):
 
 
 @rows
-def closed_mass_matrix_rate_rows(memory, closure, clusters, work, blocks, q, v, out):
+def closed_mass_matrix_rate_rows(memory, closure, clusters, solved, work, blocks, q, v, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, status = unpack(memory), slots_of(work), 0
     reduced = unpack_clusters(clusters, tree)
     solution = _prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        status = _first(status, _read_rows(tree, reduced, closure, work, solution, q, row))
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
         status = _first(status, _read_velocities(reduced, work, v, row))
         kernels.mass_matrix_rate(tree, reduced, slots, beyond(slots, reduced.result))
         write_results(work, reduced.result, blocks, out, row)
@@ -128,12 +129,12 @@ def closed_mass_matrix_rate_rows(memory, closure, clusters, work, blocks, q, v, 
 
 
 @one
-def closed_christoffel_symbols_at(memory, closure, clusters, q, out):
+def closed_christoffel_symbols_at(memory, closure, clusters, solved, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots = unpack(memory), flat_slots_of(out)
     reduced = unpack_clusters(clusters, tree)
-    status = _read(tree, reduced, closure, q)
+    status = _read(tree, reduced, closure, solved, q)
     if status != 0 or out.shape != (reduced.nv, reduced.nv, reduced.nv):
         return status if status != 0 else BAD_INPUT
     out[:] = 0.0
@@ -142,26 +143,26 @@ def closed_christoffel_symbols_at(memory, closure, clusters, q, out):
 
 
 @rows
-def closed_christoffel_symbols_rows(memory, closure, clusters, work, blocks, q, out):
+def closed_christoffel_symbols_rows(memory, closure, clusters, solved, work, blocks, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, status = unpack(memory), slots_of(work), 0
     reduced = unpack_clusters(clusters, tree)
     solution = _prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        status = _first(status, _read_rows(tree, reduced, closure, work, solution, q, row))
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
         cluster_christoffel.christoffel_symbols(tree, reduced, slots, beyond(slots, reduced.result))
         write_results(work, reduced.result, blocks, out, row)
     return status
 
 
 @one
-def closed_inverse_mass_matrix_at(memory, closure, clusters, q, out):
+def closed_inverse_mass_matrix_at(memory, closure, clusters, solved, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, good = unpack(memory), flat_slots_of(out), True
     reduced = unpack_clusters(clusters, tree)
-    status = _read(tree, reduced, closure, q)
+    status = _read(tree, reduced, closure, solved, q)
     if status != 0 or out.shape != (reduced.nv, reduced.nv):
         return status if status != 0 else BAD_INPUT
     kernels.inverse_mass_matrix(tree, reduced, tree.work, slots)
@@ -171,19 +172,59 @@ def closed_inverse_mass_matrix_at(memory, closure, clusters, q, out):
 
 
 @rows
-def closed_inverse_mass_matrix_rows(memory, closure, clusters, work, blocks, q, out):
+def closed_inverse_mass_matrix_rows(memory, closure, clusters, solved, work, blocks, q, out):
     if not _fits(memory, closure, clusters):
         return BAD_INPUT
     tree, slots, status, good = unpack(memory), slots_of(work), 0, True
     reduced = unpack_clusters(clusters, tree)
     solution = _prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        status = _first(status, _read_rows(tree, reduced, closure, work, solution, q, row))
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
         kernels.inverse_mass_matrix(tree, reduced, slots, beyond(slots, reduced.result))
         for k in range(reduced.nv):
             for lane in range(LANES):
                 good &= work[reduced.pivots + k, lane] > SMALLEST_PIVOT
         write_results(work, reduced.result, blocks, out, row)
+    return _first(status, 0 if good else SINGULAR)
+
+
+@one
+def closed_solve_at(memory, closure, clusters, solved, q, tau, f, out):
+    if not _fits(memory, closure, clusters):
+        return BAD_INPUT
+    tree, slots, good = unpack(memory), flat_slots_of(out), True
+    reduced = unpack_clusters(clusters, tree)
+    status = _first(_read(tree, reduced, closure, solved, q), _read_velocity(tree, reduced, tau))
+    if status != 0 or out.shape[0] != reduced.nv:
+        return status if status != 0 else BAD_INPUT
+    for k in range(reduced.nv):
+        store(tree.work, reduced.vector + k, load(tree.work, reduced.vector + k) - f[k])
+    kernels.solve_mass_matrix(tree, reduced, tree.work)
+    for k in range(reduced.nv):
+        good &= load(tree.work, reduced.pivots + k) > SMALLEST_PIVOT
+        store(slots, k, load(tree.work, reduced.vector + k))
+    return 0 if good else SINGULAR
+
+
+@rows
+def closed_solve_rows(memory, closure, clusters, solved, work, blocks, q, tau, f, out):
+    if not _fits(memory, closure, clusters):
+        return BAD_INPUT
+    tree, slots, status, good = unpack(memory), slots_of(work), 0, True
+    reduced = unpack_clusters(clusters, tree)
+    solution = _prepare(reduced, slots)
+    for row in range(0, q.shape[0], LANES):
+        status = _first(status, _read_rows(tree, reduced, closure, solved, work, solution, q, row))
+        status = _first(status, _read_velocities(reduced, work, tau, row))
+        for lane in range(LANES):
+            r = min(row + lane, f.shape[0] - 1)
+            for k in range(reduced.nv):
+                work[reduced.vector + k, lane] -= f[r, k]
+        kernels.solve_mass_matrix(tree, reduced, slots)
+        for k in range(reduced.nv):
+            for lane in range(LANES):
+                good &= work[reduced.pivots + k, lane] > SMALLEST_PIVOT
+        write_results(work, reduced.vector, blocks, out, row)
     return _first(status, 0 if good else SINGULAR)
 
 
@@ -201,20 +242,18 @@ def _first(status, other):
 
 
 @inlined
-def _read(tree, reduced, closure, q):
-    """The solution at q, or in q, and what the spanning tree needs of it, into the workspace; the status."""
+def _read(tree, reduced, closure, solved, q):
+    """The solution, q itself or that at q, and what the tree needs of it, into the workspace; the status."""
     solution = beyond(tree.work, reduced.solution)
-    if q.shape[0] == reduced.solution_size:
-        good = True
-        for k in range(reduced.solution_size):
-            good &= abs(q[k]) <= LARGEST
-            store(solution, k, q[k])
+    if solved:
+        good = q.shape[0] == reduced.solution_size
+        if good:
+            for k in range(reduced.solution_size):
+                good &= abs(q[k]) <= LARGEST
+                store(solution, k, q[k])
         if not good:
             return BAD_INPUT
-    elif q.shape[0] == reduced.nq:
-        if solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
-            return BAD_INPUT
-    else:
+    elif solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
         return BAD_INPUT
     return 0 if read_coordinates(tree, tree.work, solution) else BAD_INPUT
 
@@ -239,13 +278,15 @@ def _prepare(reduced, slots):
 
 
 @inlined
-def _read_rows(tree, reduced, closure, work, solution, q, row):
+def _read_rows(tree, reduced, closure, solved, work, solution, q, row):
     """LANES solutions, of rows of q from `row` on, the last one repeated; the first status that is not 0."""
     status, size, source = 0, reduced.solution_size, slots_of(solution)
+    if solved and q.shape[1] != size:
+        return BAD_INPUT
     for lane in range(LANES):
         r = row + lane
         if r < q.shape[0]:
-            if q.shape[1] == size:
+            if solved:
                 source = beyond(flat_slots_of(q), r * size)
             else:
                 numbers = beyond(flat_slots_of(q), r * q.shape[1])

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import ClosureError, MetricError, PointError, raise_at, require_finite
+from connections.checks import ClosureError, MetricError, PointError, batch_axes, raise_at, require_finite
+from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
     as_rows,
-    batch_axes,
     in_pieces,
     lazily,
     numbers,
@@ -46,7 +46,7 @@ from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, R
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned
 from connections.multibody.recursions.program import Program
-from connections.multibody.regularity import SMALLEST_PIVOT
+from connections.multibody.regularity import first_irregular
 
 if TYPE_CHECKING:
     from connections.multibody.closed_kinematics import ClosedKinematics
@@ -103,14 +103,17 @@ class ClosedProgram:
         self.n, self.spanning_n, self.spanning_nq = n, spanning.nv, spanning.nq
         self.spans, self.size = _spans(closed)
         self.definition = Definition(closed, self.spans)
-        self.up, self.at_rest = _columns_before(closed), np.zeros(spanning.nv)
+        self.at_rest = np.zeros(spanning.nv)
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
-        self._cores = shapes_of_results(n, len(model.body_names))
-        self.wide, self.three = self._cores["regressor"], (3, n, n)
-        self._sizes = ((model.nq,), *[(n,)] * 3)
+        self.cores = shapes_of_results(n, len(model.body_names))
+        self.wide, self.three = self.cores["regressor"], (3, n, n)
+        self.configuration = (model.nq,)
+        self._sizes = (self.configuration, *[(n,)] * 3)
         self._one, self._rows = Single(self), Rows(self)
         self.single = _Singles(self)
-        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in ("closure", *SIGNATURES)}
+        self._workspaces: dict[str, deque[np.ndarray]] = {
+            name: deque() for name in ("closure", "solve", *SIGNATURES)
+        }
 
     # --- the recursions ----------------------------------------------------------------------------------
 
@@ -133,7 +136,7 @@ class ClosedProgram:
         if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
             return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
-        batch, core = batch_axes(names, vectors), self._cores[name]
+        batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
         result = np.empty((*batch, *core)) if out is None else out
@@ -149,8 +152,6 @@ class ClosedProgram:
 
     def _run(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> None:
         """Fill out (m, k) from rows (m, ...), piece by piece, by as many threads as are worth it."""
-        if not self.solvable:
-            rows = [self.definition.solve(rows[0]), *rows[1:]]
 
         def fill(piece: slice) -> bool:
             for first in range(piece.start, min(piece.stop, len(out)), _CHUNK):
@@ -160,13 +161,16 @@ class ClosedProgram:
 
         in_pieces(len(out), fill)
 
-    def cluster_rows(self, name: str, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well."""
+    def cluster_rows(self, name: str, solved: bool, vectors: tuple[np.ndarray, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) by the recursion `name` over clusters, in this thread; whether all is well.
+
+        vectors : rows of solutions, or, if they are not `solved`, of q (m, nq); then rows of vectors.
+        """
         function = compiled.require(f"closed_{name}_rows")
-        size = self._lane_slots + math.prod(self._cores[name]) + LANES
+        size = self._lane_slots + math.prod(self.cores.get(name, ())) + LANES
         with self._borrowed(name, lambda: aligned(size, LANES)) as work:
             blocks = self._blocks[name]
-            status = function(self.memory, self.closure, self.clusters, work, blocks, *vectors, out)
+            status = function(self.memory, self.closure, self.clusters, solved, work, blocks, *vectors, out)
         return bool(status == 0)
 
     # --- loops -------------------------------------------------------------------------------------------
@@ -228,10 +232,9 @@ class ClosedProgram:
     def _blocks(self) -> dict[str, np.ndarray]:
         """For each recursion over clusters, where the blocks of its flat result begin that are not zero."""
         blocks = {axes: result_blocks(self._closed, axes, LANES) for axes in (2, 3)}
-        dense = np.arange(0, self.n**2, LANES)
-        return {name: blocks[axes] for name, (_, _, axes) in SIGNATURES.items() if axes > 1} | {
-            "inverse_mass_matrix": dense
-        }
+        matrices = {name: blocks[axes] for name, (_, _, axes) in SIGNATURES.items() if axes > 1}
+        dense = {"inverse_mass_matrix": np.arange(0, self.n**2, LANES), "solve": np.arange(0, self.n, LANES)}
+        return matrices | dense
 
     # --- errors ------------------------------------------------------------------------------------------
 
@@ -264,14 +267,12 @@ class ClosedProgram:
 
     def _require_regular(self, q: np.ndarray) -> None:
         """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
-        H = np.empty(self.matrix)
-        RECURSIONS["mass_matrix"](self._one, plain(q), out=H)
-        diagonal = H.diagonal().copy()
-        for k in reversed(range(len(H))):
-            if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:
-                joint = self._model.joint_names[self._closed.body_of[k]]
-                raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
-            H[:k, :k] -= np.outer(H[:k, k], H[k, :k]) / H[k, k]
+        q_s, G, _ = self.solution(q)
+        A, sizes = body_motions(self._closed.spanning, q_s)
+        found = first_irregular(self._closed.tree.inertias, A @ G, sizes @ np.abs(G))
+        if found is not None:
+            joint = self._closed.tree.joint_names[self._closed.body_of[found[0]]]
+            raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
 
 
 class _Singles:
@@ -307,10 +308,10 @@ def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) ->
     closure, clusters = program.closure, program.clusters
 
     def of_q(memory: np.ndarray, q: np.ndarray, out: np.ndarray) -> bool:
-        return bool(ready[name](memory, closure, clusters, q, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, out) == 0)
 
     def of_q_v(memory: np.ndarray, q: np.ndarray, v: np.ndarray, out: np.ndarray) -> bool:
-        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
     def chosen_of_q(memory: np.ndarray, q: np.ndarray, torsion: bool, out: np.ndarray) -> bool:
         return with_torsion(memory, q, torsion, out) if torsion else of_q(memory, q, out)
@@ -318,7 +319,7 @@ def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) ->
     def chosen_of_q_v(memory: np.ndarray, q: Any, v: Any, torsion: bool, out: np.ndarray) -> bool:
         if torsion:
             return bool(with_torsion(memory, q, v, torsion, out))
-        return bool(ready[name](memory, closure, clusters, q, v, out) == 0)
+        return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
     if with_torsion is None:
         return of_q_v if count else of_q
@@ -331,15 +332,3 @@ def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:
     cluster = closed.clusters.of_body[closed.spanning.body_of]
     columns = [starts[cluster], np.diff(starts)[cluster], layout.G, layout.LG]
     return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int64), layout.size
-
-
-def _columns_before(closed: ClosedKinematics) -> np.ndarray:
-    """The column before each on the way to the ground, -1 there: in its cluster, or the last of one above."""
-    starts, up = closed.column_starts, np.arange(-1, closed.nv - 1)
-    last: list[int] = []
-    for cluster, parent in enumerate(closed.clusters.parents):
-        above = last[parent] if parent >= 0 else -1
-        first, stop = starts[cluster], starts[cluster + 1]
-        up[first:stop][:1] = above
-        last.append(stop - 1 if stop > first else above)
-    return up

@@ -48,9 +48,13 @@ from connections.multibody.recursions.stamp import STAMP
 LARGEST_TURN = 1.0  # rad, of any joint in one step
 LARGEST_CORRECTION = 0.3  # of the predicted point, relative to the loop's size
 LARGEST_CHANGE, USUAL_CHANGE = 0.6, 0.35  # of K_d in one step: what is accepted, what is aimed at
-SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or 1 m; then the path is said to end
-CLOSE = 1e-6  # a path that ends with less than this to go ends where it should: the goal is singular
-CLOSED = 1e-9  # residual of a condition, relative to the lengths in it, of a loop that is closed
+SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or the loop's size; then the path is said to end
+CLOSE = 1e-6  # rad, or of that size; with less to go a path ends where it should, and its goal is singular
+# Corrections, relative to the loop's size: with which a path may begin, and a step of it end; at the end of
+# the path, below which they should shrink, at which they need not, and the most that may be left.
+SETTLED, SMALL = 1e-10, 1e-4
+POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
+CLOSED = 1e-9  # residual of a condition, relative to the loop's size, of a loop that is closed
 LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
 MOST_TRIALS = 1_000_000
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
@@ -58,7 +62,7 @@ LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
 
 @routine
 def solve_linear(closure, q, size, solution):
-    """Fill `solution` from q (nq,), loops as in the reference; q may be a solution, which is copied.
+    """Fill `solution` from q (nq,), loops as in the reference.
 
     Returns 0; `LOOPS_REMAIN`; `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are
     not of unit length.
@@ -66,8 +70,6 @@ def solve_linear(closure, q, size, solution):
     header = unpack_header(closure)
     if header.stamp != STAMP:
         return BAD_INPUT
-    if size == header.size and size != header.nq:
-        return 0 if _copy(q, size, solution) else BAD_INPUT
     if size != header.nq or header.functions != 0:
         return BAD_INPUT
     for i in range(header.size):
@@ -122,15 +124,6 @@ def solve_from(closure, q, size, guess, guess_size, solution):
 
 
 @routine
-def _copy(q, size, solution):
-    good = True
-    for i in range(size):
-        good &= abs(q[i]) <= LARGEST
-        store(solution, i, q[i])
-    return good
-
-
-@routine
 def _square(q, start):
     """|.|^2 of the quaternion that begins at `start`."""
     a, b, c, d = take(q, start, 4)
@@ -179,7 +172,7 @@ def _settle(loop):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
-        if length <= 1e-10:
+        if length <= SETTLED:
             _keep(loop)
             return 0
         move_dependent(loop, min(1.0, LARGEST_CORRECTION / length))
@@ -225,14 +218,14 @@ def _try(loop, fraction):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -0.5, bounded
-        if trial == 0 or length <= 1e-4:
+        if trial == 0 or length <= SMALL:
             change = _change(loop)
             if not change <= LARGEST_CHANGE:
                 return -min(0.7, 0.8 * LARGEST_CHANGE / change), bounded
         if not length <= (0.5 * previous if trial > 0 else LARGEST_CORRECTION):
             return -0.5, bounded
         move_dependent(loop, 1.0)
-        if length <= 1e-4:
+        if length <= SMALL:
             return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0), bounded
         previous = length
     return -0.5, bounded
@@ -246,13 +239,13 @@ def _polish(loop):
         pivot, length = newton(loop)
         if not pivot >= SMALLEST_RATIO:
             return -1
-        if length <= 1e-9 and length > 0.25 * previous:
+        if length <= POLISHED and length > 0.25 * previous:
             break
         move_dependent(loop, 1.0)
         previous = length
-        if length <= 2e-15:
+        if length <= NO_MORE:
             break
-    closed = previous <= 1e-8
+    closed = previous <= DONE
     for r in range(loop.rows):
         closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
     return 0 if closed else 1

@@ -88,7 +88,7 @@ Loop = namedtuple(
         "parameters",  # (links + 1, PARAMETERS) R of the placement, its position, pitch
         "row_parameters",  # (rows, ROW) point a, point b, u, w, constant, scale
         "T",  # (columns, rows)
-        "reach",  # (1,) sum of all lengths, m
+        "lengths",  # (2,) the sum of all lengths, m, and what one of them compares with
         # sections of the workspace
         "x",  # (coordinates,) the configuration, and that at the last point of the path
         "base",
@@ -96,7 +96,7 @@ Loop = namedtuple(
         "poses",  # (links + 1, POSE)
         "Phi",  # (columns, 6)
         "geometry",  # (rows, GEOMETRY)
-        "phi",  # (rows,) the conditions, and the sizes of what cancels in them
+        "phi",  # (rows,) the conditions, and what they are compared with where the loop is to close
         "sizes",
         "now",  # K (columns, rows) and the factorization of its dependent columns; the same at the last point
         "old",
@@ -306,7 +306,8 @@ def _pack_loop(
         link_b,
     ]
     starts = [tables.add_integers(table) for table in integer_tables]
-    starts += [tables.add(table) for table in (placements, parameters, T, [reach])]
+    lengths = [reach, closed.clusters.sizes[cluster]]
+    starts += [tables.add(table) for table in (placements, parameters, T, lengths)]
     velocity = closed.column_starts[cluster]
     sizes = np.array([cluster, len(links), len(columns), n, d, len(members), len(source), velocity])
     work = np.concatenate([[0], np.cumsum(_work_sizes(*sizes[1:-1].tolist()))])

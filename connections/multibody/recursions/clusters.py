@@ -19,6 +19,7 @@ from connections.multibody.recursions.algebra import (
     add6,
     body_factor,
     dot6,
+    energy_scale,
     factor_times,
     factor_transpose_times,
     momentum,
@@ -26,7 +27,7 @@ from connections.multibody.recursions.algebra import (
     scale6,
     subtract6,
 )
-from connections.multibody.recursions.articulated import invert_by_elimination
+from connections.multibody.recursions.articulated import invert_by_elimination, solve_by_elimination
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
 from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
 
@@ -138,12 +139,34 @@ def mass_matrix_rate(tree, reduced, work, rate):
 @inlined
 def inverse_mass_matrix(tree, reduced, work, inverse):
     """H^-1, slots inverse[i nv + j]; the pivots of the elimination are left in the workspace."""
-    for slot in range(reduced.scratch, reduced.scratch + reduced.nv * reduced.nv):
-        store(work, slot, 0.0)
-    mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
+    _measured_mass_matrix(tree, reduced, work)
     invert_by_elimination(
         reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, inverse
     )
+
+
+@inlined
+def solve_mass_matrix(tree, reduced, work):
+    """H^-1 x, x the vector in the workspace, in its place; the pivots are left there, too."""
+    _measured_mass_matrix(tree, reduced, work)
+    solve_by_elimination(
+        reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, reduced.vector
+    )
+
+
+@inlined
+def _measured_mass_matrix(tree, reduced, work):
+    """H in the scratch matrix, and in the slots of the pivots the sums of `energy_scale` over the links."""
+    for slot in range(reduced.scratch, reduced.scratch + reduced.nv * reduced.nv):
+        store(work, slot, 0.0)
+    mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
+    for k in range(reduced.pivots, reduced.pivots + reduced.nv):
+        store(work, k, 0.0)
+    for i in range(1, tree.links + 1):
+        inertia = take(work, tree.per_link + i * 10, 10)
+        for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
+            scale = energy_scale(inertia, take(work, reduced.entries + e * 6, 6))
+            deposit(work, reduced.pivots + reduced.column[e], scale, True)
 
 
 @inlined

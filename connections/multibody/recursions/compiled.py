@@ -46,26 +46,29 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "project_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
     "project_wide_at": ("lift", "m i2 n 1 2 2"),
     "project_wide_rows": ("lift", "m i2 n 2 2 2"),
-    "solve_at": ("lift", "m i1 2 1 1 1"),
-    "solve_rows": ("lift", "m i1 2 2 2 2"),
     "closure_at": ("closure_entries", "m 1 1 1"),
     "closure_rows": ("closure_entries", "m 2 2 2"),
     "turning_at": ("closure_entries", "m 1 1 1"),
     "turning_rows": ("closure_entries", "m 2 2 2"),
     "project_derivatives_at": ("derivative_entries", "m i2 n 1 1 1 1 1 3 3"),
     "project_derivatives_rows": ("derivative_entries", "m i2 n 2 2 2 2 2 2 2"),
-    "closed_mass_matrix_at": ("closed_entries", "m m c 1 2"),
-    "closed_mass_matrix_rows": ("closed_entries", "m m c w i1 2 2"),
-    "closed_coriolis_matrix_at": ("closed_entries", "m m c 1 1 2"),
-    "closed_coriolis_matrix_rows": ("closed_entries", "m m c w i1 2 2 2"),
-    "closed_mass_matrix_rate_at": ("closed_entries", "m m c 1 1 2"),
-    "closed_mass_matrix_rate_rows": ("closed_entries", "m m c w i1 2 2 2"),
-    "closed_christoffel_symbols_at": ("closed_entries", "m m c 1 3"),
-    "closed_christoffel_symbols_rows": ("closed_entries", "m m c w i1 2 2"),
-    "closed_inverse_mass_matrix_at": ("closed_entries", "m m c 1 2"),
-    "closed_inverse_mass_matrix_rows": ("closed_entries", "m m c w i1 2 2"),
+    "closed_mass_matrix_at": ("closed_entries", "m m c b 1 2"),
+    "closed_mass_matrix_rows": ("closed_entries", "m m c b w i1 2 2"),
+    "closed_coriolis_matrix_at": ("closed_entries", "m m c b 1 1 2"),
+    "closed_coriolis_matrix_rows": ("closed_entries", "m m c b w i1 2 2 2"),
+    "closed_mass_matrix_rate_at": ("closed_entries", "m m c b 1 1 2"),
+    "closed_mass_matrix_rate_rows": ("closed_entries", "m m c b w i1 2 2 2"),
+    "closed_christoffel_symbols_at": ("closed_entries", "m m c b 1 3"),
+    "closed_christoffel_symbols_rows": ("closed_entries", "m m c b w i1 2 2"),
+    "closed_solve_at": ("closed_entries", "m m c b 1 1 1 1"),
+    "closed_solve_rows": ("closed_entries", "m m c b w i1 2 2 2 2"),
+    "closed_inverse_mass_matrix_at": ("closed_entries", "m m c b 1 2"),
+    "closed_inverse_mass_matrix_rows": ("closed_entries", "m m c b w i1 2 2"),
 }
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
+# What a call raises at once for arguments that `Program.general` has to look at: Numba a TypeError, but a
+# ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
+NOT_AT_ONCE = (TypeError, ValueError, KeyError, AttributeError)
 _lock = threading.Lock()
 
 

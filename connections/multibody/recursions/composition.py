@@ -47,23 +47,19 @@ ready = _Ready()
 class Single:
     """The steps at one configuration, on vectors; a solution is (size,), as `lift` has it.
 
-    Every method raises `Refused` where compiled code refuses.
+    Arguments are whatever a caller of the public functions gave: every method raises `Refused` where compiled
+    code refuses sizes or numbers, and Numba's `TypeError` for other types and layouts.
     """
 
     def __init__(self, program: ClosedProgram) -> None:
-        self._m = program
+        self._m, self.linear = program, program.linear
         self._zero = np.zeros(program.n)
 
-    def argument(self, q: np.ndarray) -> np.ndarray:
-        """What the recursions over clusters take for q: q itself if there are linear couplings only."""
-        return q if self._m.linear else self.solve(q)
-
     def solve(self, q: np.ndarray) -> np.ndarray:
-        """The solution at q, which may be one already."""
+        """The solution at q (nq,)."""
         m = self._m
-        if q.shape == (m.size,):
-            return q
         if not m.solvable:
+            _accept(q.shape == m.configuration and q.dtype == np.float64)  # JAX would take other ones, too
             return m.definition.solve(q)
         solution = empty(m.size)
         _accept(ready["closure_at"](m.closure, q, NO_GUESS, solution) == 0)
@@ -75,10 +71,13 @@ class Single:
         _accept(ready["lift_at"](m.memory, m.spans, m.n, solution, v, v_s))
         return v_s
 
-    def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray | None) -> np.ndarray:
-        """G a + Gdot(v) w; a is zero if None."""
+    def drift(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Gdot(v) w."""
+        return self.rate(solution, v, w, self._zero)
+
+    def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """G a + Gdot(v) w."""
         m, a_s = self._m, empty(self._m.spanning_n)
-        a = self._zero if a is None else a
         _accept(ready["lift_rate_at"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
 
@@ -133,27 +132,30 @@ class Single:
         m = self._m
         _accept(ready["project_wide_at"](m.memory, m.spans, m.n, solution, Y, out))
 
-    def clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """A recursion over clusters, without torsion; q may be a solution."""
+    def clusters(self, name: str, solution: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
+        """A recursion over clusters, without torsion."""
         m = self._m
         function = ready[f"closed_{name}_at"]
-        _accept(function(m.memory, m.closure, m.clusters, q, *vectors, out) == 0)
+        _accept(function(m.memory, m.closure, m.clusters, True, solution, *vectors, out) == 0)
 
-    def solve_mass(self, q: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    def linear_clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
+        """The same at q (nq,), where there are linear couplings only: it solves them itself."""
+        m = self._m
+        function = ready[f"closed_{name}_at"]
+        _accept(function(m.memory, m.closure, m.clusters, False, q, *vectors, out) == 0)
+
+    def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """H^-1 (tau - f)."""
-        m, H = self._m, empty((self._m.n,) * 2)
-        self.clusters("mass_matrix", q, out=H)
-        _accept(ready["solve_at"](m.memory, m.up, H, tau, f, out))
+        self.clusters("solve", solution, tau, f, out=out)
 
-    def add_contorsion(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """Add what the body-level factor with torsion changes in C or in Gamma."""
-        solution = self.solve(q)
+    def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
+        """What the body-level factor with torsion adds to C or to Gamma."""
         G = self._m.dense(solution)[0]
         lifted = [self.lift(solution, v) for v in vectors]
         T = self.tree(name, solution, *lifted, True) - self.tree(name, solution, *lifted, False)
         for axis in range(T.ndim):
             T = np.moveaxis(np.tensordot(G, T, axes=(0, axis)), 0, axis)
-        out += T
+        return T
 
 
 class Rows:
@@ -164,17 +166,11 @@ class Rows:
     """
 
     def __init__(self, program: ClosedProgram) -> None:
-        self._m, self.single = program, Single(program)
-
-    def argument(self, q: np.ndarray) -> np.ndarray:
-        """What the recursions over clusters take for q: q itself if there are linear couplings only."""
-        return q if self._m.linear else self.solve(q)
+        self._m, self.linear, self.single = program, program.linear, Single(program)
 
     def solve(self, q: np.ndarray) -> np.ndarray:
-        """The solutions at q, which may be some already."""
+        """The solutions at q (m, nq)."""
         m = self._m
-        if q.shape[1] == m.size:
-            return q
         if not m.solvable:
             return m.definition.solve(q)
         solution = empty((len(q), m.size))
@@ -188,10 +184,13 @@ class Rows:
         _accept(ready["lift_rows"](m.memory, m.spans, m.n, solution, v, v_s))
         return v_s
 
-    def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray | None) -> np.ndarray:
-        """G a + Gdot(v) w; a is zero if None."""
+    def drift(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Gdot(v) w."""
+        return self.rate(solution, v, w, np.zeros_like(v))
+
+    def rate(self, solution: np.ndarray, v: np.ndarray, w: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """G a + Gdot(v) w."""
         m, a_s = self._m, empty((len(v), self._m.spanning_n))
-        a = np.zeros_like(v) if a is None else a
         _accept(ready["lift_rate_rows"](m.memory, m.spans, m.n, solution, v, w, a, a_s))
         return a_s
 
@@ -248,21 +247,24 @@ class Rows:
         m = self._m
         _accept(ready["project_wide_rows"](m.memory, m.spans, m.n, solution, Y, out))
 
-    def clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """A recursion over clusters, without torsion; q may be solutions."""
-        _accept(self._m.cluster_rows(name, (q, *vectors), out))
+    def clusters(self, name: str, solution: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
+        """A recursion over clusters, without torsion."""
+        _accept(self._m.cluster_rows(name, True, (solution, *vectors), out))
 
-    def solve_mass(self, q: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    def linear_clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
+        """The same at q (m, nq), where there are linear couplings only: it solves them itself."""
+        _accept(self._m.cluster_rows(name, False, (q, *vectors), out))
+
+    def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """H^-1 (tau - f)."""
-        m, H = self._m, empty((len(q), self._m.n**2))
-        self.clusters("mass_matrix", q, out=H)
-        _accept(ready["solve_rows"](m.memory, m.up, H, tau, f, out))
+        self.clusters("solve", solution, tau, f, out=out)
 
-    def add_contorsion(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """Add what the body-level factor with torsion changes in C or in Gamma, row by row."""
-        single, core = self.single, (self._m.n,) * (2 + (name == "christoffel_symbols"))
-        for row, result in enumerate(out):
-            single.add_contorsion(name, q[row], *(v[row] for v in vectors), out=result.reshape(core))
+    def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
+        """What the body-level factor with torsion adds to C or to Gamma, row by row, (m, ...) flattened."""
+        result = empty((len(solution), math.prod(self._m.cores[name])))
+        for row in range(len(result)):
+            result[row] = self.single.contorsion(name, solution[row], *(v[row] for v in vectors)).ravel()
+        return result
 
 
 Steps: TypeAlias = Single | Rows
@@ -270,12 +272,28 @@ Recursion: TypeAlias = Callable[..., None]
 
 
 def _matrix(name: str) -> Recursion:
+    def recursion(do: Steps, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
+        if do.linear:
+            do.linear_clusters(name, q, *vectors, out=out)
+        else:
+            do.clusters(name, do.solve(q), *vectors, out=out)
+
+    return recursion
+
+
+def _chosen_matrix(name: str) -> Recursion:
+    """Of the body-level factor that the last argument before `out` chooses."""
+    without_torsion = _matrix(name)
+
     def recursion(do: Steps, q: np.ndarray, *arguments: Any, out: np.ndarray) -> None:
-        vectors = [argument for argument in arguments if not isinstance(argument, bool)]
-        q = do.solve(q) if arguments and arguments[-1] is True else do.argument(q)
-        do.clusters(name, q, *vectors, out=out)
-        if arguments and arguments[-1] is True:
-            do.add_contorsion(name, q, *vectors, out=out)
+        vectors = arguments[:-1]
+        if not arguments[-1]:
+            without_torsion(do, q, *vectors, out=out)
+            return
+        solution = do.solve(q)
+        added = do.contorsion(name, solution, *vectors)  # before `out` is filled, which may be a vector
+        do.clusters(name, solution, *vectors, out=out)
+        out += added
 
     return recursion
 
@@ -297,7 +315,7 @@ def _coriolis_product(
     solution = do.solve(q)
     v_s, w_s = do.lift(solution, v), do.lift(solution, w)
     f = do.tree("coriolis_product", solution, v_s, w_s, torsion)
-    f += do.inertial(solution, do.rate(solution, v, w, None))
+    f += do.inertial(solution, do.drift(solution, v, w))
     do.project(solution, f, out)
 
 
@@ -312,7 +330,7 @@ def _coriolis_transpose_product(
 
 def _forward_dynamics(do: Steps, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray) -> None:
     solution, bias = do.solve(q), empty(v.shape)
-    v_s, a_s = do.lift(solution, v), do.rate(solution, v, v, None)
+    v_s, a_s = do.lift(solution, v), do.drift(solution, v, v)
     do.project(solution, do.tree("inverse_dynamics", solution, v_s, a_s), bias)
     do.solve_mass(solution, tau, bias, out)
 
@@ -326,12 +344,12 @@ def _regressor(
     do.project_wide(solution, Y, out)
 
 
-# do : the steps; then q (nq,) or a solution, vectors, the body-level factor where there is a choice, and out.
+# do : the steps; then q (nq,) or rows of it, vectors, the body-level factor where there is a choice, and out.
 RECURSIONS: dict[str, Recursion] = {
     "mass_matrix": _matrix("mass_matrix"),
-    "coriolis_matrix": _matrix("coriolis_matrix"),
+    "coriolis_matrix": _chosen_matrix("coriolis_matrix"),
     "mass_matrix_rate": _matrix("mass_matrix_rate"),
-    "christoffel_symbols": _matrix("christoffel_symbols"),
+    "christoffel_symbols": _chosen_matrix("christoffel_symbols"),
     "coriolis_product": _coriolis_product,
     "coriolis_transpose_product": _coriolis_transpose_product,
     "inverse_dynamics": _inverse_dynamics,

@@ -88,7 +88,7 @@ def forward_dynamics_derivatives_rows(memory, work, blocks, q, v, tau, out):
 
 @one
 def project_derivatives_at(memory, spans, n, solution, v, a, T, tau_s, D, out):
-    if not (is_current(memory) and out.size == 3 * n * n):
+    if not (is_current(memory) and three_square(out, n)):
         return False
     moved, sums = np.empty((4, T.shape[0])), np.empty((3, n))
     differentiate(spans, solution, v, a, T, moved)

@@ -91,6 +91,7 @@ def forward_dynamics_derivatives(tree, work, out):
     for k in range(size):
         store(work, tree.scratch + k, load(out, 2 * size + k))
     inverse = beyond(out, 2 * size)
+    articulated.store_scales(tree, work, (tree.per_link + 12, LINK), COLUMN, tree.vectors + 2 * nv)
     articulated.invert_by_elimination(
         nv, tree.up, tree.run, work, tree.scratch, tree.vectors + 2 * nv, inverse
     )

@@ -5,7 +5,7 @@ LG[s, j, k] v^j,
 
     lift:           v_s = G v,                      lift_rate:     G a + Gdot w,
     project:        G^T f,                          project_rate:  G^T f + Gdot^T p,
-    project_wide:   G^T Y,                          solve:         H^-1 (tau - f).
+    project_wide:   G^T Y.
 
 A solution of one configuration is the vector [q_s | G | LG]: of G only the columns of the cluster to which a
 spanning velocity belongs, of LG only their squares, [j, k]. `spans` says where: for each spanning velocity
@@ -15,13 +15,10 @@ lock, and returns whether all is well. What a caller of the public functions gav
 finiteness. Source: [W] VI-C.
 """
 
-import numpy as np
-
 from connections.multibody.recursions.boundary import LARGEST
 from connections.multibody.recursions.entries import one, rows
 from connections.multibody.recursions.lanes import inlined
 from connections.multibody.recursions.layout import is_current
-from connections.multibody.regularity import SMALLEST_PIVOT
 
 
 @inlined
@@ -80,37 +77,6 @@ def _project_wide(spans, solution, Y, out):
             if factor != 0.0:
                 for column in range(width):
                     out[(first + k) * width + column] += factor * Y[s * width + column]
-
-
-@inlined
-def _solve(up, H, tau, f, out):
-    """H^-1 (tau - f) by H = L^T d L, L with the sparsity of the cluster tree; H (n * n,) is overwritten.
-
-    up : (n,) the column before, in the same cluster or the last of the one above; -1 at the ground.
-    Returns whether every pivot is well above zero, measured by the diagonal of H.
-    """
-    n, good = up.shape[0], True
-    diagonal = np.empty(n)
-    for k in range(n):
-        out[k], diagonal[k] = tau[k] - f[k], H[k * n + k]
-    for k in range(n - 1, -1, -1):
-        pivot, i = H[k * n + k], up[k]
-        good &= pivot > SMALLEST_PIVOT * diagonal[k]
-        while i >= 0:
-            ratio, j = H[k * n + i] / pivot, i
-            while j >= 0:
-                H[i * n + j] -= ratio * H[k * n + j]
-                j = up[j]
-            out[i] -= ratio * out[k]  # L^-T of it
-            H[k * n + i] = ratio
-            i = up[i]
-    for k in range(n):
-        total, i = out[k] / H[k * n + k], up[k]
-        while i >= 0:
-            total -= H[k * n + i] * out[i]
-            i = up[i]
-        out[k] = total
-    return good
 
 
 @inlined
@@ -203,19 +169,3 @@ def project_wide_rows(memory, spans, n, solution, Y, out):
     for row in range(out.shape[0]):
         _project_wide(spans, solution[row], Y[row], out[row])
     return is_current(memory)
-
-
-@one
-def solve_at(memory, up, H, tau, f, out):
-    if not (is_current(memory) and _is_vector(tau, up.shape[0]) and out.shape[0] == up.shape[0]):
-        return False
-    return _solve(up, H.reshape(H.size), tau, f, out)
-
-
-@rows
-def solve_rows(memory, up, H, tau, f, out):
-    good = is_current(memory)
-    for row in range(out.shape[0]):
-        good &= _is_vector(tau[row], up.shape[0])
-        good &= _solve(up, H[row], tau[row], f[row], out[row])
-    return good

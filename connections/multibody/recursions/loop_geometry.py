@@ -34,6 +34,7 @@ from connections.multibody.recursions.lanes import beyond, inlined, put, sine_co
 from connections.multibody.recursions.layout import FREE, HELICAL, POSE, PRISMATIC
 from connections.multibody.recursions.least_squares import routine
 
+ROUND_OFF = 1e-5  # of a point, relative to the lengths that lead to it, in units of `closure.CLOSED`
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
@@ -139,13 +140,13 @@ def _geometric_condition(loop, r):
     u, w = rotate_columns(R_a, take(k, 6, 3)), rotate_columns(R_b, take(k, 9, 3))
     constant, scale = k[12], k[13]
     distance = _subtract3(p_b, p_a)
-    extent = loop.reach[0] + _size3(p_a) + _size3(p_b)
+    doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
     if kind == POSITION:
-        x, y, value, size = p_b, u, _dot3(u, distance), extent
+        x, y, value, size = p_b, u, _dot3(u, distance), loop.lengths[1] + doubt
     elif kind == DIRECTION:
         x, y, value, size = w, u, _dot3(u, w), 1.0
     else:
-        x, y, value, size = p_a, p_b, 0.5 * _dot3(distance, distance), extent * extent
+        x, y, value, size = p_a, p_b, 0.5 * _dot3(distance, distance), constant + math.sqrt(constant) * doubt
         constant = 0.5 * constant
     geometry = beyond(loop.geometry, GEOMETRY * r)
     put(geometry, 0, x)

@@ -16,9 +16,10 @@ from connections.multibody.recursions.loop_geometry import quaternion_columns
 def advance(loop, fraction):
     """Independent coordinates of x: `fraction` of the way from the last point to the goal.
 
-    The step goes into y. Returns the largest turn, rad, and the sum of all steps.
+    The step goes into y. Returns the largest turn, rad, and the sum of all steps, lengths relative to the
+    loop's size.
     """
-    turn, length = 0.0, 0.0
+    turn, length, size = 0.0, 0.0, loop.lengths[1]
     for link in range(1, loop.links + 1):
         at, s, kind = loop.coordinate[link], loop.first[link], loop.kind[link]
         if loop.follows[at]:
@@ -27,12 +28,12 @@ def advance(loop, fraction):
             step = (loop.goal[at] - loop.base[at]) * fraction
             store(loop.x, at, loop.goal[at] if fraction == 1.0 else loop.base[at] + step)
             store(loop.y, s, step)
-            length += abs(step)
+            length += abs(step) if kind < PRISMATIC else abs(step) / size
             if kind < PRISMATIC:
                 turn = max(turn, abs(step))
         else:
             if kind == FREE:
-                length += _advance_position(loop, at, s + 3, fraction)
+                length += _advance_position(loop, at, s + 3, fraction) / size
                 at += 3
             angle = _advance_quaternion(loop, at, s, fraction)
             turn, length = max(turn, angle), length + angle

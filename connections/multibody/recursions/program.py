@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import MetricError, PointError, raise_at, require_finite
+from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
 from connections.multibody.joints import Free, Spherical
+from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
     as_rows,
-    batch_axes,
     in_pieces,
     lazily,
     numbers,
@@ -27,7 +27,7 @@ from connections.multibody.recursions.arguments import (
 from connections.multibody.recursions.compiled import SIGNATURES, compiled, shapes_of_results, torsion
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, pack, workspace_slots
-from connections.multibody.regularity import SMALLEST_PIVOT
+from connections.multibody.regularity import first_irregular
 
 if TYPE_CHECKING:
     from connections.multibody.kinematics import Kinematics
@@ -178,11 +178,8 @@ class Program:
 
     def _require_regular(self, q: np.ndarray) -> None:
         """Raise `MetricError` naming the joint along which the articulated inertia vanishes at q (nq,)."""
-        H = np.empty(self.matrix)
-        compiled.require("mass_matrix_at")(self.memory, plain(q), H)
-        diagonal = H.diagonal().copy()
-        for k in reversed(range(len(H))):
-            if not H[k, k] > SMALLEST_PIVOT * diagonal[k]:
-                joint = self._model.joint_names[self._model.kinematics.body_of[k]]
-                raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
-            H[:k, :k] -= np.outer(H[:k, k], H[k, :k]) / H[k, k]
+        kinematics = cast("Kinematics", self._model.kinematics)
+        found = first_irregular(kinematics.tree.inertias, *body_motions(kinematics, q))
+        if found is not None:
+            joint = self._model.joint_names[kinematics.body_of[found[0]]]
+            raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)

@@ -44,6 +44,7 @@ def operation(
     tree: np.ndarray,
     size: int,
     loops: tuple[np.ndarray, ...] = (),
+    solved: bool = False,
 ) -> jax.Array:
     """A recursion on the processor as part of a traced function; NaN where q is no configuration.
 
@@ -54,8 +55,8 @@ def operation(
     vectors : q (nq,) and then vectors (nv,).
     tree : as `layout.pack` writes it; the loops for ``closure``.
     size : of tree and workspace together.
-    loops : for ``closed_`` names, as `closure_layout` and `cluster_layout` write them; then a solution may
-        stand for q.
+    loops : for ``closed_`` names, as `closure_layout` and `cluster_layout` write them.
+    solved : for ``closed_`` names, whether a solution stands for q.
     """
     target = f"connections_{name}"
     with _lock:
@@ -66,8 +67,11 @@ def operation(
             _ready.add(name)
     result = jax.ShapeDtypeStruct(shape, np.float64)
     call = jax.ffi.ffi_call(target, result, vmap_method="broadcast_all")
-    of_loops = dict(zip(("c_closure", "d_clusters"), loops, strict=False))
-    return call(*vectors, a_tree=tree, b_size=np.array([float(size)]), **of_loops)
+    attributes = {"a_tree": tree, "b_size": np.array([float(size)])}
+    if loops:
+        closure, clusters = loops
+        attributes |= {"c_closure": closure, "d_clusters": clusters, "e_solved": np.array([float(solved)])}
+    return call(*vectors, **attributes)
 
 
 # --- compiled entries, by name ------------------------------------------------------------------------------
@@ -237,38 +241,38 @@ def _forward_dynamics_derivatives(frame):
 
 @njit
 def _loops(frame):
-    """The closed loops with a workspace of this call's own, and the clusters."""
-    return _attribute(frame, 2).copy(), _attribute(frame, 3)
+    """The closed loops with a workspace of this call's own, the clusters, and whether q is a solution."""
+    return _attribute(frame, 2).copy(), _attribute(frame, 3), _attribute(frame, 4)[0] != 0.0
 
 
 def _closed_mass_matrix(frame):
     if _asked_for_version(frame):
         return 0
-    (memory, out, n), (closure, clusters), q = _prepare(frame), _loops(frame), _argument(frame, 0)
+    (memory, out, n), loops, q = _prepare(frame), _loops(frame), _argument(frame, 0)
     for row in range(len(q)):
         H = out[row].reshape((n, n))
-        _mark(_closed_mass_matrix_at((memory, closure, clusters, q[row], H)) == 0, out[row])
+        _mark(_closed_mass_matrix_at((memory,) + loops + (q[row], H)) == 0, out[row])
     return 0
 
 
 def _closed_christoffel_symbols(frame):
     if _asked_for_version(frame):
         return 0
-    (memory, out, n), (closure, clusters), q = _prepare(frame), _loops(frame), _argument(frame, 0)
+    (memory, out, n), loops, q = _prepare(frame), _loops(frame), _argument(frame, 0)
     for row in range(len(q)):
         Gamma = out[row].reshape((n, n, n))
-        _mark(_closed_christoffel_at((memory, closure, clusters, q[row], Gamma)) == 0, out[row])
+        _mark(_closed_christoffel_at((memory,) + loops + (q[row], Gamma)) == 0, out[row])
     return 0
 
 
 def _closed_coriolis_matrix(frame):
     if _asked_for_version(frame):
         return 0
-    (memory, out, n), (closure, clusters) = _prepare(frame), _loops(frame)
+    (memory, out, n), loops = _prepare(frame), _loops(frame)
     q, v = _argument(frame, 0), _argument(frame, 1)
     for row in range(len(q)):
         C = out[row].reshape((n, n))
-        _mark(_closed_coriolis_at((memory, closure, clusters, q[row], v[row], C)) == 0, out[row])
+        _mark(_closed_coriolis_at((memory,) + loops + (q[row], v[row], C)) == 0, out[row])
     return 0
 
 

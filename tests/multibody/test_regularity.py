@@ -1,0 +1,121 @@
+"""Whether H is positive definite: asked without units, and where there is nothing but round-off."""
+
+import numpy as np
+import pytest
+from mechanisms import NO_BODY
+from recursion_functions import stacked
+from scipy.spatial.transform import Rotation
+
+from connections import multibody as mb
+from connections.checks import MetricError, ModelError
+
+INVERTED = {
+    "forward_dynamics": (mb.forward_dynamics, 2),
+    "inverse_mass_matrix": (mb.inverse_mass_matrix, 0),
+    "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), 2),
+}
+
+
+def one_body(joint, mass, center, inertia):
+    mechanism = mb.Mechanism()
+    mechanism.add_body("body", mass=mass, center_of_mass=center, inertia=inertia)
+    mechanism.add_joint("joint", "world", "body", joint)
+    return mechanism
+
+
+def sphere(radius):
+    """Mass and inertia of a ball of water."""
+    mass = 4e3 / 3.0 * np.pi * radius**3
+    return mass, 0.4 * mass * radius**2 * np.eye(3)
+
+
+# --- when a model is built --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", 10.0 ** np.arange(-9, 10, 3))
+@pytest.mark.parametrize(
+    "joint", [mb.Free(), mb.Spherical(), mb.Planar(), mb.Cylindrical((1, 1, 1))], ids=str
+)
+def test_a_ball_of_any_size_moves(radius, joint):
+    mass, inertia = sphere(radius)
+    model = one_body(joint, mass, np.zeros(3), inertia).build()
+    H, inverse = mb.mass_matrix(model, model.neutral()), mb.inverse_mass_matrix(model, model.neutral())
+    np.testing.assert_allclose(np.diagonal(H) * np.diagonal(inverse), 1.0, rtol=1e-14)
+    assert {float(f"{x:.12e}") for x in np.diagonal(H)} <= {float(f"{x:.12e}") for x in (mass, inertia[0, 0])}
+
+
+@pytest.mark.parametrize("distance", [1.0, 1e3, 1e4])
+def test_a_ball_far_from_its_origin_moves(distance):
+    """The block about the joint is singular but for the inertia about the centre, which is still there."""
+    mass, inertia = sphere(0.062)
+    model = one_body(mb.Free(), mass, [0.0, distance, 0.0], inertia).build()
+    inverse = mb.inverse_mass_matrix(model, model.neutral())
+    lost = np.finfo(float).eps * mass * distance**2 / inertia[0, 0]
+    np.testing.assert_allclose(np.diagonal(inverse)[:3], 1.0 / inertia[0, 0], rtol=1e-13 + 10.0 * lost)
+
+
+def test_an_inertia_that_is_lost_in_round_off_is_refused():
+    mass, inertia = sphere(0.062)
+    for distance in (1e6, 1e9):
+        with pytest.raises(ModelError, match="'joint' moves body 'body'.*lost in round-off.*singular"):
+            one_body(mb.Free(), mass, [0.0, distance, 0.0], inertia).build()
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1.0, 1e18])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_rod_about_its_own_axis_does_not_resist(seed, scale):
+    """H is round-off there, of either sign; an inertia that is negative is said to be so."""
+    axis = Rotation.random(rng=np.random.default_rng(seed)).as_matrix()[0]
+    across = np.eye(3) - np.outer(axis, axis)
+    with pytest.raises(ModelError, match="'joint' moves body 'body'.*lost in round-off.*singular"):
+        one_body(mb.Revolute(axis), scale, 0.7 * axis, 0.1 * scale * across).build()
+    for along, word in ((-1e-8, "of negative inertia.*indefinite"), (-1e-15, "lost in round-off")):
+        inertia = scale * (0.1 * across + along * np.outer(axis, axis))
+        with pytest.raises(ModelError, match=word):
+            one_body(mb.Revolute(axis), scale, 0.7 * axis, inertia).build()
+    some = scale * (0.1 * across + 1e-8 * np.outer(axis, axis))
+    model = one_body(mb.Revolute(axis), scale, 0.7 * axis, some).build()
+    np.testing.assert_allclose(mb.mass_matrix(model, [0.3]), [[1e-8 * scale]], rtol=1e-6)
+
+
+# --- at a configuration -----------------------------------------------------------------------------------
+
+
+def tilting_rod(seed, geared):
+    """A rod that `tilt` lays along the axis of `spin` at zero; with a gear, a closed chain."""
+    rng, mechanism, placement = np.random.default_rng(seed), mb.Mechanism(), np.eye(4)
+    placement[:3, :3] = Rotation.random(rng=rng).as_matrix()
+    placement[:3, 3] = rng.standard_normal(3)
+    axis, other = Rotation.random(rng=rng).as_matrix()[:2]
+    mechanism.add_body("fork", **NO_BODY)
+    mechanism.add_joint("spin", "world", "fork", mb.Revolute(axis), placement)
+    mechanism.add_body(
+        "rod", mass=1.0, center_of_mass=0.7 * axis, inertia=0.1 * (np.eye(3) - np.outer(axis, axis))
+    )
+    mechanism.add_joint("tilt", "fork", "rod", mb.Revolute(other))
+    if geared:
+        mechanism.add_body("wheel", **NO_BODY)
+        mechanism.add_joint("wheel", "fork", "wheel", mb.Revolute(other))
+        mechanism.add_coupling("gear", {"tilt": 3.0, "wheel": 1.0}, independent=["tilt"])
+    return mechanism.build(reference={"tilt": 0.5} if geared else None)  # chains are regular at theirs
+
+
+@pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", INVERTED)
+def test_a_diagonal_that_is_round_off_is_singular(name, seed, geared):
+    """Where nothing resists, the diagonal of H is noise and so is its pivot, as large as the diagonal."""
+    model, (function, count) = tilting_rod(seed, geared), INVERTED[name]
+    locked, ones = np.array([0.4, 0.0]), np.ones((count, 2))
+    assert abs(mb.mass_matrix(model, locked)[0, 0]) < 1e-15
+    with pytest.raises(MetricError, match="singular along joint 'spin'"):
+        function(model, locked, *ones)
+    many = np.tile([0.4, 1e-3], (11, 1))
+    assert np.isfinite(function(model, many[0], *ones)).all()
+    assert np.isfinite(function(model, many, *ones)).all()
+    many[8] = locked
+    with pytest.raises(MetricError, match="singular along joint 'spin'"):
+        function(model, many, *ones)
+    weightless = model.with_gravity((0.0, 0.0, 0.0))
+    a = mb.forward_dynamics(weightless, [0.4, 1e-3], [0.0, 0.0], [1.0, 0.0])
+    np.testing.assert_allclose(a[0], 1.0 / ((0.1 + 0.49) * np.sin(1e-3) ** 2), rtol=1e-6)
