@@ -22,7 +22,7 @@ from connections.geometry.scales import balance
 _RANK = (
     1e-10  # singular values below this, of matrices of norm one, belong to directions that are not reached
 )
-_NOTHING = 1e-12  # a rate this small beside the others is round-off
+_NOTHING = 1e-6  # a balanced rate this small beside the others is round-off: the root of two entries' product
 _DECAY = 1e-7  # eigenvalues this near to the boundary of stability, relative to |A|, do not count as decaying
 _LISTED = 6  # at most so many names, or components, in a message
 
@@ -85,11 +85,8 @@ def state_units(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
     Source: Parlett and Reinsch (1969), by `scipy.linalg.matrix_balance`.
     """
-    t = np.diag(matrix_balance(A, permute=False)[1]).copy()
-    rates = np.abs(A) * t / t[:, None]
-    norm = float(rates.max()) or 1.0
-    acts = rates > _NOTHING * norm
-    count, group = connected_components(acts, connection="strong")
+    t, rates, count, group = _balanced(np.abs(A))
+    acts, norm = rates > 0.0, float(rates.max()) or 1.0
     pushed = np.stack([np.max(np.abs(B[group == c]) / t[group == c, None], axis=0) for c in range(count)])
     rows, _ = (np.asarray(a) for a in balance(jnp.asarray(pushed)))
     factor = np.where(pushed.any(axis=1), rows, np.nan)  # of every group; NaN if not known yet
@@ -102,6 +99,24 @@ def state_units(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         factor = np.where(fresh > 0.0, fresh / norm, factor)
     t *= np.where(np.isfinite(factor), factor, 1.0)[group]
     return power_of_two(t)
+
+
+def _balanced(rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+    """t (n,), the rates (n, n) in these units, and the groups that act on each other: how many, and whose.
+
+    Balanced rates within groups are in 1/s whatever the units were: those that are round-off beside the
+    largest are dropped, and must not enter the units.
+    """
+    while True:
+        with np.errstate(invalid="ignore"):  # SciPy casts the units to the places of a permutation
+            t = np.diag(matrix_balance(rates, permute=False)[1]).copy()
+        seen = rates * t / t[:, None]
+        count, group = connected_components(seen > 0.0, connection="strong")
+        inside = np.where(group[:, None] == group, seen, 0.0)
+        nothing = (inside <= _NOTHING * inside.max()) & (inside > 0.0)
+        if not nothing.any():
+            return t, seen, count, group
+        rates = np.where(nothing, 0.0, rates)
 
 
 def power_of_two(x: Any) -> np.ndarray:

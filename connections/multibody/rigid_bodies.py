@@ -10,6 +10,7 @@ so no (6N)^3 tensor is formed. Source: [W] VI-A, eq. (18).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,13 +91,11 @@ class RigidBodySystemConnection(ConnectionOfMetric):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """Gamma[i, j, k], (6N, 6N, 6N), block diagonal in all three indices; for small N."""
-        count = len(self.inertias)
-        basis = jnp.eye(6)
-        pairs = jax.vmap(jax.vmap(self._forces_of, (None, 0), -1), (0, None), -2)  # [n, a, j, k]
-        each = jnp.einsum("nab,nbjk->najk", self._inverses, pairs(basis, basis))
-        body = np.arange(count)
-        Gamma = jnp.zeros((count, 6, count, 6, count, 6))
-        return Gamma.at[body, :, body, :, body, :].set(each).reshape((6 * count,) * 3)
+        return self._blocks(self._inverses, self._forces_of)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """The same of |I_b^-1| and the absolute values of the three terms of (18)."""
+        return self._blocks(np.abs(self._inverses), lambda v, w: sum(map(jnp.abs, self._terms_of(v, w))))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """I_b^-1 C_b(v_b) w_b for every body, (6N,); zero for a body without inertia."""
@@ -117,13 +116,27 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         """The frame's error."""
         self.frame.explain(q)
 
+    def _blocks(self, inverses: np.ndarray, forces: Callable[..., Any]) -> jax.Array:
+        """I_b^-1 forces(X_j, X_k), (6N, 6N, 6N), for every body."""
+        count, basis = len(self.inertias), jnp.eye(6)
+        pairs = jax.vmap(jax.vmap(forces, (None, 0), -1), (0, None), -2)  # [n, a, j, k]
+        each = jnp.einsum("nab,nbjk->najk", inverses, pairs(basis, basis))
+        body = np.arange(count)
+        result = jnp.zeros((count, 6, count, 6, count, 6))
+        return result.at[body, :, body, :, body, :].set(each).reshape((6 * count,) * 3)
+
     def _forces_of(self, v: jax.Array, w: jax.Array) -> jax.Array:
         """C_b(v_b) w_b, (N, 6), of twists v, w (N, 6) or (6,): eq. (18) applied to w."""
+        moved, turned_w, turned_v = self._terms_of(v, w)
+        return moved + turned_w + turned_v
+
+    def _terms_of(self, v: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        """The terms of (18), (N, 6) each."""
         inertias = jnp.asarray(self.inertias)
         v, w = jnp.broadcast_to(v, (len(inertias), 6)), jnp.broadcast_to(w, (len(inertias), 6))
         momentum_v, momentum_w = (jnp.einsum("nab,nb->na", inertias, twist) for twist in (v, w))
         moved = jnp.einsum("nab,nb->na", inertias, motion_cross_product(v, w))
-        return (moved + force_cross_product(v, momentum_w) + force_cross_product(w, momentum_v)) / 2
+        return moved / 2, force_cross_product(v, momentum_w) / 2, force_cross_product(w, momentum_v) / 2
 
 
 def _inverses(inertias: np.ndarray) -> np.ndarray:
