@@ -71,11 +71,13 @@ def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     Source: Sinkhorn (1967), in the 2-norm; a row or column of zeros gets 1.
     """
     size = jnp.abs(matrix)
-    r, c = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
-    for _ in range(_ROUNDS):
-        r = _norms(size / c, 1)
-        c = _norms(size / r[:, None], 0)
-    return r, c
+
+    def one_round(_: Any, units: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        r = _norms(size / units[1], 1)
+        return r, _norms(size / r[:, None], 0)
+
+    start = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
+    return jax.lax.fori_loop(0, _ROUNDS, one_round, start)
 
 
 def row_units(matrix: jax.Array) -> jax.Array:
