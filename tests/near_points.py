@@ -144,9 +144,18 @@ def _regulator(q):
     return law.error(_at_rest(), np.zeros(n))
 
 
+@cache
+def controller():
+    return control.PassivityController(system(), 2.0)
+
+
+@cache
+def observer():
+    return control.MomentumObserver(system(), 3.0)
+
+
 def _observer(q):
-    observer = control.MomentumObserver(system(), 3.0)
-    return observer.coriolis_transpose_product(q, _state(1)[0]), observer.residual(q, *_state(2))
+    return observer().coriolis_transpose_product(q, _state(1)[0]), observer().residual(q, *_state(2))
 
 
 def _audited(q):
@@ -205,7 +214,7 @@ PUBLIC = {
     "transport along a curve": lambda q: cn.parallel_transport(
         robot().recursive_connection, _curve(q), _state(1)[0], TIMES
     ),
-    "passivity": lambda q: control.PassivityController(system(), 2.0).torque(q, *_state(3)),
+    "passivity": lambda q: controller().torque(q, *_state(3)),
     "observer": _observer,
     "robot controller": lambda q: control.RobotController(robot(), 2.0, 0.5).torque(q, *_state(3)),
     "robot observer": lambda q: control.RobotMomentumObserver(robot(), 2.0).state_rate(q, *_state(3)),

@@ -33,7 +33,7 @@ def length(nabla, q0, v):
 def test_random_pairs(name, rng):
     """`tests/benchmarks/logarithms.py` does this a thousand times for each space."""
     space = distances.SPACES[name]() if name != "S^3" else S3
-    count = 6 if name == "ellipsoid" else 12
+    count = 4 if name == "ellipsoid" else 8
     q0, q1 = space.pairs(rng, count)
     v, reason = searched(space.nabla, q0, q1)
     assert np.count_nonzero(reason) <= count // 8
@@ -99,8 +99,6 @@ def test_what_is_conjugate_is_refused():
         cn.logarithm(TWO_SPHERES.nabla, [0.5, 0.0, 0.1, 0.0], [-2.0, 0.0, 0.3, 0.0])
     with pytest.raises(ConvergenceError, match=beyond):
         cn.logarithm(systems.SPHERE_NABLA, [1.2, 0.3], [np.pi - 1.2, 0.3 + np.pi])
-    with pytest.raises(ConvergenceError, match=beyond):
-        cn.logarithm(systems.SPHERE_NABLA, [np.pi / 2, 0.0], [np.pi / 2, 1.2 * np.pi])
 
 
 def test_where_no_geodesic_leads():

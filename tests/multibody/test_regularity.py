@@ -101,7 +101,7 @@ def tilting_rod(seed, geared):
 
 
 @pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", INVERTED)
 def test_a_diagonal_that_is_round_off_is_singular(name, seed, geared):
     """Where nothing resists, the diagonal of H is noise and so is its pivot, as large as the diagonal."""
