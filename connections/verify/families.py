@@ -128,7 +128,10 @@ def geodesics_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[fl
 def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the metric's own connection in place of the torsion-free part."""
     frame, rng, n = subject.metric.frame, subject.rng("III.2"), subject.n
-    G, b = 0.3 * rng.normal(size=(2, n, n, n)), rng.normal(size=frame.ambient_dim)
+    L = np.linalg.cholesky(subject.H(sample.q))  # of order one in an orthonormal frame at q
+    size = 0.3 * FLOW_TIME / _flow_time(subject, sample) / np.sqrt(n)
+    G = np.einsum("ai,mabc,jb,kc->mijk", np.linalg.inv(L), size * rng.normal(size=(2, n, n, n)), L, L)
+    b = rng.normal(size=frame.ambient_dim)
 
     def coefficients(q: Any, G: Any, b: Any) -> jax.Array:
         base = CoefficientConnection(frame, lambda p: G[0] + G[1] * jnp.sin(b @ p))
