@@ -62,6 +62,9 @@ def units_near(
     base_lengths : (n,) the lengths of its fields, or None.
     """
     u = np.asarray(balance(jnp.asarray(X[0]))[1]) if lengths is None else lengths
+    if base_lengths is not None:  # a computed basis has round-off where a coordinate does not move
+        possible = np.max(np.abs(base) / base_lengths, axis=1)
+        X = np.concatenate([np.where(np.abs(X[:1]) <= _NOTHING * np.outer(possible, u), 0.0, X[:1]), X[1:]])
     reach = np.max(np.abs(X[0]) / u, axis=1)  # of every coordinate, per length moved
     slopes, turning = _slopes(X, S, Y, u, reach)
     rates = slopes * reach
