@@ -89,6 +89,17 @@ def test_roller_racer_where_the_first_product_degenerates(nabla, cosine):
     assert not near.clear and "not clear" in str(near)
 
 
+def test_round_off_of_a_computed_basis_moves_no_coordinate():
+    """Heading along x: y stands still, but for 1e-17, which must not become the unit of y."""
+    q = np.asarray(
+        U.racer_point(np.arccos(U.RACER["l_2"] * U.RACER["I_1"] / (U.RACER["l_1"] * U.RACER["I_2"])))
+    )
+    q = np.array([0.0, 0.0, 0.0, q[3]])
+    inputs = control.input_fields(U.RACER_FORMS, lambda p: jnp.eye(4)[3:])
+    report = control.configuration_controllability(U.RACER_FORMS, inputs, q)
+    assert report.symmetric.rank.full and report.controllable
+
+
 def test_roller_racer_leaves_a_degenerate_angle_both_ways():
     """From rest, psi out and back: dv/dt = -(Gamma^1_12 + Gamma^1_21) v psi' - Gamma^1_22 psi'^2."""
     centre = np.arccos(U.RACER["l_2"] * U.RACER["I_1"] / (U.RACER["l_1"] * U.RACER["I_2"]))
