@@ -207,6 +207,12 @@ def require_finite(name: str, value: Any) -> None:
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
+def require_positive_int(name: str, value: Any) -> None:
+    """Raise `ShapeError` unless `value` is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ShapeError(name, "a positive integer", value)
+
+
 def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:
     """Raise `FrameError` naming both objects unless their frames are equal."""
     if first != second:

@@ -330,17 +330,12 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
 
 
 def _attractor(
-    frame: FrameField,
-    phi: TimeField,
-    size: int,
-    gain: Any,
-    tangential: TimeField | None,
-    metric: Metric | None,
+    frame: FrameField, phi: TimeField, size: int, gain: Any, w: TimeField | None, metric: Metric | None
 ) -> FieldReference:
     """The field with d/dt phi = -Lambda phi along it, of least norm but for its part along w."""
     Lambda = gain_matrix("gain", gain, size)
-    if tangential is not None:
-        _require_output("tangential(t, q)", tangential, (frame.dim,), (), (frame.ambient_dim,))
+    if w is not None:
+        _require_output("tangential(t, q)", w, (frame.dim,), (), (frame.ambient_dim,))
     if metric is not None:
         require_same_frame(frame, "the reference", metric.frame, "the metric")
 
@@ -350,9 +345,9 @@ def _attractor(
         rate = -Lambda @ value - drift
         if size == frame.dim:
             return jnp.linalg.solve(J, rate)
-        w = jnp.zeros(frame.dim) if tangential is None else tangential(t, q)
+        along = jnp.zeros(frame.dim) if w is None else w(t, q)
         weighted = J.T if metric is None else jnp.linalg.solve(metric.matrix_at(q), J.T)
-        return w + weighted @ jnp.linalg.solve(J @ weighted, rate - J @ w)
+        return along + weighted @ jnp.linalg.solve(J @ weighted, rate - J @ along)
 
     return FieldReference(frame, field)
 

@@ -1,7 +1,8 @@
 """What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
-from connections.geometry.frames import ChangedFrame, CoordinateFrame, FrameField, MatrixFrame
+from connections.geometry.frames import ChangedFrame, CoordinateFrame, FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame
+from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import (
     ChangedMetric,
     ConstantMetric,

@@ -16,17 +16,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import FrameError, NonFiniteError, PointError, ShapeError, raise_at, require_finite
+from connections.checks import (
+    FrameError,
+    NonFiniteError,
+    PointError,
+    ShapeError,
+    raise_at,
+    require_finite,
+    require_positive_int,
+)
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.scales import full_rank, rank_of, row_units, sizes_of_columns
+from connections.geometry.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
-_LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
-
-# How far a point may lie off its manifold and still stand for the nearest point there: relative to its
-# largest coordinate; of a quaternion, its norm's distance from one. These are eight units in the last place
-# of float32: quaternions pass that were normalized and multiplied in float32, or printed with six decimals.
-POINT_TOLERANCE = 1e-6
 
 
 class FrameField(abc.ABC):
@@ -96,7 +98,7 @@ class FrameField(abc.ABC):
         Every public function takes such a q for the point `project_at` it.
         """
         p = self.project_at(q)
-        return jnp.asarray(True) if p is q else _is_near(p, q)
+        return jnp.asarray(True) if p is q else is_near(p, q)
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """The representative of `q` nearest to `reference`: q or -q for unit quaternions, else q."""
@@ -260,69 +262,6 @@ class CoordinateFrame(FrameField):
 
 
 @dataclass(frozen=True)
-class MatrixFrame(FrameField):
-    """A frame given by its matrix.
-
-    Parameters
-    ----------
-    matrix : q (nq,) -> X (nq, n); JAX-traceable.
-    dim, ambient_dim : n and nq; nq > n is legal where the brackets stay in the span (checked).
-    project : optional, q (nq,) -> the nearest point of the manifold; without it an embedded manifold is kept
-        only to the integrators' tolerance.
-    """
-
-    matrix_function: PointFunction
-    dim: int
-    ambient_dim: int
-    project: PointFunction | None = None
-
-    def __init__(
-        self, matrix: PointFunction, dim: int, ambient_dim: int, project: PointFunction | None = None
-    ) -> None:
-        for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
-            require_positive_int(name, value)
-        if ambient_dim < dim:
-            raise ShapeError("ambient_dim", f"at least dim = {dim}", ambient_dim)
-        object.__setattr__(self, "matrix_function", matrix)
-        object.__setattr__(self, "dim", dim)
-        object.__setattr__(self, "ambient_dim", ambient_dim)
-        object.__setattr__(self, "project", project)
-
-    def matrix_at(self, q: jax.Array) -> jax.Array:
-        """The user's matrix X(q), (nq, n)."""
-        X = jnp.asarray(self.matrix_function(q))
-        if X.shape != (self.ambient_dim, self.dim):
-            raise ShapeError("frame matrix", (self.ambient_dim, self.dim), X.shape)
-        return X
-
-    def project_at(self, q: jax.Array) -> jax.Array:
-        """The user's projection, or q itself."""
-        return q if self.project is None else self.project(q)
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
-        ok = self.near_at(q) & full_rank(self.matrix_at, q)
-        if self.dim < self.ambient_dim:
-            ok = ok & (self._bracket_leak_at(q) <= _LEAK)
-        return ok
-
-    def explain(self, q: Any) -> None:
-        """As for every frame, and `FrameError` where a bracket leaves the span."""
-        super().explain(q)
-        p = self.project_at(jnp.asarray(q))
-        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= _LEAK:
-            raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
-
-    def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
-        """The largest component of a bracket outside the span, relative to the terms of that component."""
-        X, dual, terms = self.matrix_at(q), self.dual_at(q), self._ambient_bracket_terms_at(q)
-        outside = self._ambient_brackets_at(q) - jnp.einsum("ak,kij->aij", X, self.structure_functions_at(q))
-        terms += jnp.einsum("ak,kb,bij->aij", jnp.abs(X), jnp.abs(dual), terms)
-        sizes = sizes_of_columns(terms.reshape(self.ambient_dim, -1)).reshape(terms.shape)
-        return jnp.max(jnp.where(outside == 0.0, 0.0, jnp.abs(outside) / sizes))
-
-
-@dataclass(frozen=True)
 class ChangedFrame(FrameField):
     """The frame X' = X A(q): X'_j = A^i_j X_i.
 
@@ -407,13 +346,3 @@ class ChangedFrame(FrameField):
         A = self.change_at(p)
         if not np.isfinite(A).all() or not full_rank(self.change_at, p):
             raise_at(FrameError, "the change of frame is not invertible", q)
-
-
-def require_positive_int(name: str, value: Any) -> None:
-    """Raise `ShapeError` unless `value` is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ShapeError(name, "a positive integer", value)
-
-
-def _is_near(p: jax.Array, q: jax.Array) -> jax.Array:
-    return jnp.max(jnp.abs(p - q)) <= POINT_TOLERANCE * jnp.max(jnp.abs(p))

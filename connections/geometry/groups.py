@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import PointError, raise_at, require_finite
-from connections.geometry.frames import POINT_TOLERANCE, FrameField
+from connections.geometry.frames import FrameField
+from connections.geometry.scales import POINT_TOLERANCE
 
 
 @dataclass(frozen=True)

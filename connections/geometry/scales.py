@@ -18,6 +18,12 @@ from connections.checks import Check
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
+
+# How far a point may lie off its manifold and still stand for the nearest point there: relative to its
+# largest coordinate; of a quaternion, its norm's distance from one. These are eight units in the last place
+# of float32: quaternions pass that were normalized and multiplied in float32, or printed with six decimals.
+POINT_TOLERANCE = 1e-6
+
 _NOTHING = 1e-12  # an entry this small beside the largest of its unit has no size of its own
 _DEPENDENT = 1e-7  # columns are dependent if a pivot, once they are normalized, is below it
 _NEARBY = 1e-9  # of q: what changes by half of itself over this distance has no digits
@@ -34,6 +40,11 @@ def sizes_of_array(x: jax.Array) -> jax.Array:
     size = jnp.abs(x)
     largest = jnp.max(size, initial=0.0)
     return jnp.where(size <= _NOTHING * largest, largest, size)
+
+
+def is_near(p: jax.Array, q: jax.Array) -> jax.Array:
+    """Whether q (nq,) is within `POINT_TOLERANCE` of p (nq,), the point of the manifold nearest to it."""
+    return jnp.max(jnp.abs(p - q)) <= POINT_TOLERANCE * jnp.max(jnp.abs(p))
 
 
 def sizes_of_columns(matrix: jax.Array) -> jax.Array:

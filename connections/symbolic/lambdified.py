@@ -20,7 +20,8 @@ from connections.affine.distributions import Distribution, SpannedDistribution
 from connections.checks import NonFiniteError
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
-from connections.geometry.frames import CoordinateFrame, FrameField, MatrixFrame, PointFunction
+from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
+from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric
 from connections.symbolic.elimination import REMEDY, EliminatedDistribution
 from connections.symbolic.expressions import tidy

@@ -21,7 +21,15 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
-from connections.checks import FrameError, NonFiniteError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import (
+    FrameError,
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_positive_int,
+)
 from connections.control.controllability.products import (
     ControlSystem,
     Jet,
@@ -32,7 +40,7 @@ from connections.control.controllability.products import (
     symmetric_words,
 )
 from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
-from connections.geometry.frames import PointFunction, require_positive_int
+from connections.geometry.frames import PointFunction
 
 Array = np.ndarray[Any, Any]
 _WORDS = 120  # products generated where no order is asked for

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError
-from connections.geometry.frames import POINT_TOLERANCE, CoordinateFrame
+from connections.geometry.frames import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
+from connections.geometry.scales import POINT_TOLERANCE
 from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization

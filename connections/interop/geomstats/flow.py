@@ -54,18 +54,22 @@ def transported(
 def require_geodesics_of(
     nabla: AffineConnection, metric: Metric, own: AffineConnection, q: np.ndarray, v: np.ndarray
 ) -> None:
-    """Raise `MetricError` where the geodesics of `nabla` are not those of the metric's connection `own`.
-
-    Asked at every step of these geodesics, of all directions.
+    """Ask along geodesics of a metric whether `nabla` has the same geodesics there, in all directions.
 
     Parameters
     ----------
+    nabla : the connection.
+    metric, own : the metric and its Levi-Civita connection, whose geodesics are followed for unit time.
     q, v : (m, nq) points and (m, n) initial velocities.
+
+    Raises
+    ------
+    MetricError : at a step of one of them, it has not.
     """
     pieces = Shooting.of(own).geodesics(q, v, TIGHT, keep=True).pieces
     steps = Shooting.of(own).ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
-    few_sizes = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # each is compiled
-    check = nabla.check_same_geodesics(metric, few_sizes)
+    padded = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # every size is compiled
+    check = nabla.check_same_geodesics(metric, padded)
     if not check.ok:
         raise MetricError(
             "a distance is the length of the metric's geodesic, and this connection has other geodesics "

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError
-from connections.geometry.frames import FrameField, MatrixFrame
+from connections.geometry.frames import FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame, rotation_matrix
+from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_numpy

@@ -17,9 +17,9 @@ import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.frames import POINT_TOLERANCE, FrameField, PointFunction
+from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.scales import worst
+from connections.geometry.scales import POINT_TOLERANCE, worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
 AGREEMENT = 1e-9  # of an inner product of two fields, relative to their lengths

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from connections.geometry.frames import POINT_TOLERANCE
+from connections.geometry.scales import POINT_TOLERANCE
 from connections.multibody.recursions.lanes import (
     LANES,
     beyond,

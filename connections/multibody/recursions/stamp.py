@@ -8,7 +8,7 @@ that are compiled into it. So every entry carries the fingerprint of the sources
 import hashlib
 from pathlib import Path
 
-from connections.geometry.frames import POINT_TOLERANCE
+from connections.geometry.scales import POINT_TOLERANCE
 from connections.multibody.regularity import SMALLEST_PIVOT
 
 

@@ -1,0 +1,78 @@
+"""A frame field that is given by a function of the coordinates, its matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.checks import FrameError, ShapeError, raise_at, require_positive_int
+from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.scales import full_rank, sizes_of_columns
+
+_LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
+
+
+@dataclass(frozen=True)
+class MatrixFrame(FrameField):
+    """A frame given by its matrix.
+
+    Parameters
+    ----------
+    matrix : q (nq,) -> X (nq, n); JAX-traceable.
+    dim, ambient_dim : n and nq; nq > n is legal where the brackets stay in the span (checked).
+    project : optional, q (nq,) -> the nearest point of the manifold; without it an embedded manifold is kept
+        only to the integrators' tolerance.
+    """
+
+    matrix_function: PointFunction
+    dim: int
+    ambient_dim: int
+    project: PointFunction | None = None
+
+    def __init__(
+        self, matrix: PointFunction, dim: int, ambient_dim: int, project: PointFunction | None = None
+    ) -> None:
+        for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
+            require_positive_int(name, value)
+        if ambient_dim < dim:
+            raise ShapeError("ambient_dim", f"at least dim = {dim}", ambient_dim)
+        object.__setattr__(self, "matrix_function", matrix)
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "ambient_dim", ambient_dim)
+        object.__setattr__(self, "project", project)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """The user's matrix X(q), (nq, n)."""
+        X = jnp.asarray(self.matrix_function(q))
+        if X.shape != (self.ambient_dim, self.dim):
+            raise ShapeError("frame matrix", (self.ambient_dim, self.dim), X.shape)
+        return X
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """The user's projection, or q itself."""
+        return q if self.project is None else self.project(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
+        ok = self.near_at(q) & full_rank(self.matrix_at, q)
+        if self.dim < self.ambient_dim:
+            ok = ok & (self._bracket_leak_at(q) <= _LEAK)
+        return ok
+
+    def explain(self, q: Any) -> None:
+        """As for every frame, and `FrameError` where a bracket leaves the span."""
+        super().explain(q)
+        p = self.project_at(jnp.asarray(q))
+        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= _LEAK:
+            raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
+
+    def _bracket_leak_at(self, q: jax.Array) -> jax.Array:
+        """The largest component of a bracket outside the span, relative to the terms of that component."""
+        X, dual, terms = self.matrix_at(q), self.dual_at(q), self._ambient_bracket_terms_at(q)
+        outside = self._ambient_brackets_at(q) - jnp.einsum("ak,kij->aij", X, self.structure_functions_at(q))
+        terms += jnp.einsum("ak,kb,bij->aij", jnp.abs(X), jnp.abs(dual), terms)
+        sizes = sizes_of_columns(terms.reshape(self.ambient_dim, -1)).reshape(terms.shape)
+        return jnp.max(jnp.where(outside == 0.0, 0.0, jnp.abs(outside) / sizes))
