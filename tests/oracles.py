@@ -234,9 +234,10 @@ def ellipsoid_distance(axes, x, y):
         found = least_squares(
             lambda z: ends(z[:1], z[1], [z[1]])[:, 0, -1] - y,
             [angles[i], max(times[j], 1e-3)],
-            xtol=1e-13,
-            ftol=1e-14,
+            xtol=1e-15,
+            ftol=1e-15,
+            gtol=1e-15,
         )
-        if np.linalg.norm(found.fun) < 1e-8:
+        if np.linalg.norm(found.fun) < 1e-10 * found.x[1]:
             best = min(best, found.x[1])
     return best
