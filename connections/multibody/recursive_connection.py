@@ -130,7 +130,7 @@ class _Operations:
     """The recursions of a tree without gravity as traced functions of one configuration."""
 
     def __init__(self, model: Model) -> None:
-        self._model, self._n = model, model.nv
+        self._model = model
 
     @cached_property
     def _tree(self) -> tuple[np.ndarray, int]:
@@ -142,30 +142,29 @@ class _Operations:
 
     def mass_matrix(self, q: jax.Array) -> jax.Array:
         """H(q)."""
-        return self._call("mass_matrix", 2, q)
+        return self._call("mass_matrix", q)
 
     def coefficients(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low."""
-        return raise_first_index(self.mass_matrix(q), self._call("christoffel_symbols", 3, q))
+        return raise_first_index(self.mass_matrix(q), self._call("christoffel_symbols", q))
 
     def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w."""
-        return self._call("coriolis_product", 1, q, v, w)
+        return self._call("coriolis_product", q, v, w)
 
     def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """The acceleration that the force C(q, v) w causes at rest and without gravity."""
-        return self._call("forward_dynamics", 1, q, jnp.zeros_like(v), self.lowered(q, v, w))
+        return self._call("forward_dynamics", q, jnp.zeros_like(v), self.lowered(q, v, w))
 
     def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion."""
-        return -self._call("forward_dynamics_derivatives", 3, q, v)[:2]
+        return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
 
-    def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
+    def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
         from connections.multibody.recursions.xla import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        shape = (self._n,) * axes if name != "forward_dynamics_derivatives" else (3, self._n, self._n)
-        return operation(name, shape, numbers, *self._tree)
+        return operation(name, self._model.program.cores[name], numbers, *self._tree)
 
 
 class _ClosedOperations:
@@ -186,23 +185,23 @@ class _ClosedOperations:
 
     def mass_matrix(self, q: jax.Array) -> jax.Array:
         """H(q)."""
-        return self._call("closed_mass_matrix", 2, self._argument(q))
+        return self._call("mass_matrix", self._argument(q))
 
     def coefficients(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low."""
         q = self._argument(q)
-        Gamma_low = self._call("closed_christoffel_symbols", 3, q)
-        return raise_first_index(self._call("closed_mass_matrix", 2, q), Gamma_low)
+        Gamma_low = self._call("christoffel_symbols", q)
+        return raise_first_index(self._call("mass_matrix", q), Gamma_low)
 
     def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w."""
-        return self._call("closed_coriolis_matrix", 2, self._argument(q), v) @ w
+        return self._call("coriolis_matrix", self._argument(q), v) @ w
 
     def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 C(q, v) w."""
         q = self._argument(q)
-        force = self._call("closed_coriolis_matrix", 2, q, v) @ w
-        factor = jax.scipy.linalg.cho_factor(self._call("closed_mass_matrix", 2, q))
+        force = self._call("coriolis_matrix", q, v) @ w
+        factor = jax.scipy.linalg.cho_factor(self._call("mass_matrix", q))
         return jax.scipy.linalg.cho_solve(factor, force)
 
     def _argument(self, q: jax.Array) -> jax.Array:
@@ -217,12 +216,13 @@ class _ClosedOperations:
         vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._kinematics.reference))
         return operation("closure", (self._program.size,), vectors, closure, len(closure))
 
-    def _call(self, name: str, axes: int, *vectors: jax.Array) -> jax.Array:
+    def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
+        """The recursion `name` over clusters."""
         from connections.multibody.recursions.xla import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        solved = not self._program.linear
-        return operation(name, (self._program.n,) * axes, numbers, *self._arrays, solved=solved)
+        solved, shape = not self._program.linear, self._program.cores[name]
+        return operation(f"closed_{name}", shape, numbers, *self._arrays, solved=solved)
 
 
 def _operations(model: Model) -> _Operations | _ClosedOperations:

@@ -23,7 +23,7 @@ def coriolis_times(memory, q, v, out, times):
     tree, slots = unpack(memory), flat_slots_of(out)
     good = read_configuration(tree, tree.work, q) and read_vector(tree, tree.work, 0, v)
     for _ in range(times):
-        coriolis.coriolis_matrix(tree, tree.work, slots)
+        coriolis.coriolis_matrix(tree, tree.work, slots, False)
     return good
 
 
@@ -33,5 +33,5 @@ def christoffel_times(memory, q, out, times):
     tree, slots = unpack(memory), flat_slots_of(out)
     good = read_configuration(tree, tree.work, q)
     for _ in range(times):
-        christoffel.christoffel_symbols(tree, tree.work, slots, True)
+        christoffel.christoffel_symbols(tree, tree.work, slots, False, True)
     return good

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from core import CORES, ROOT
 from recursions_page import FirstCall
 
-from connections.multibody.recursions.compiled import SIGNATURES
+from connections.multibody.recursions.table import RECURSIONS
 
 PROGRAM = """
 import sys, time
@@ -39,9 +39,9 @@ def first_calls(batch: tuple[int, ...]) -> Iterator[FirstCall]:
     batch : batch axes of the arguments; () for the function of one configuration.
     """
     kind = "batch" if batch else "one"
-    for name, (vectors, _, _) in SIGNATURES.items():
+    for name, row in RECURSIONS.items():
         with tempfile.TemporaryDirectory() as cache:
-            cold, cached = (_first_call(name, batch, len(vectors), cache) for _ in range(2))
+            cold, cached = (_first_call(name, batch, len(row.vectors), cache) for _ in range(2))
         yield FirstCall(name, kind, cold, cached)
 
 

@@ -13,7 +13,7 @@ from mechanisms import derivative_along, move
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
 from connections.multibody import spatial
-from connections.multibody.recursions import composition
+from connections.multibody.recursions import closed_derivatives, composition
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 FILES = ["six_bar", "planar_leg_linkage", "mini_cheetah"]
@@ -84,7 +84,7 @@ def test_definition_by_automatic_differentiation(rng):
     ours = np.stack(mb.inverse_dynamics_derivatives(robot, q, v, a))
     close(ours[0], expected, 1e-11)
     wrong = np.empty_like(ours)  # control: the second derivatives of velocities forgotten
-    composition.inverse_dynamics_derivatives(Forgetful(robot.program), q, v, a, wrong)
+    closed_derivatives.inverse_dynamics_derivatives(Forgetful(robot.program), q, v, a, wrong)
     assert np.max(np.abs(wrong[0] - expected)) > 1e-3 * np.max(np.abs(expected))
     close(wrong[1:], ours[1:], 1e-13)
 

@@ -16,8 +16,8 @@ from mechanisms import MOVING, random_mechanism
 from connections import multibody as mb
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
-from connections.multibody.recursions.closed_entries import SINGULAR
 from connections.multibody.recursions.closure_layout import pack_closure
+from connections.multibody.recursions.cluster_boundary import SINGULAR
 from connections.multibody.recursions.cluster_layout import (
     _SECTIONS,
     BAD_INPUT,
@@ -25,12 +25,12 @@ from connections.multibody.recursions.cluster_layout import (
     closed_memory,
     lane_slots,
     pack_clusters,
-    result_blocks,
     solution_layout,
 )
 from connections.multibody.recursions.compiled import compiled
 from connections.multibody.recursions.lanes import LANES
-from connections.multibody.recursions.layout import aligned, no_tree
+from connections.multibody.recursions.layout import aligned, no_tree, nonzero_blocks
+from connections.multibody.recursions.table import RECURSIONS
 
 TOL = 1e-12
 ROWS = LANES + 3
@@ -188,7 +188,8 @@ class Kernels:
     def rows(self, name, *vectors, axes=2, closure=NO_CLOSURE, solved=True):
         n, m = self.closed.nv, len(vectors[0])
         work = aligned(lane_slots(self.closed, self.clusters) + n**axes + LANES, LANES)
-        blocks, out = result_blocks(self.closed, axes, LANES), np.full((m, n**axes), np.nan)
+        nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
+        blocks, out = nonzero_blocks(nonzero), np.full((m, n**axes), np.nan)
         function = compiled.require(f"closed_{name}_rows")
         for _ in range(2):  # nothing may be left over from the call before
             status = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, out)

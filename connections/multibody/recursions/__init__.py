@@ -2,11 +2,12 @@
 
 One flat array describes a tree (`layout`); kernels (`forward`, `coriolis`, `christoffel`, `newton_euler`,
 `articulated`, `regression`) read it with the spatial algebra of `algebra`, for one configuration or for
-several in one vector register (`lanes`); `entries` compiles them, `program` holds what belongs to a model,
-and `calls` are the public functions. This is the only place that imports Numba.
+several in one vector register (`lanes`). `table` says what is to know of each recursion, `entries` compiles
+them, `program` holds what belongs to a model, and `calls` are the public functions. This is the only place
+that imports Numba.
 
 For closed chains, `closure` solves the loops (`closure_layout`, `loop_geometry`, `loop_motion`,
 `least_squares`); matrices are recursions over clusters (`cluster_layout`, `clusters`, `cluster_christoffel`,
-`closed_entries`); vectors are those of the spanning tree, lifted and projected (`lift`, `composition`);
+`cluster_boundary`); vectors are those of the spanning tree, lifted and projected (`lift`, `composition`);
 `closed_program` is in the place of `program`.
 """

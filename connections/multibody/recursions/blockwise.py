@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections.checks import ShapeError, batch_axes
-from connections.multibody.recursions.compiled import SIGNATURES, shapes_of_results
+from connections.multibody.recursions.table import RECURSIONS
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -37,9 +37,9 @@ def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     import dask
     import dask.array as da
 
-    names = ("q", *SIGNATURES[name][0])
+    names = ("q", *RECURSIONS[name].vectors)
     sizes = ((model.nq,), *[(model.nv,)] * (len(names) - 1))
-    core = shapes_of_results(model.nv, len(model.body_names))[name]
+    core = RECURSIONS[name].core(model.nv, len(model.body_names))
     arrays = [_array(*item) for item in zip(names, given, sizes, strict=True)]
     axes = len(batch_axes(names, arrays))
     arguments: list[Any] = []

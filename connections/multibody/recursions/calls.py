@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.multibody.recursions.compiled import BODY_FACTORS, NOT_AT_ONCE
+from connections.multibody.recursions.compiled import NOT_AT_ONCE
+from connections.multibody.recursions.table import BODY_FACTORS
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model

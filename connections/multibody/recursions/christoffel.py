@@ -32,11 +32,20 @@ COLUMN = 9  # Phi 6, g 3
 
 
 @inlined
-def christoffel_symbols(tree, work, Gamma, all_of_them):
-    """Gamma_low of the Levi-Civita connection, slots Gamma[(i nv + j) nv + k], j the direction.
+def christoffel_symbols(tree, work, Gamma, force_cross, all_of_them):
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction.
 
+    force_cross : whether of the body factor (v x*) I, not of the Christoffel one.
     all_of_them : whether to write also those with j > k that equal Gamma_ikj.
     """
+    _levi_civita_symbols(tree, work, Gamma, all_of_them)
+    if force_cross:
+        _subtract_contorsion(tree, work, Gamma)
+
+
+@inlined
+def _levi_civita_symbols(tree, work, Gamma, all_of_them):
+    """Gamma_low of the Levi-Civita connection."""
     place_links(tree, work)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
@@ -81,7 +90,7 @@ def christoffel_symbols(tree, work, Gamma, all_of_them):
 
 
 @inlined
-def subtract_contorsion(tree, work, Gamma):
+def _subtract_contorsion(tree, work, Gamma):
     """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
 
     D_ijk = Phi_i . N(I, Phi_j) Phi_k is totally antisymmetric; N is `contorsion_factor`.

@@ -32,20 +32,14 @@ from connections.multibody.recursions.cluster_layout import (
     closed_memory,
     lane_slots,
     pack_clusters,
-    result_blocks,
     solution_layout,
 )
-from connections.multibody.recursions.compiled import (
-    ENTRIES,
-    SIGNATURES,
-    compiled,
-    shapes_of_results,
-    torsion,
-)
-from connections.multibody.recursions.composition import NO_GUESS, RECURSIONS, Rows, Single, ready
+from connections.multibody.recursions.compiled import compiled
+from connections.multibody.recursions.composition import NO_GUESS, Rows, Single, composed, ready
 from connections.multibody.recursions.lanes import LANES
-from connections.multibody.recursions.layout import aligned
+from connections.multibody.recursions.layout import aligned, nonzero_blocks
 from connections.multibody.recursions.program import Program
+from connections.multibody.recursions.table import RECURSIONS, SOLVE, is_force_cross
 from connections.multibody.regularity import first_irregular
 
 if TYPE_CHECKING:
@@ -105,14 +99,15 @@ class ClosedProgram:
         self.definition = Definition(closed, self.spans)
         self.at_rest = np.zeros(spanning.nv)
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
-        self.cores = shapes_of_results(n, len(model.body_names))
+        bodies = len(model.body_names)
+        self.cores = {name: row.core(n, bodies) for name, row in (RECURSIONS | SOLVE).items()}
         self.wide, self.three = self.cores["regressor"], (3, n, n)
         self.configuration = (model.nq,)
         self._sizes = (self.configuration, *[(n,)] * 3)
         self._one, self._rows = Single(self), Rows(self)
         self.single = _Singles(self)
         self._workspaces: dict[str, deque[np.ndarray]] = {
-            name: deque() for name in ("closure", "solve", *SIGNATURES)
+            name: deque() for name in ("closure", *SOLVE, *RECURSIONS)
         }
 
     # --- the recursions ----------------------------------------------------------------------------------
@@ -122,7 +117,7 @@ class ClosedProgram:
 
         Parameters
         ----------
-        name : a key of `SIGNATURES`.
+        name : a key of `RECURSIONS`.
         given : q (..., nq) and then vectors (..., nv).
         out : the array to fill, or None.
         body_factor : where the recursion has a choice.
@@ -131,8 +126,8 @@ class ClosedProgram:
         ------
         ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : `calls`.
         """
-        choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
-        names = ("q", *SIGNATURES[name][0])
+        choice = (is_force_cross(body_factor),) if RECURSIONS[name].body_factor else ()
+        names = ("q", *RECURSIONS[name].vectors)
         if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
             return lazy
         vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
@@ -142,7 +137,7 @@ class ClosedProgram:
         result = np.empty((*batch, *core)) if out is None else out
         try:
             if not batch:
-                RECURSIONS[name](self._one, *map(plain, vectors), *choice, out=result)
+                composed(name)(self._one, *map(plain, vectors), *choice, out=result)
             else:
                 rows = [as_rows(vector, batch, out) for vector in vectors]
                 self._run(name, rows, choice, result.reshape(len(rows[0]), math.prod(core)))
@@ -156,7 +151,7 @@ class ClosedProgram:
         def fill(piece: slice) -> bool:
             for first in range(piece.start, min(piece.stop, len(out)), _CHUNK):
                 chunk = slice(first, min(first + _CHUNK, piece.stop))
-                RECURSIONS[name](self._rows, *[row[chunk] for row in rows], *choice, out=out[chunk])
+                composed(name)(self._rows, *[row[chunk] for row in rows], *choice, out=out[chunk])
             return True
 
         in_pieces(len(out), fill)
@@ -167,7 +162,7 @@ class ClosedProgram:
         vectors : rows of solutions, or, if they are not `solved`, of q (m, nq); then rows of vectors.
         """
         function = compiled.require(f"closed_{name}_rows")
-        size = self._lane_slots + math.prod(self.cores.get(name, ())) + LANES
+        size = self._lane_slots + math.prod(self.cores[name]) + LANES
         with self._borrowed(name, lambda: aligned(size, LANES)) as work:
             blocks = self._blocks[name]
             status = function(self.memory, self.closure, self.clusters, solved, work, blocks, *vectors, out)
@@ -231,10 +226,12 @@ class ClosedProgram:
     @cached_property
     def _blocks(self) -> dict[str, np.ndarray]:
         """For each recursion over clusters, where the blocks of its flat result begin that are not zero."""
-        blocks = {axes: result_blocks(self._closed, axes, LANES) for axes in (2, 3)}
-        matrices = {name: blocks[axes] for name, (_, _, axes) in SIGNATURES.items() if axes > 1}
-        dense = {"inverse_mass_matrix": np.arange(0, self.n**2, LANES), "solve": np.arange(0, self.n, LANES)}
-        return matrices | dense
+        moves, body_of = self._closed.moves, self._closed.body_of
+        return {
+            name: nonzero_blocks(row.nonzero(moves, body_of))
+            for name, row in (RECURSIONS | SOLVE).items()
+            if row.clusters
+        }
 
     # --- errors ------------------------------------------------------------------------------------------
 
@@ -247,7 +244,7 @@ class ClosedProgram:
             self._closed.explain(q)
         for q in configurations:
             self._require_closed(q)
-        if name in ("forward_dynamics", "inverse_mass_matrix", "forward_dynamics_derivatives"):
+        if RECURSIONS[name].inverse:
             for q in configurations:
                 self._require_regular(q)
             raise MetricError("the mass matrix is singular, or nearly so")
@@ -283,10 +280,11 @@ class _Singles:
 
     def __init__(self, program: ClosedProgram) -> None:
         self._do = Single(program)
-        for name, (vectors, factor, _) in SIGNATURES.items():
-            call: Callable[..., bool] = partial(self._call, RECURSIONS[name])
-            if program.linear and f"closed_{name}_at" in ENTRIES:
-                call = _direct(f"closed_{name}_at", program, len(vectors), call if factor else None)
+        for name, row in RECURSIONS.items():
+            call: Callable[..., bool] = partial(self._call, composed(name))
+            if program.linear and row.clusters:
+                of_force_cross = call if row.body_factor else None
+                call = _direct(f"closed_{name}_at", program, len(row.vectors), of_force_cross)
             setattr(self, f"{name}_at", call)
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
@@ -300,10 +298,10 @@ class _Singles:
         return True
 
 
-def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) -> Callable[..., bool]:
+def _direct(name: str, program: ClosedProgram, count: int, of_force_cross: Any) -> Callable[..., bool]:
     """A recursion over clusters at one configuration, with nothing in between.
 
-    It takes `count` vectors after q, and where there is a choice of factors, gives those with torsion away.
+    It takes `count` vectors after q; if there is a choice of body factors, `of_force_cross` is for the other.
     """
     closure, clusters = program.closure, program.clusters
 
@@ -313,15 +311,15 @@ def _direct(name: str, program: ClosedProgram, count: int, with_torsion: Any) ->
     def of_q_v(memory: np.ndarray, q: np.ndarray, v: np.ndarray, out: np.ndarray) -> bool:
         return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
-    def chosen_of_q(memory: np.ndarray, q: np.ndarray, torsion: bool, out: np.ndarray) -> bool:
-        return with_torsion(memory, q, torsion, out) if torsion else of_q(memory, q, out)
+    def chosen_of_q(memory: np.ndarray, q: np.ndarray, force_cross: bool, out: np.ndarray) -> bool:
+        return of_force_cross(memory, q, True, out) if force_cross else of_q(memory, q, out)
 
-    def chosen_of_q_v(memory: np.ndarray, q: Any, v: Any, torsion: bool, out: np.ndarray) -> bool:
-        if torsion:
-            return bool(with_torsion(memory, q, v, torsion, out))
+    def chosen_of_q_v(memory: np.ndarray, q: Any, v: Any, force_cross: bool, out: np.ndarray) -> bool:
+        if force_cross:
+            return bool(of_force_cross(memory, q, v, True, out))
         return bool(ready[name](memory, closure, clusters, False, q, v, out) == 0)
 
-    if with_torsion is None:
+    if of_force_cross is None:
         return of_q_v if count else of_q
     return chosen_of_q_v if count else chosen_of_q
 

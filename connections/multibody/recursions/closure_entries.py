@@ -12,8 +12,7 @@ import math
 from connections.multibody.recursions.closure import solve_from
 from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
-from connections.multibody.recursions.entries import one, rows
-from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, inlined
+from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, inlined, one, rows
 from connections.multibody.recursions.loop_turning import turn_loop
 from connections.multibody.recursions.stamp import STAMP
 

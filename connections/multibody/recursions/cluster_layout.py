@@ -149,17 +149,6 @@ def lane_slots(closed: ClosedKinematics, clusters: np.ndarray) -> int:
     return int(clusters.view(np.int64)[5]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
 
 
-def result_blocks(closed: ClosedKinematics, axes: int, lanes: int) -> np.ndarray:
-    """Where blocks of `lanes` entries of a flat result, (nv,) * axes, begin that are not identically zero.
-
-    Entries of columns that move no common body are.
-    """
-    related = closed.moves[closed.body_of] | closed.moves[closed.body_of].T
-    if axes == 3:
-        related = related[:, :, None] & related[:, None, :] & related[None, :, :]
-    return np.unique(np.flatnonzero(related) // lanes * lanes)
-
-
 def no_clusters() -> np.ndarray:
     """The array of a mechanism without bodies, for trying out compiled functions."""
     integers = np.zeros(HEADER + len(_SECTIONS) + 8, dtype=np.int64)

@@ -146,12 +146,14 @@ def inverse_mass_matrix(tree, reduced, work, inverse):
 
 
 @inlined
-def solve_mass_matrix(tree, reduced, work):
-    """H^-1 x, x the vector in the workspace, in its place; the pivots are left there, too."""
+def solve_mass_matrix(tree, reduced, work, solution):
+    """H^-1 f, slots solution[j]; f is the vector in the workspace, where the pivots are left."""
     _measured_mass_matrix(tree, reduced, work)
     solve_by_elimination(
         reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, reduced.vector
     )
+    for k in range(reduced.nv):
+        store(solution, k, load(work, reduced.vector + k))
 
 
 @inlined

@@ -1,7 +1,7 @@
 """The compiled functions by name, each compiled (or read from Numba's cache) when it is first asked for.
 
-Until then, and whenever the arguments are not exactly float64 arrays of the right dimensions, a call raises
-`TypeError`; `Program.general` then makes the function ready and the arguments right.
+Where the arguments are not exactly float64 arrays of the right dimensions, a call raises `TypeError`;
+`Program.general` then makes them right, or says what is wrong.
 """
 
 from __future__ import annotations
@@ -9,33 +9,18 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-# Names of the vectors that follow q, whether there is a choice of body-level factor, axes of the result.
-SIGNATURES: dict[str, tuple[tuple[str, ...], bool, int]] = {
-    "mass_matrix": ((), False, 2),
-    "coriolis_matrix": (("v",), True, 2),
-    "mass_matrix_rate": (("v",), False, 2),
-    "christoffel_symbols": ((), True, 3),
-    "coriolis_product": (("v", "w"), True, 1),
-    "coriolis_transpose_product": (("v", "w"), True, 1),
-    "inverse_dynamics": (("v", "a"), False, 1),
-    "gravity": ((), False, 1),
-    "forward_dynamics": (("v", "tau"), False, 1),
-    "inverse_mass_matrix": ((), False, 2),
-    "regressor": (("v", "v_r", "a_r"), False, 2),
-    "inverse_dynamics_derivatives": (("v", "a"), False, 3),
-    "forward_dynamics_derivatives": (("v", "tau"), False, 3),
-}
-# Recursions whose results are three matrices, (3, n, n); their entries are in `derivative_entries`.
-DERIVATIVES = ("inverse_dynamics_derivatives", "forward_dynamics_derivatives")
-# Further entries: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1,
-# i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of the sources,
-# c that of the clusters, w a workspace of several configurations.
+from connections.multibody.recursions.table import RECURSIONS, SOLVE
+
+# Steps of compositions: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many
+# axes, i1, i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of
+# the sources, c that of the clusters, w a workspace of several configurations.
 # They return whether all is well, or a whole number that is zero if it is.
-ENTRIES: dict[str, tuple[str, str]] = {
+STEPS: dict[str, tuple[str, str]] = {
     "lift_at": ("lift", "m i2 n 1 1 1"),
     "lift_rows": ("lift", "m i2 n 2 2 2"),
     "lift_rate_at": ("lift", "m i2 n 1 1 1 1 1"),
@@ -50,22 +35,9 @@ ENTRIES: dict[str, tuple[str, str]] = {
     "closure_rows": ("closure_entries", "m 2 2 2"),
     "turning_at": ("closure_entries", "m 1 1 1"),
     "turning_rows": ("closure_entries", "m 2 2 2"),
-    "project_derivatives_at": ("derivative_entries", "m i2 n 1 1 1 1 1 3 3"),
-    "project_derivatives_rows": ("derivative_entries", "m i2 n 2 2 2 2 2 2 2"),
-    "closed_mass_matrix_at": ("closed_entries", "m m c b 1 2"),
-    "closed_mass_matrix_rows": ("closed_entries", "m m c b w i1 2 2"),
-    "closed_coriolis_matrix_at": ("closed_entries", "m m c b 1 1 2"),
-    "closed_coriolis_matrix_rows": ("closed_entries", "m m c b w i1 2 2 2"),
-    "closed_mass_matrix_rate_at": ("closed_entries", "m m c b 1 1 2"),
-    "closed_mass_matrix_rate_rows": ("closed_entries", "m m c b w i1 2 2 2"),
-    "closed_christoffel_symbols_at": ("closed_entries", "m m c b 1 3"),
-    "closed_christoffel_symbols_rows": ("closed_entries", "m m c b w i1 2 2"),
-    "closed_solve_at": ("closed_entries", "m m c b 1 1 1 1"),
-    "closed_solve_rows": ("closed_entries", "m m c b w i1 2 2 2 2"),
-    "closed_inverse_mass_matrix_at": ("closed_entries", "m m c b 1 2"),
-    "closed_inverse_mass_matrix_rows": ("closed_entries", "m m c b w i1 2 2"),
+    "project_derivatives_at": ("lift_derivatives", "m i2 n 1 1 1 1 1 3 3"),
+    "project_derivatives_rows": ("lift_derivatives", "m i2 n 2 2 2 2 2 2 2"),
 }
-BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 # What a call raises at once for arguments that `Program.general` has to look at: Numba a TypeError, but a
 # ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
 NOT_AT_ONCE = (TypeError, ValueError, KeyError, AttributeError)
@@ -73,47 +45,61 @@ _lock = threading.Lock()
 
 
 class Compiled:
-    """Functions as attributes, for one configuration (``_at``) and for rows of them (``_rows``)."""
+    """Functions as attributes, for one configuration (``_at``) and for rows of them (``_rows``).
+
+    The first call of each compiles it, or reads it from Numba's cache.
+    """
 
     def __init__(self) -> None:
         self._ready: set[str] = set()
-        for name in SIGNATURES:
-            setattr(self, f"{name}_at", _not_ready)
-            setattr(self, f"{name}_rows", _not_ready)
-        for name in ENTRIES:
-            setattr(self, name, _not_ready)
+        recursions = [f"{name}_{kind}" for name in RECURSIONS for kind in ("at", "rows")]
+        for name in (*recursions, *STEPS):
+            setattr(self, name, partial(self._first_call, name))
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
         raise AttributeError(name)
 
+    def _first_call(self, name: str, *arguments: Any) -> Any:
+        return self.require(name)(*arguments)
+
     def require(self, name: str) -> Any:
-        """The compiled function `name`: a recursion's name with ``_at`` or ``_rows``, or one of `ENTRIES`."""
+        """The compiled function `name`: one of `STEPS`, or a recursion's, as `entries.entry` names it."""
         if name in self._ready:
             return getattr(self, name)
         with _lock:
             if name not in self._ready:
-                module, arguments = ENTRIES.get(name) or _of_recursion(name)
-                home = importlib.import_module(f"connections.multibody.recursions.{module}")  # imports Numba
-                function = getattr(home, name)
+                function, arguments, trial = _step(name) if name in STEPS else _recursion(name)
                 function.compile(_signature(arguments))
-                if not _is_good(function(*_trial(arguments))):
+                if not _is_good(function(*trial)):
                     function.recompile()  # what Numba found on disk comes from other sources
                 function.disable_compile()  # other types raise TypeError instead of compiling again
-                _show_foreign_arrays(function, len(arguments.split()))
+                _show_foreign_arrays(function, len(trial))
                 setattr(self, name, function)
                 self._ready.add(name)
         return getattr(self, name)
 
 
-def _of_recursion(name: str) -> tuple[str, str]:
-    """The module and the arguments of an entry of `SIGNATURES`, as in `ENTRIES`."""
-    recursion, kind = name.rsplit("_", 1)
-    vectors, factor, axes = SIGNATURES[recursion]
-    home = "derivative_entries" if recursion in DERIVATIVES else "entries"
-    choice = ["b"] if factor else []
+def _step(name: str) -> tuple[Any, str, list[Any]]:
+    """A step, its arguments, and some without content."""
+    module, arguments = STEPS[name]
+    home = importlib.import_module(f"connections.multibody.recursions.{module}")  # imports Numba
+    return getattr(home, name), arguments, _trial(arguments)
+
+
+def _recursion(name: str) -> tuple[Any, str, list[Any]]:
+    """A recursion's entry, its arguments, and some without content."""
+    from connections.multibody.recursions.entries import entry  # imports Numba
+
+    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
+    row = (RECURSIONS | SOLVE)[recursion]
+    closed, vectors = name.startswith("closed_"), 1 + len(row.vectors)
+    choice = " b" * (row.body_factor and not closed)
+    core = row.core(0, 0)
     if kind == "at":
-        return home, " ".join(["m", *["1"] * (1 + len(vectors)), *choice, str(axes)])
-    return home, " ".join(["m 2 i1", *["2"] * (1 + len(vectors)), *choice, "2"])
+        arguments = ("m m c b" if closed else "m") + " 1" * vectors + choice + f" {len(core)}"
+        return entry(name), arguments, [*_trial(arguments)[:-1], np.zeros(core)]
+    arguments = ("m m c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2"
+    return entry(name), arguments, _trial(arguments)
 
 
 def _signature(arguments: str) -> Any:
@@ -123,12 +109,6 @@ def _signature(arguments: str) -> Any:
     arrays |= {"c": arrays["1"], "w": arrays["2"]}
     kinds = arrays | {"i1": int64[::1], "i2": int64[:, ::1], "n": int64, "b": boolean}
     return tuple(kinds[argument] for argument in arguments.split())
-
-
-def shapes_of_results(n: int, bodies: int) -> dict[str, tuple[int, ...]]:
-    """Recursion -> the shape of its result for one configuration, n velocities."""
-    shapes = {name: (n,) * axes for name, (_, _, axes) in SIGNATURES.items()}
-    return shapes | {"regressor": (n, 10 * bodies)} | dict.fromkeys(DERIVATIVES, (3, n, n))
 
 
 def _is_good(result: bool | int) -> bool:
@@ -154,7 +134,7 @@ def _trial(arguments: str) -> list[Any]:
     from connections.multibody.recursions.lanes import LANES
     from connections.multibody.recursions.layout import no_tree
 
-    nothing: dict[str, Any] = {str(axes): np.zeros((0,) * axes) for axes in (1, 2, 3)}
+    nothing: dict[str, Any] = {"1": np.zeros(0), "2": np.zeros((0, 0)), "3": np.zeros((3, 0, 0))}
     nothing |= {
         "m": no_tree(),
         "c": no_clusters(),
@@ -164,26 +144,7 @@ def _trial(arguments: str) -> list[Any]:
         "n": 0,
         "b": False,
     }
-    values = [nothing[argument] for argument in arguments.split()]
-    if arguments.startswith("m 2 i1"):
-        values[1] = np.zeros((1, LANES))  # a workspace
-    return values
-
-
-def torsion(body_factor: str) -> bool:
-    """Whether the body-level factor of this name has torsion.
-
-    Raises
-    ------
-    ValueError : there is no such factor.
-    """
-    if not isinstance(body_factor, str) or body_factor not in BODY_FACTORS:
-        raise ValueError(f"body_factor: expected one of {', '.join(BODY_FACTORS)}, got {body_factor!r}")
-    return BODY_FACTORS[body_factor]
-
-
-def _not_ready(*arguments: Any) -> NoReturn:
-    raise TypeError("not compiled yet")
+    return [nothing[argument] for argument in arguments.split()]
 
 
 compiled = Compiled()

@@ -13,18 +13,17 @@ The same text serves one configuration (`Single`) and rows of them (`Rows`). Sou
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from connections.multibody.recursions.closed_definition import Refused
-from connections.multibody.recursions.closed_derivatives import (
-    forward_dynamics_derivatives,
-    inverse_dynamics_derivatives,
-)
 from connections.multibody.recursions.compiled import compiled
+from connections.multibody.recursions.table import RECURSIONS
 
 if TYPE_CHECKING:
     from connections.multibody.recursions.closed_program import ClosedProgram
@@ -133,7 +132,7 @@ class Single:
         _accept(ready["project_wide_at"](m.memory, m.spans, m.n, solution, Y, out))
 
     def clusters(self, name: str, solution: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """A recursion over clusters, without torsion."""
+        """A recursion over clusters, of the Christoffel body factor."""
         m = self._m
         function = ready[f"closed_{name}_at"]
         _accept(function(m.memory, m.closure, m.clusters, True, solution, *vectors, out) == 0)
@@ -144,12 +143,8 @@ class Single:
         function = ready[f"closed_{name}_at"]
         _accept(function(m.memory, m.closure, m.clusters, False, q, *vectors, out) == 0)
 
-    def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-        """H^-1 (tau - f)."""
-        self.clusters("solve", solution, tau, f, out=out)
-
     def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
-        """What the body-level factor with torsion adds to C or to Gamma."""
+        """What the body factor (v x*) I adds to C or to Gamma."""
         G = self._m.dense(solution)[0]
         lifted = [self.lift(solution, v) for v in vectors]
         T = self.tree(name, solution, *lifted, True) - self.tree(name, solution, *lifted, False)
@@ -248,19 +243,15 @@ class Rows:
         _accept(ready["project_wide_rows"](m.memory, m.spans, m.n, solution, Y, out))
 
     def clusters(self, name: str, solution: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
-        """A recursion over clusters, without torsion."""
+        """A recursion over clusters, of the Christoffel body factor."""
         _accept(self._m.cluster_rows(name, True, (solution, *vectors), out))
 
     def linear_clusters(self, name: str, q: np.ndarray, *vectors: np.ndarray, out: np.ndarray) -> None:
         """The same at q (m, nq), where there are linear couplings only: it solves them itself."""
         _accept(self._m.cluster_rows(name, False, (q, *vectors), out))
 
-    def solve_mass(self, solution: np.ndarray, tau: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-        """H^-1 (tau - f)."""
-        self.clusters("solve", solution, tau, f, out=out)
-
     def contorsion(self, name: str, solution: np.ndarray, *vectors: np.ndarray) -> np.ndarray:
-        """What the body-level factor with torsion adds to C or to Gamma, row by row, (m, ...) flattened."""
+        """What the body factor (v x*) I adds to C or to Gamma, row by row, (m, ...) flattened."""
         result = empty((len(solution), math.prod(self._m.cores[name])))
         for row in range(len(result)):
             result[row] = self.single.contorsion(name, solution[row], *(v[row] for v in vectors)).ravel()
@@ -283,12 +274,12 @@ def _matrix(name: str) -> Recursion:
 
 def _chosen_matrix(name: str) -> Recursion:
     """Of the body-level factor that the last argument before `out` chooses."""
-    without_torsion = _matrix(name)
+    of_christoffel = _matrix(name)
 
     def recursion(do: Steps, q: np.ndarray, *arguments: Any, out: np.ndarray) -> None:
         vectors = arguments[:-1]
         if not arguments[-1]:
-            without_torsion(do, q, *vectors, out=out)
+            of_christoffel(do, q, *vectors, out=out)
             return
         solution = do.solve(q)
         added = do.contorsion(name, solution, *vectors)  # before `out` is filled, which may be a vector
@@ -298,68 +289,72 @@ def _chosen_matrix(name: str) -> Recursion:
     return recursion
 
 
-def _inverse_dynamics(do: Steps, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> None:
+def inverse_dynamics(do: Steps, q: np.ndarray, v: np.ndarray, a: np.ndarray, out: np.ndarray) -> None:
+    """G^T ID_s(q_s, v_s, G a + Gdot v)."""
     solution = do.solve(q)
     v_s, a_s = do.lift(solution, v), do.rate(solution, v, v, a)
     do.project(solution, do.tree("inverse_dynamics", solution, v_s, a_s), out)
 
 
-def _gravity(do: Steps, q: np.ndarray, out: np.ndarray) -> None:
+def gravity(do: Steps, q: np.ndarray, out: np.ndarray) -> None:
+    """G^T g_s(q_s)."""
     solution = do.solve(q)
     do.project(solution, do.tree("gravity", solution), out)
 
 
-def _coriolis_product(
-    do: Steps, q: np.ndarray, v: np.ndarray, w: np.ndarray, torsion: bool, out: np.ndarray
+def coriolis_product(
+    do: Steps, q: np.ndarray, v: np.ndarray, w: np.ndarray, force_cross: bool, out: np.ndarray
 ) -> None:
+    """G^T (C_s w_s + H_s Gdot w)."""
     solution = do.solve(q)
     v_s, w_s = do.lift(solution, v), do.lift(solution, w)
-    f = do.tree("coriolis_product", solution, v_s, w_s, torsion)
+    f = do.tree("coriolis_product", solution, v_s, w_s, force_cross)
     f += do.inertial(solution, do.drift(solution, v, w))
     do.project(solution, f, out)
 
 
-def _coriolis_transpose_product(
-    do: Steps, q: np.ndarray, v: np.ndarray, w: np.ndarray, torsion: bool, out: np.ndarray
+def coriolis_transpose_product(
+    do: Steps, q: np.ndarray, v: np.ndarray, w: np.ndarray, force_cross: bool, out: np.ndarray
 ) -> None:
+    """G^T C_s^T w_s + Gdot^T H_s w_s."""
     solution = do.solve(q)
     v_s, w_s = do.lift(solution, v), do.lift(solution, w)
-    f = do.tree("coriolis_transpose_product", solution, v_s, w_s, torsion)
+    f = do.tree("coriolis_transpose_product", solution, v_s, w_s, force_cross)
     do.project_rate(solution, v, f, do.inertial(solution, w_s), out)
 
 
-def _forward_dynamics(do: Steps, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray) -> None:
+def forward_dynamics(do: Steps, q: np.ndarray, v: np.ndarray, tau: np.ndarray, out: np.ndarray) -> None:
+    """H^-1 (tau - G^T ID_s(q_s, v_s, Gdot v))."""
     solution, bias = do.solve(q), empty(v.shape)
     v_s, a_s = do.lift(solution, v), do.drift(solution, v, v)
     do.project(solution, do.tree("inverse_dynamics", solution, v_s, a_s), bias)
-    do.solve_mass(solution, tau, bias, out)
+    if tau.shape != v.shape:  # NumPy would broadcast it
+        raise Refused
+    do.clusters("solve", solution, tau - bias, out=out)
 
 
-def _regressor(
+def regressor(
     do: Steps, q: np.ndarray, v: np.ndarray, v_r: np.ndarray, a_r: np.ndarray, out: np.ndarray
 ) -> None:
+    """G^T Y_s(q_s, v_s, G v_r, G a_r + Gdot v_r)."""
     solution = do.solve(q)
     v_s, v_rs = do.lift(solution, v), do.lift(solution, v_r)
     Y = do.tree("regressor", solution, v_s, v_rs, do.rate(solution, v, v_r, a_r))
     do.project_wide(solution, Y, out)
 
 
-# do : the steps; then q (nq,) or rows of it, vectors, the body-level factor where there is a choice, and out.
-RECURSIONS: dict[str, Recursion] = {
-    "mass_matrix": _matrix("mass_matrix"),
-    "coriolis_matrix": _chosen_matrix("coriolis_matrix"),
-    "mass_matrix_rate": _matrix("mass_matrix_rate"),
-    "christoffel_symbols": _chosen_matrix("christoffel_symbols"),
-    "coriolis_product": _coriolis_product,
-    "coriolis_transpose_product": _coriolis_transpose_product,
-    "inverse_dynamics": _inverse_dynamics,
-    "gravity": _gravity,
-    "forward_dynamics": _forward_dynamics,
-    "inverse_mass_matrix": _matrix("inverse_mass_matrix"),
-    "regressor": _regressor,
-    "inverse_dynamics_derivatives": inverse_dynamics_derivatives,
-    "forward_dynamics_derivatives": forward_dynamics_derivatives,
-}
+@cache
+def composed(name: str) -> Recursion:
+    """The recursion `name` of closed chains.
+
+    It takes the steps, q (nq,) or rows of it, vectors, whether the body factor is ``"force_cross"`` if there
+    is a choice, and ``out=``.
+    """
+    row = RECURSIONS[name]
+    if row.clusters:
+        return _chosen_matrix(name) if row.body_factor else _matrix(name)
+    file, function = row.composed.split(".")
+    return getattr(importlib.import_module(f"connections.multibody.recursions.{file}"), function)
 
 
 def _accept(good: bool) -> None:

@@ -52,8 +52,16 @@ def mass_matrix(tree, work, H):
 
 
 @inlined
-def coriolis_matrix(tree, work, C):
-    """C of the Levi-Civita connection, slots C[i nv + j]; v is the first vector of the workspace."""
+def coriolis_matrix(tree, work, C, force_cross):
+    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    _levi_civita_matrix(tree, work, C)
+    if force_cross:
+        _subtract_contorsion(tree, work, C)
+
+
+@inlined
+def _levi_civita_matrix(tree, work, C):
+    """C of the Levi-Civita connection."""
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     _outward(tree, work)
     for link in range(tree.links, 0, -1):
@@ -84,7 +92,7 @@ def coriolis_matrix(tree, work, C):
 
 
 @inlined
-def subtract_contorsion(tree, work, C):
+def _subtract_contorsion(tree, work, C):
     """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
 
     The difference is C_ij - C*_ij = -Phi_i . N Phi_j, with N = sum B(I_l, v_l) - (v_l x*) I_l over the links
@@ -115,7 +123,7 @@ def subtract_contorsion(tree, work, C):
 def mass_matrix_rate(tree, work, rate):
     """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
     nv = tree.nv
-    coriolis_matrix(tree, work, rate)
+    _levi_civita_matrix(tree, work, rate)
     for j in range(nv):
         i = j
         while i >= 0:

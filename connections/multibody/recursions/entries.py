@@ -1,352 +1,156 @@
 """The compiled functions: each recursion for one configuration, and for rows of configurations.
 
-``*_at(memory, vectors..., out)`` takes one configuration; ``*_rows(memory, work, blocks, vectors..., out)``
-takes (m, ...) arrays, LANES rows at a time, and releases the interpreter's lock. Each returns whether the
-input was good; where it was not, `out` holds nothing of use. `torsion` asks for the body-level factor
-(v x*) I. A result that is not dense is zeroed first.
+Their source is rendered from a row of the table (`table.RECURSIONS`) and compiled as if it stood in this
+file, because Numba keeps machine code on disk by the file of a function. For trees,
+
+    name_at(memory, q, vectors..., out)                    takes one configuration,
+    name_rows(memory, work, blocks, q, vectors..., out)    takes (m, ...) arrays, LANES rows at a time,
+
+and a choice of the body factor stands before `out`; `_rows` releases the interpreter's lock. Each returns
+whether the input was good; where it was not, `out` holds nothing of use. For closed chains,
+
+    closed_name_at(memory, closure, clusters, solved, q, vectors..., out)
+    closed_name_rows(memory, closure, clusters, solved, work, blocks, q, vectors..., out)
+
+return a status (`cluster_boundary`), and have no choice of the body factor.
 """
 
-from numba import njit
+from __future__ import annotations
 
-from connections.multibody.recursions import (
-    articulated,
-    christoffel,
-    coriolis,
-    newton_euler,
-    regression,
-)
-from connections.multibody.recursions.boundary import (
-    all_regular,
-    read_configuration,
-    read_configurations,
-    read_vector,
-    read_vectors,
-    regular,
-    write_results,
-    write_slabs,
-)
-from connections.multibody.recursions.lanes import FASTMATH, LANES, beyond, flat_slots_of, slots_of
-from connections.multibody.recursions.layout import is_current, unpack
+import importlib
+from typing import Any
 
-# Numba keeps the machine code on disk, in __pycache__, and compiles at the first call.
-one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")
-rows = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+from connections.multibody.recursions.table import PARAMETERS, RECURSIONS, SOLVE, N, Recursion
 
+_PACKAGE = __name__.rpartition(".")[0]
+_BOUNDARY = "lanes", "layout", "cluster_layout", "boundary", "cluster_boundary"  # what templates call
 
+_AT = """
 @one
-def mass_matrix_at(memory, q, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory) and out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)
-    ):
-        return False
-    out[:] = 0.0
-    coriolis.mass_matrix(tree, tree.work, slots)
-    return True
-
-
-@rows
-def mass_matrix_rows(memory, work, blocks, q, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        coriolis.mass_matrix(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def coriolis_matrix_at(memory, q, v, torsion, out):
+def {name}_at(memory, q, {arguments}out):
     tree, slots = unpack(memory), flat_slots_of(out)
     if not (
         is_current(memory)
-        and out.shape == (tree.nv, tree.nv)
+        and out.shape == {shape}
         and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
+        {read_vector}
     ):
         return False
-    out[:] = 0.0
-    coriolis.coriolis_matrix(tree, tree.work, slots)
-    if torsion:
-        coriolis.subtract_contorsion(tree, tree.work, slots)
-    return True
+    {clear}
+    kernel(tree, tree.work, slots{choices})
+    return {regular}
+"""
 
-
+_ROWS = """
 @rows
-def coriolis_matrix_rows(memory, work, blocks, q, v, torsion, out):
+def {name}_rows(memory, work, blocks, q, {arguments}out):
     if not is_current(memory):
         return False
     tree, slots, good = unpack(memory), slots_of(work), True
     result = beyond(slots, tree.result)
     for row in range(0, q.shape[0], LANES):
         good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        coriolis.coriolis_matrix(tree, slots, result)
-        if torsion:
-            coriolis.subtract_contorsion(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
+        {read_vectors}
+        kernel(tree, slots, result{choices})
+        good &= {regular}
+        {write}
     return good
+"""
 
-
+_CLOSED_AT = """
 @one
-def mass_matrix_rate_at(memory, q, v, out):
+def closed_{name}_at(memory, closure, clusters, solved, q, {arguments}out):
+    if not are_current(memory, closure, clusters):
+        return BAD_INPUT
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == (tree.nv, tree.nv)
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-    ):
-        return False
-    out[:] = 0.0
-    coriolis.mass_matrix_rate(tree, tree.work, slots)
-    return True
+    reduced = unpack_clusters(clusters, tree)
+    status = read_solution(tree, reduced, closure, solved, q)
+    {read_vector}
+    if status != 0 or out.shape != {shape}:
+        return first_of(status, BAD_INPUT)
+    {clear}
+    kernel(tree, reduced, tree.work, slots)
+    return {regular}
+"""
 
-
+_CLOSED_ROWS = """
 @rows
-def mass_matrix_rate_rows(memory, work, blocks, q, v, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
+def closed_{name}_rows(memory, closure, clusters, solved, work, blocks, q, {arguments}out):
+    if not are_current(memory, closure, clusters):
+        return BAD_INPUT
+    tree, slots, status = unpack(memory), slots_of(work), 0
+    reduced = unpack_clusters(clusters, tree)
+    solution = prepare(reduced, slots)
     for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        coriolis.mass_matrix_rate(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
+        status = first_of(status, read_solutions(tree, reduced, closure, solved, work, solution, q, row))
+        {read_vectors}
+        kernel(tree, reduced, slots, beyond(slots, reduced.result))
+        status = first_of(status, {regular})
+        write_results(work, reduced.result, blocks, out, row)
+    return status
+"""
 
 
-@one
-def christoffel_symbols_at(memory, q, torsion, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == (tree.nv, tree.nv, tree.nv)
-        and read_configuration(tree, tree.work, q)
-    ):
-        return False
-    out[:] = 0.0
-    christoffel.christoffel_symbols(tree, tree.work, slots, True)
-    if torsion:
-        christoffel.subtract_contorsion(tree, tree.work, slots)
-    return True
+def entry(name: str) -> Any:
+    """The function `name`, not compiled yet: a recursion's name, ``closed_`` before it or not, and its kind.
+
+    Parameters
+    ----------
+    name : such as ``mass_matrix_at`` or ``closed_mass_matrix_rows``.
+    """
+    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
+    row = (RECURSIONS | SOLVE)[recursion]
+    if name.startswith("closed_"):
+        template, kernel = _CLOSED_AT if kind == "at" else _CLOSED_ROWS, row.clusters
+        names = _closed_names(row, kind)
+    else:
+        template, kernel = _AT if kind == "at" else _ROWS, row.kernel
+        names = _names(row, kind)
+    scope: dict[str, Any] = {"__name__": __name__}
+    for module in _BOUNDARY:
+        scope |= vars(importlib.import_module(f"{_PACKAGE}.{module}"))
+    file, function = kernel.split(".")
+    scope["kernel"] = getattr(importlib.import_module(f"{_PACKAGE}.{file}"), function)
+    exec(compile(template.format(name=recursion, **names), __file__, "exec"), scope)
+    return scope[name]
 
 
-@rows
-def christoffel_symbols_rows(memory, work, blocks, q, torsion, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        christoffel.christoffel_symbols(tree, slots, result, torsion)
-        if torsion:
-            christoffel.subtract_contorsion(tree, slots, result)
-        write_slabs(work, tree.result, tree.nv, blocks, torsion, out, row)
-    return good
+def _names(row: Recursion, kind: str) -> dict[str, str]:
+    """What stands in the templates of trees."""
+    numbered = list(enumerate(row.vectors))
+    choices = ", force_cross" if row.body_factor else ""
+    if row.mirrored:  # what the kernel leaves out, `write_slabs` takes from its mirror image
+        choices += ", True" if kind == "at" else ", force_cross"
+    slabs = "write_slabs(work, tree.result, tree.nv, blocks, force_cross, out, row)"
+    plain = "write_results(work, tree.result, blocks, out, row)"
+    regular = "regular(tree, tree.work)" if kind == "at" else "all_regular(tree, work)"
+    return {
+        "arguments": "".join(f"{vector}, " for vector in row.vectors) + "force_cross, " * row.body_factor,
+        "shape": _shape(row, "tree.nv", "tree.bodies"),
+        "read_vector": " ".join(f"and read_vector(tree, tree.work, {i}, {v})" for i, v in numbered),
+        "read_vectors": "; ".join(f"good &= read_vectors(tree, work, {i}, {v}, row)" for i, v in numbered),
+        "clear": "out[:] = 0.0" if row.sparse else "",
+        "choices": choices,
+        "regular": regular if row.inverse else "True",
+        "write": slabs if row.mirrored else plain,
+    }
 
 
-@one
-def coriolis_product_at(memory, q, v, w, torsion, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape[0] == tree.nv
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, w)
-    ):
-        return False
-    newton_euler.coriolis_product(tree, tree.work, slots, torsion)
-    return True
+def _closed_names(row: Recursion, kind: str) -> dict[str, str]:
+    """What stands in the templates of closed chains, which have room for one vector."""
+    at, rows = "read_reduced(tree, reduced, {})", "read_reduced_rows(reduced, work, {}, row)"
+    regular = "regular_status(reduced, tree.work)" if kind == "at" else "all_regular_status(reduced, work)"
+    return {
+        "arguments": "".join(f"{vector}, " for vector in row.vectors),
+        "shape": _shape(row, "reduced.nv", "tree.bodies"),
+        "read_vector": "; ".join(f"status = first_of(status, {at.format(v)})" for v in row.vectors),
+        "read_vectors": "; ".join(f"status = first_of(status, {rows.format(v)})" for v in row.vectors),
+        "clear": "out[:] = 0.0" if row.sparse else "",
+        "regular": regular if row.inverse else "0",
+    }
 
 
-@rows
-def coriolis_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, w, row)
-        newton_euler.coriolis_product(tree, slots, result, torsion)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def coriolis_transpose_product_at(memory, q, v, w, torsion, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape[0] == tree.nv
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, w)
-    ):
-        return False
-    newton_euler.coriolis_transpose_product(tree, tree.work, slots, torsion)
-    return True
-
-
-@rows
-def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, torsion, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, w, row)
-        newton_euler.coriolis_transpose_product(tree, slots, result, torsion)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def inverse_dynamics_at(memory, q, v, a, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape[0] == tree.nv
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, a)
-    ):
-        return False
-    newton_euler.inverse_dynamics(tree, tree.work, slots)
-    return True
-
-
-@rows
-def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, a, row)
-        newton_euler.inverse_dynamics(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def gravity_at(memory, q, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (is_current(memory) and out.shape[0] == tree.nv and read_configuration(tree, tree.work, q)):
-        return False
-    newton_euler.gravity(tree, tree.work, slots)
-    return True
-
-
-@rows
-def gravity_rows(memory, work, blocks, q, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        newton_euler.gravity(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def forward_dynamics_at(memory, q, v, tau, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape[0] == tree.nv
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, tau)
-    ):
-        return False
-    articulated.forward_dynamics(tree, tree.work, slots)
-    return regular(tree, tree.work)
-
-
-@rows
-def forward_dynamics_rows(memory, work, blocks, q, v, tau, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, tau, row)
-        articulated.forward_dynamics(tree, slots, result)
-        good &= all_regular(tree, work)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def inverse_mass_matrix_at(memory, q, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory) and out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)
-    ):
-        return False
-    articulated.inverse_mass_matrix(tree, tree.work, slots)
-    return regular(tree, tree.work)
-
-
-@rows
-def inverse_mass_matrix_rows(memory, work, blocks, q, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        articulated.inverse_mass_matrix(tree, slots, result)
-        good &= all_regular(tree, work)
-        write_results(work, tree.result, blocks, out, row)
-    return good
-
-
-@one
-def regressor_at(memory, q, v, v_r, a_r, out):
-    tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == (tree.nv, 10 * tree.bodies)
-        and read_configuration(tree, tree.work, q)
-        and read_vector(tree, tree.work, 0, v)
-        and read_vector(tree, tree.work, 1, v_r)
-        and read_vector(tree, tree.work, 2, a_r)
-    ):
-        return False
-    out[:] = 0.0
-    regression.regressor(tree, tree.work, slots)
-    return True
-
-
-@rows
-def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
-    if not is_current(memory):
-        return False
-    tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
-    for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        good &= read_vectors(tree, work, 0, v, row)
-        good &= read_vectors(tree, work, 1, v_r, row)
-        good &= read_vectors(tree, work, 2, a_r, row)
-        regression.regressor(tree, slots, result)
-        write_results(work, tree.result, blocks, out, row)
-    return good
+def _shape(row: Recursion, n: str, bodies: str) -> str:
+    """The shape of a result as compiled code writes it."""
+    axes: dict[int | str, str] = {N: n, PARAMETERS: f"10 * {bodies}"}
+    return "(" + "".join(f"{axes.get(axis, str(axis))}, " for axis in row.shape) + ")"

@@ -29,6 +29,10 @@ FASTMATH = {*_FLAGS, "reassoc"}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy")
 # For sums whose order matters: no reassociation.
 exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy")
+# For functions that Python calls, on one configuration or on rows of them, which release the interpreter's
+# lock. Numba keeps their machine code on disk, in __pycache__, and compiles at the first call.
+one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")
+rows = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
 
 
 class Lanes(types.Type):

@@ -24,7 +24,7 @@ from connections.checks import ModelError
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.recursions.lanes import as_integers, beyond, inlined, slots_of
+from connections.multibody.recursions.lanes import LANES, as_integers, beyond, inlined, slots_of
 from connections.multibody.recursions.stamp import STAMP
 
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)
@@ -115,6 +115,11 @@ def aligned(*shape: int) -> np.ndarray:
     space = np.zeros(count + 8)
     skip = (-space.ctypes.data // 8) % 8
     return space[skip : skip + count].reshape(shape)
+
+
+def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
+    """Where the blocks of LANES entries of a flat result begin that are not identically zero."""
+    return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
 
 
 def no_tree() -> np.ndarray:

@@ -16,8 +16,7 @@ finiteness. Source: [W] VI-C.
 """
 
 from connections.multibody.recursions.boundary import LARGEST
-from connections.multibody.recursions.entries import one, rows
-from connections.multibody.recursions.lanes import inlined
+from connections.multibody.recursions.lanes import inlined, one, rows
 from connections.multibody.recursions.layout import is_current
 
 

@@ -9,11 +9,14 @@ Solutions and `spans` are as in `lift`; T is laid out as G is in a solution. Of 
 the columns of its cluster are touched. Source: differentiation of tau = G^T tau_s, [W] VI-C.
 """
 
-from connections.multibody.recursions.lanes import inlined
+import numpy as np
+
+from connections.multibody.recursions.lanes import inlined, one, rows
+from connections.multibody.recursions.layout import is_current
 
 
 @inlined
-def differentiate(spans, solution, v, a, T, moved):
+def _differentiate(spans, solution, v, a, T, moved):
     """For each entry of G: G, (L_j G) v, (L_j G) a + T_j, and (L_j G) v + (L_v G)_j, moved[:, entry]."""
     entry = 0
     for s in range(spans.shape[0]):
@@ -30,7 +33,7 @@ def differentiate(spans, solution, v, a, T, moved):
 
 
 @inlined
-def project_derivatives(spans, n, solution, moved, tau_s, D, sums, out):
+def _project_derivatives(spans, n, solution, moved, tau_s, D, sums, out):
     """The three derivatives (3 n n,) from D (3 m m,), m the number of spanning velocities."""
     m, out[:] = spans.shape[0], 0.0
     for s in range(m):
@@ -55,3 +58,24 @@ def project_derivatives(spans, n, solution, moved, tau_s, D, sums, out):
                         out[part * n * n + row + j] += factor * sums[part, j]
             for j in range(count):
                 out[row + first + j] += solution[LG + j * count + k] * tau_s[s]
+
+
+@one
+def project_derivatives_at(memory, spans, n, solution, v, a, T, tau_s, D, out):
+    """(3, n, n) of one configuration; whether all is well."""
+    if not (is_current(memory) and out.shape == (3, n, n)):
+        return False
+    moved, sums = np.empty((4, T.shape[0])), np.empty((3, n))
+    _differentiate(spans, solution, v, a, T, moved)
+    _project_derivatives(spans, n, solution, moved, tau_s, D.reshape(D.size), sums, out.reshape(out.size))
+    return True
+
+
+@rows
+def project_derivatives_rows(memory, spans, n, solution, v, a, T, tau_s, D, out):
+    """Rows (m, 3 n n)."""
+    moved, sums = np.empty((4, T.shape[1])), np.empty((3, n))
+    for row in range(out.shape[0]):
+        _differentiate(spans, solution[row], v[row], a[row], T[row], moved)
+        _project_derivatives(spans, n, solution[row], moved, tau_s[row], D[row], sums, out[row])
+    return is_current(memory)

@@ -71,8 +71,8 @@ def gravity(tree, work, tau):
 
 
 @inlined
-def coriolis_product(tree, work, product, torsion):
-    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I where `torsion` holds."""
+def coriolis_product(tree, work, product, force_cross):
+    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
     links = tree.per_link
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -84,7 +84,7 @@ def coriolis_product(tree, work, product, torsion):
         )
         inertia = link_inertia(tree, work, i)
         force = add6(momentum(inertia, rate), factor_times(body_factor(inertia, twist), second))
-        if torsion:
+        if force_cross:
             force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + 18, force)
     for i in range(tree.links, 0, -1):
@@ -96,8 +96,8 @@ def coriolis_product(tree, work, product, torsion):
 
 
 @inlined
-def coriolis_transpose_product(tree, work, product, torsion):
-    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I where `torsion` holds."""
+def coriolis_transpose_product(tree, work, product, force_cross):
+    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
     links, columns = tree.per_link, tree.per_column
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -107,7 +107,7 @@ def coriolis_transpose_product(tree, work, product, torsion):
         f = factor_transpose_times(body_factor(inertia, twist), second)
         zero = f[0] - f[0]
         force = (f[0], f[1], f[2], zero, zero, zero)
-        if torsion:
+        if force_cross:
             force = add6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + 12, momentum(inertia, second))
         put(work, slot + 18, force)

@@ -24,9 +24,10 @@ from connections.multibody.recursions.arguments import (
     plain,
     require_output,
 )
-from connections.multibody.recursions.compiled import SIGNATURES, compiled, shapes_of_results, torsion
+from connections.multibody.recursions.compiled import compiled
 from connections.multibody.recursions.lanes import LANES
-from connections.multibody.recursions.layout import aligned, pack, workspace_slots
+from connections.multibody.recursions.layout import aligned, nonzero_blocks, pack, workspace_slots
+from connections.multibody.recursions.table import RECURSIONS, is_force_cross
 from connections.multibody.regularity import first_irregular
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ class Program:
         self.memory = aligned(len(packed) + self._slots)
         self.memory[: len(packed)] = packed
         n, bodies = model.nv, len(model.body_names)
-        self.cores = shapes_of_results(n, bodies)
+        self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
         self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
         self.wide, self.three = self.cores["regressor"], (3, n, n)
         self._sizes = ((model.nq,), *[(n,)] * 3)
-        self._names = {name: ("q", *vectors) for name, (vectors, _, _) in SIGNATURES.items()}
-        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in SIGNATURES}
+        self._names = {name: ("q", *row.vectors) for name, row in RECURSIONS.items()}
+        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in RECURSIONS}
         self._blocks: dict[str, np.ndarray] = {}
 
     def general(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
@@ -67,7 +68,7 @@ class Program:
 
         Parameters
         ----------
-        name : a key of `SIGNATURES`.
+        name : a key of `RECURSIONS`.
         given : q (..., nq) and then vectors (..., nv).
         out : the array to fill, or None.
         body_factor : where the recursion has a choice.
@@ -76,7 +77,7 @@ class Program:
         ------
         ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
         """
-        choice = (torsion(body_factor),) if SIGNATURES[name][1] else ()
+        choice = (is_force_cross(body_factor),) if RECURSIONS[name].body_factor else ()
         names = self._names[name]
         if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
             return lazy
@@ -106,8 +107,8 @@ class Program:
         """
         function = compiled.require(f"{name}_rows")
         if name not in self._blocks:
-            slabs = name == "christoffel_symbols"
-            self._blocks[name] = self._slab_blocks() if slabs else self._nonzero_blocks(name)
+            mirrored = RECURSIONS[name].mirrored
+            self._blocks[name] = self._slab_blocks(name) if mirrored else self._nonzero_blocks(name)
         work = self._borrow(name)
         good = function(self.memory, work, self._blocks[name], *vectors, *choice, out)
         self._workspaces[name].append(work)
@@ -122,32 +123,23 @@ class Program:
 
     def _nonzero_blocks(self, name: str) -> np.ndarray:
         """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
-        moves, body_of = self._model.kinematics.moves, self._model.kinematics.body_of
-        related = moves[body_of] | moves[body_of].T
-        if name == "regressor":
-            pattern = np.repeat(moves.T, 10, axis=1)
-        elif name in ("mass_matrix", "coriolis_matrix", "mass_matrix_rate"):
-            pattern = related
-        elif name == "inverse_dynamics_derivatives":
-            pattern = np.stack([related] * 3)
-        else:
-            pattern = np.ones(self.cores[name], dtype=bool)
-        flat = np.flatnonzero(pattern)
-        return np.unique(flat // LANES * LANES)
+        return nonzero_blocks(self._nonzero(name))
 
-    def _slab_blocks(self) -> np.ndarray:
+    def _nonzero(self, name: str) -> np.ndarray:
+        kinematics = self._model.kinematics
+        return RECURSIONS[name].nonzero(kinematics.moves, kinematics.body_of)
+
+    def _slab_blocks(self, name: str) -> np.ndarray:
         """Where the entries of a slab of Christoffel symbols stand, and which blocks of it are not zero.
 
         As `boundary.write_slabs` reads them.
         """
-        n, moves, body_of = self._model.nv, self._model.kinematics.moves, self._model.kinematics.body_of
-        related = moves[body_of] | moves[body_of].T
+        n = self._model.nv
         own = np.arange(n * n).reshape(n, n)
         mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
         places = np.where(mirrored, own.T, own)
-        slabs = related[:, :, None] & related[:, None, :] & related[None, :, :]
         firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
-        flat = slabs.reshape(n, n * n)
+        flat = self._nonzero(name).reshape(n, n * n)
         flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
         flags[:, -1] = True  # it may overlap the block before
         return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
@@ -170,7 +162,7 @@ class Program:
         configurations = vectors[0].reshape(-1, self._model.nq)
         for q in configurations:
             self._model.explain(q)
-        if name in ("forward_dynamics", "inverse_mass_matrix", "forward_dynamics_derivatives"):
+        if RECURSIONS[name].inverse:
             for q in configurations:
                 self._require_regular(q)
             raise MetricError("the mass matrix is singular, or nearly so")

@@ -19,6 +19,7 @@ in the recursions, and take a second to compile.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from typing import Any
 
@@ -30,6 +31,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from connections.multibody.recursions.compiled import compiled
+from connections.multibody.recursions.table import RECURSIONS
 
 _METADATA = 1  # type of the extension by which XLA asks for the version of the interface
 _MAJOR_VERSION = 0  # of the layout above
@@ -50,7 +52,7 @@ def operation(
 
     Parameters
     ----------
-    name : a key of `_HANDLERS`.
+    name : of a recursion, with ``closed_`` before it for closed chains; or ``closure``.
     shape : of the result at one configuration.
     vectors : q (nq,) and then vectors (nv,).
     tree : as `layout.pack` writes it; the loops for ``closure``.
@@ -62,7 +64,7 @@ def operation(
     with _lock:
         if name not in _ready:
             _give_name(f"{name}_at")
-            handler = cfunc(types.int64(types.CPointer(types.int64)), cache=True)(_HANDLERS[name])
+            handler = cfunc(types.int64(types.CPointer(types.int64)), cache=True)(_handler(name))
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
             _ready.add(name)
     result = jax.ShapeDtypeStruct(shape, np.float64)
@@ -84,7 +86,7 @@ def _give_name(name: str) -> None:
     llvm.add_symbol(f"connections_{name}", address)
 
 
-def _entry(name: str, result: Any = types.boolean) -> Any:
+def _entry(name: str, result: Any) -> Any:
     """The compiled function `name` for use in the functions below; takes its arguments as one tuple."""
 
     @intrinsic
@@ -101,16 +103,6 @@ def _entry(name: str, result: Any = types.boolean) -> Any:
 
     return call
 
-
-_mass_matrix_at = _entry("mass_matrix_at")
-_christoffel_at = _entry("christoffel_symbols_at")
-_product_at = _entry("coriolis_product_at")
-_forward_at = _entry("forward_dynamics_at")
-_forward_derivatives_at = _entry("forward_dynamics_derivatives_at")
-_closed_mass_matrix_at = _entry("closed_mass_matrix_at", types.int64)
-_closed_christoffel_at = _entry("closed_christoffel_symbols_at", types.int64)
-_closed_coriolis_at = _entry("closed_coriolis_matrix_at", types.int64)
-_closure_at = _entry("closure_at", types.int64)
 
 # --- the call frame -----------------------------------------------------------------------------------------
 
@@ -171,12 +163,29 @@ def _attribute(frame, number):
 
 
 @njit
-def _prepare(frame):
-    """Tree and workspace in one array, the result as (m, k), and its last axis n."""
-    out, tree, rows = _rows(_words(_words(frame[14])[0])), _attribute(frame, 0), len(_argument(frame, 0))
+def _memory(frame):
+    """Tree and workspace in one array."""
+    tree = _attribute(frame, 0)
     memory = np.zeros(int(_attribute(frame, 1)[0]))
     memory[: len(tree)] = tree
-    return memory, out.reshape((rows, out.size // max(rows, 1))), out.shape[1]
+    return memory
+
+
+@njit
+def _result(frame, axes):
+    """The result as (m, k), k the product of its last `axes` axes."""
+    buffer, rows = _words(_words(frame[14])[0]), len(_argument(frame, 0))
+    size = 1
+    for axis in range(buffer[4] - axes, buffer[4]):
+        size *= _words(buffer[5])[axis]
+    return carray(_numbers(buffer[3]), (rows, size))
+
+
+@njit
+def _size(frame, axis):
+    """The size of the result along its axis `axis`, counted from the last, which is 1."""
+    buffer = _words(_words(frame[14])[0])
+    return _words(buffer[5])[buffer[4] - axis]
 
 
 @njit
@@ -186,113 +195,47 @@ def _mark(good, out):
         out[:] = np.nan
 
 
-def _mass_matrix(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, n), q = _prepare(frame), _argument(frame, 0)
-    for row in range(len(q)):
-        _mark(_mass_matrix_at((memory, q[row], out[row].reshape((n, n)))), out[row])
-    return 0
-
-
-def _christoffel_symbols(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, n), q = _prepare(frame), _argument(frame, 0)
-    for row in range(len(q)):
-        _mark(_christoffel_at((memory, q[row], False, out[row].reshape((n, n, n)))), out[row])
-    return 0
-
-
-def _coriolis_product(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, _), q, v, w = _prepare(frame), _argument(frame, 0), _argument(frame, 1), _argument(frame, 2)
-    for row in range(len(q)):
-        _mark(_product_at((memory, q[row], v[row], w[row], False, out[row])), out[row])
-    return 0
-
-
-def _forward_dynamics(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, _), q, v, tau = (
-        _prepare(frame),
-        _argument(frame, 0),
-        _argument(frame, 1),
-        _argument(frame, 2),
-    )
-    for row in range(len(q)):
-        _mark(_forward_at((memory, q[row], v[row], tau[row], out[row])), out[row])
-    return 0
-
-
-def _forward_dynamics_derivatives(frame):
-    """At zero forces."""
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, _), q, v = _prepare(frame), _argument(frame, 0), _argument(frame, 1)
-    n = v.shape[1]
-    for row in range(len(q)):
-        parts = out[row].reshape((3, n, n))
-        _mark(_forward_derivatives_at((memory, q[row], v[row], np.zeros(n), parts)), out[row])
-    return 0
-
-
 @njit
 def _loops(frame):
     """The closed loops with a workspace of this call's own, the clusters, and whether q is a solution."""
     return _attribute(frame, 2).copy(), _attribute(frame, 3), _attribute(frame, 4)[0] != 0.0
 
 
-def _closed_mass_matrix(frame):
+_HANDLER = """
+def handler_{digest}(frame):
     if _asked_for_version(frame):
         return 0
-    (memory, out, n), loops, q = _prepare(frame), _loops(frame), _argument(frame, 0)
-    for row in range(len(q)):
-        H = out[row].reshape((n, n))
-        _mark(_closed_mass_matrix_at((memory,) + loops + (q[row], H)) == 0, out[row])
+    memory, out, shape = _memory(frame), _result(frame, {axes}), {shape}
+    {loops}
+    {arguments}
+    for row in range(len(out)):
+        result = out[row].reshape(shape)
+        _mark(entry((memory, {given}result)) == {good}, out[row])
     return 0
+"""
 
 
-def _closed_christoffel_symbols(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, n), loops, q = _prepare(frame), _loops(frame), _argument(frame, 0)
-    for row in range(len(q)):
-        Gamma = out[row].reshape((n, n, n))
-        _mark(_closed_christoffel_at((memory,) + loops + (q[row], Gamma)) == 0, out[row])
-    return 0
-
-
-def _closed_coriolis_matrix(frame):
-    if _asked_for_version(frame):
-        return 0
-    (memory, out, n), loops = _prepare(frame), _loops(frame)
-    q, v = _argument(frame, 0), _argument(frame, 1)
-    for row in range(len(q)):
-        C = out[row].reshape((n, n))
-        _mark(_closed_coriolis_at((memory,) + loops + (q[row], v[row], C)) == 0, out[row])
-    return 0
-
-
-def _closure(frame):
-    if _asked_for_version(frame):
-        return 0
-    (closure, out, _), q, guess = _prepare(frame), _argument(frame, 0), _argument(frame, 1)
-    for row in range(len(q)):
-        _mark(_closure_at((closure, q[row], guess[row], out[row])) == 0, out[row])
-    return 0
-
-
-_HANDLERS = {
-    "mass_matrix": _mass_matrix,
-    "christoffel_symbols": _christoffel_symbols,
-    "coriolis_product": _coriolis_product,
-    "forward_dynamics": _forward_dynamics,
-    "forward_dynamics_derivatives": _forward_dynamics_derivatives,
-    "closed_mass_matrix": _closed_mass_matrix,
-    "closed_christoffel_symbols": _closed_christoffel_symbols,
-    "closed_coriolis_matrix": _closed_coriolis_matrix,
-    "closure": _closure,
-}
+def _handler(name: str) -> Any:
+    """The function behind the operation `name`, its source rendered from the recursion's row of the table."""
+    closed = name.startswith("closed_")
+    if name == "closure":  # the solver of loops: q and where its path begins
+        vectors, axes, choice = 2, 1, ""
+    else:
+        row = RECURSIONS[name.removeprefix("closed_")]
+        vectors, axes = 1 + len(row.vectors), len(row.shape)
+        choice = "False, " * (row.body_factor and not closed)
+    given = "closure, clusters, solved, " * closed + "".join(f"x{i}[row], " for i in range(vectors)) + choice
+    names = dict(
+        axes=axes,
+        shape="(" + "".join(f"_size(frame, {axis}), " for axis in range(axes, 0, -1)) + ")",
+        loops="closure, clusters, solved = _loops(frame)" * closed,
+        arguments="; ".join(f"x{i} = _argument(frame, {i})" for i in range(vectors)),
+        given=given,
+        good="0" if closed or name == "closure" else "True",
+    )
+    # Numba finds machine code by a function's name and bytecode, in which constants do not stand.
+    digest = hashlib.sha256(repr((name, names)).encode()).hexdigest()[:16]
+    result = types.int64 if closed or name == "closure" else types.boolean
+    scope = globals() | {"entry": _entry(f"{name}_at", result)}
+    exec(compile(_HANDLER.format(digest=digest, **names), __file__, "exec"), scope)
+    return scope[f"handler_{digest}"]

@@ -1,0 +1,152 @@
+"""Between arrays and workspaces of the recursions over clusters: compiled checks of the input.
+
+`solved` says what q is: a solution (`closure_entries`), or independent coordinates (nq,), which is legal
+where there are no loops but linear couplings: the solver of loops is compiled once, not into each entry.
+A status is 0, or BAD_INPUT, or SINGULAR where the mass matrix cannot be inverted; of several rows, the first
+that is not 0.
+"""
+
+import numpy as np
+
+from connections.multibody.recursions.boundary import (
+    LARGEST,
+    is_unit,
+    read_coordinates,
+    reduced_angle,
+    unit_factor,
+)
+from connections.multibody.recursions.closure import solve_linear
+from connections.multibody.recursions.cluster_layout import BAD_INPUT, unpack_clusters
+from connections.multibody.recursions.lanes import (
+    LANES,
+    beyond,
+    flat_slots_of,
+    inlined,
+    load,
+    slots_of,
+    store,
+)
+from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL, is_current, unpack
+from connections.multibody.regularity import SMALLEST_PIVOT
+
+SINGULAR = BAD_INPUT + 1
+
+
+@inlined
+def are_current(memory, closure, clusters):
+    """Whether all arrays come from these sources and there is room for the workspace."""
+    if not (is_current(memory) and is_current(closure) and is_current(clusters)):
+        return False
+    return memory.shape[0] >= unpack_clusters(clusters, unpack(memory)).memory_size
+
+
+@inlined
+def first_of(status, other):
+    """The status that is not 0, or of two the first."""
+    return status if status != 0 else other
+
+
+@inlined
+def read_solution(tree, reduced, closure, solved, q):
+    """The solution, q itself or that at q, and what the tree needs of it, into the workspace; the status."""
+    solution = beyond(tree.work, reduced.solution)
+    if solved:
+        good = q.shape[0] == reduced.solution_size
+        if good:
+            for k in range(reduced.solution_size):
+                good &= abs(q[k]) <= LARGEST
+                store(solution, k, q[k])
+        if not good:
+            return BAD_INPUT
+    elif solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
+        return BAD_INPUT
+    return 0 if read_coordinates(tree, tree.work, solution) else BAD_INPUT
+
+
+@inlined
+def read_reduced(tree, reduced, v):
+    """v (nv,) into the workspace of one configuration; the status."""
+    good = v.shape[0] == reduced.nv
+    if good:
+        for k in range(reduced.nv):
+            good &= abs(v[k]) <= LARGEST
+            store(tree.work, reduced.vector + k, v[k])
+    return 0 if good else BAD_INPUT
+
+
+@inlined
+def prepare(reduced, slots):
+    """Put what is the same in all solutions into the workspace; an array for one solution."""
+    for k in range(reduced.constant_count):
+        store(slots, reduced.solution + reduced.constant[k], reduced.constants[k])
+    return np.empty(reduced.solution_size)
+
+
+@inlined
+def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
+    """LANES solutions, of rows of q from `row` on, the last one repeated; the first status that is not 0."""
+    status, size, source = 0, reduced.solution_size, slots_of(solution)
+    if solved and q.shape[1] != size:
+        return BAD_INPUT
+    for lane in range(LANES):
+        r = row + lane
+        if r < q.shape[0]:
+            if solved:
+                source = beyond(flat_slots_of(q), r * size)
+            else:
+                numbers = beyond(flat_slots_of(q), r * q.shape[1])
+                found = solve_linear(flat_slots_of(closure), numbers, q.shape[1], source)
+                status = first_of(status, 0 if found == 0 else BAD_INPUT)
+        good = True
+        for k in range(tree.nq):
+            good &= abs(source[k]) <= LARGEST
+            work[k, lane] = source[k]
+        for i in range(1, tree.links + 1):
+            at, kind = tree.coordinate[i], tree.kind[i]
+            if kind <= HELICAL:
+                work[tree.angles + at, lane] = reduced_angle(source[at])
+            elif kind == SPHERICAL or kind == FREE:
+                at += 3 if kind == FREE else 0
+                square = source[at] * source[at] + source[at + 1] * source[at + 1]
+                square += source[at + 2] * source[at + 2] + source[at + 3] * source[at + 3]
+                good &= is_unit(square)
+                scale = unit_factor(square)
+                for k in range(at, at + 4):
+                    work[k, lane] *= scale
+        for k in range(reduced.varying_count):
+            at = reduced.varying[k]
+            good &= abs(source[at]) <= LARGEST
+            work[reduced.solution + at, lane] = source[at]
+        status = first_of(status, 0 if good else BAD_INPUT)
+    return status
+
+
+@inlined
+def read_reduced_rows(reduced, work, v, row):
+    """LANES rows of v (m, nv) from `row` on, the last one repeated; the status."""
+    good = True
+    for lane in range(LANES):
+        r = min(row + lane, v.shape[0] - 1)
+        for k in range(reduced.nv):
+            good &= abs(v[r, k]) <= LARGEST
+            work[reduced.vector + k, lane] = v[r, k]
+    return 0 if good else BAD_INPUT
+
+
+@inlined
+def regular_status(reduced, work):
+    """SINGULAR unless every pivot that a kernel left in a workspace of one configuration is above zero."""
+    good = True
+    for k in range(reduced.nv):
+        good &= load(work, reduced.pivots + k) > SMALLEST_PIVOT
+    return 0 if good else SINGULAR
+
+
+@inlined
+def all_regular_status(reduced, work):
+    """`regular_status` of all lanes of a workspace (slots, LANES)."""
+    good = True
+    for k in range(reduced.nv):
+        for lane in range(LANES):
+            good &= work[reduced.pivots + k, lane] > SMALLEST_PIVOT
+    return 0 if good else SINGULAR
