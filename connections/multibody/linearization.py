@@ -20,12 +20,9 @@ from scipy.linalg import expm
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.differences import positive_step
-from connections.multibody.recursions.compiled import NOT_AT_ONCE
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
-
-empty = np.empty
 
 
 def inverse_dynamics_derivatives(
@@ -53,15 +50,7 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.three) if out is None else out
-            if program.single.inverse_dynamics_derivatives_at(program.memory, q, v, a, result):
-                return result[0], result[1], result[2]
-    except NOT_AT_ONCE:
-        pass
-    return _parts(program.general("inverse_dynamics_derivatives", (q, v, a), out))
+    return _parts(model.program.calls["inverse_dynamics_derivatives"](q, v, a, out))
 
 
 def forward_dynamics_derivatives(
@@ -85,15 +74,7 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.three) if out is None else out
-            if program.single.forward_dynamics_derivatives_at(program.memory, q, v, tau, result):
-                return result[0], result[1], result[2]
-    except NOT_AT_ONCE:
-        pass
-    return _parts(program.general("forward_dynamics_derivatives", (q, v, tau), out))
+    return _parts(model.program.calls["forward_dynamics_derivatives"](q, v, tau, out))
 
 
 def linearize(

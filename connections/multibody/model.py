@@ -29,7 +29,6 @@ from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
-    from connections.multibody.recursions.closed_program import ClosedProgram
     from connections.multibody.recursions.program import Program
     from connections.multibody.recursive_connection import RecursiveConnection
 
@@ -226,15 +225,11 @@ class Model:
         return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
 
     @cached_property
-    def program(self) -> Program | ClosedProgram:
+    def program(self) -> Program:
         """What the recursions know of the robot: flat arrays, and workspaces."""
-        if self.closed:
-            from connections.multibody.recursions.closed_program import ClosedProgram  # imports Numba
-
-            return ClosedProgram(self)
         from connections.multibody.recursions.program import Program  # imports Numba
 
-        return Program(self)
+        return Program(self.kinematics, self.gravity)
 
     @cached_property
     def spanning_tree(self) -> Model:

@@ -27,12 +27,12 @@ import numpy as np
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.levi_civita import raise_first_index
 from connections.geometry import FrameField, Metric
+from connections.multibody.closed_kinematics import ClosedKinematics
 
 if TYPE_CHECKING:
-    from connections.multibody.closed_kinematics import ClosedKinematics
-    from connections.multibody.kinematics import Kinematics
     from connections.multibody.model import Model
-    from connections.multibody.recursions.closed_program import ClosedProgram
+
+_WEIGHTLESS = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class RecursiveMetric(Metric):
     model: Model
 
     def __post_init__(self) -> None:
-        matrix = _operations(self.model).mass_matrix
+        matrix = _Operations(self.model).mass_matrix
         object.__setattr__(self, "frame", self.model.frame)
         object.__setattr__(self, "_matrix", _with_derivatives(matrix, self.model.metric.matrix_at))
 
@@ -80,11 +80,11 @@ class RecursiveConnection(ConnectionOfMetric):
     model: Model
 
     def __post_init__(self) -> None:
-        model, recursion = self.model, _operations(self.model)
+        model, recursion = self.model, _Operations(self.model)
         definition = model.connection
         coefficients = _with_derivatives(recursion.coefficients, definition.coefficients_at)
         apply = _with_derivatives(recursion.apply, definition.apply_at)
-        if isinstance(recursion, _Operations):
+        if not model.closed:
             slopes = _with_derivatives(recursion.slopes, _slopes_of(definition))
             coefficients, apply = _with_slopes(model.frame, coefficients, apply, slopes)
         operations = {
@@ -127,61 +127,21 @@ class RecursiveConnection(ConnectionOfMetric):
 
 
 class _Operations:
-    """The recursions of a tree without gravity as traced functions of one configuration."""
+    """The recursions without gravity as traced functions of one configuration."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self._kinematics, self._program = model.kinematics, model.program
 
     @cached_property
-    def _tree(self) -> tuple[np.ndarray, int]:
-        """The tree as one array, and the size of it and a workspace."""
+    def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
+        """The tree as one array, the size of it and a workspace, and for closed chains the loops."""
         from connections.multibody.recursions.layout import pack  # imports Numba
 
-        kinematics = cast("Kinematics", self._model.kinematics)
-        return pack(kinematics, (0.0, 0.0, 0.0)), len(self._model.program.memory)
-
-    def mass_matrix(self, q: jax.Array) -> jax.Array:
-        """H(q)."""
-        return self._call("mass_matrix", q)
-
-    def coefficients(self, q: jax.Array) -> jax.Array:
-        """H^-1 Gamma_low."""
-        return raise_first_index(self.mass_matrix(q), self._call("christoffel_symbols", q))
-
-    def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """C(q, v) w."""
-        return self._call("coriolis_product", q, v, w)
-
-    def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """The acceleration that the force C(q, v) w causes at rest and without gravity."""
-        return self._call("forward_dynamics", q, jnp.zeros_like(v), self.lowered(q, v, w))
-
-    def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion."""
-        return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
-
-    def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
-        from connections.multibody.recursions.xla import operation  # imports Numba
-
-        numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        return operation(name, self._model.program.cores[name], numbers, *self._tree)
-
-
-class _ClosedOperations:
-    """The recursions of a closed chain as traced functions of one configuration."""
-
-    def __init__(self, model: Model) -> None:
-        self._kinematics = cast("ClosedKinematics", model.kinematics)
-        self._program = cast("ClosedProgram", model.program)
-
-    @cached_property
-    def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, np.ndarray]]:
-        """The spanning tree as one array, the size of it and a workspace, and the loops."""
-        from connections.multibody.recursions.layout import pack  # imports Numba
-
-        program = self._program
-        tree = pack(self._kinematics.spanning, (0.0, 0.0, 0.0))
-        return tree, len(program.memory), (program.closure.copy(), program.clusters)
+        program, kinematics = self._program, self._kinematics
+        if isinstance(kinematics, ClosedKinematics):
+            _, closure, clusters = program.arrays
+            return pack(kinematics.spanning, _WEIGHTLESS), len(program.memory), (closure.copy(), clusters)
+        return pack(kinematics, _WEIGHTLESS), len(program.memory), ()
 
     def mass_matrix(self, q: jax.Array) -> jax.Array:
         """H(q)."""
@@ -189,44 +149,50 @@ class _ClosedOperations:
 
     def coefficients(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low."""
-        q = self._argument(q)
-        Gamma_low = self._call("christoffel_symbols", q)
-        return raise_first_index(self._call("mass_matrix", q), Gamma_low)
+        given = self._argument(q)
+        return raise_first_index(self._call("mass_matrix", given), self._call("christoffel_symbols", given))
 
     def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w."""
-        return self._call("coriolis_matrix", self._argument(q), v) @ w
+        return self._call("coriolis_product", self._argument(q), v, w)
 
     def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 C(q, v) w."""
-        q = self._argument(q)
-        force = self._call("coriolis_matrix", q, v) @ w
-        factor = jax.scipy.linalg.cho_factor(self._call("mass_matrix", q))
-        return jax.scipy.linalg.cho_solve(factor, force)
+        """The acceleration that the force C(q, v) w causes at rest and without gravity."""
+        given = self._argument(q)
+        force = self._call("coriolis_product", given, v, w)
+        return self._call("forward_dynamics", given, jnp.zeros_like(v), force)
+
+    def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion.
+
+        Of trees.
+        """
+        return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
 
     def _argument(self, q: jax.Array) -> jax.Array:
         """q, or the loops' solution there, by the definition where compiled code cannot solve them."""
         from connections.multibody.recursions.xla import operation  # imports Numba
 
-        if self._program.linear:
+        loops = self._program.loops
+        if loops is None or loops.linear:
             return q
-        if not self._program.solvable:
-            return self._program.definition.packed_solution_at(q)
+        if not loops.solvable:
+            return loops.definition.packed_solution_at(q)
         closure = self._arrays[2][0]
-        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._kinematics.reference))
-        return operation("closure", (self._program.size,), vectors, closure, len(closure))
+        reference = cast("ClosedKinematics", self._kinematics).reference
+        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(reference))
+        return operation("closure", (loops.size,), vectors, closure, len(closure))
 
     def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
-        """The recursion `name` over clusters."""
+        """A recursion, of closed chains at what `_argument` gives."""
         from connections.multibody.recursions.xla import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
-        solved, shape = not self._program.linear, self._program.cores[name]
+        loops, shape = self._program.loops, self._program.cores[name]
+        if loops is None:
+            return operation(name, shape, numbers, *self._arrays)
+        solved = not loops.linear
         return operation(f"closed_{name}", shape, numbers, *self._arrays, solved=solved)
-
-
-def _operations(model: Model) -> _Operations | _ClosedOperations:
-    return _ClosedOperations(model) if model.closed else _Operations(model)
 
 
 def _with_derivatives(

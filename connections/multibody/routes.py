@@ -9,7 +9,7 @@ The recursions take one way; each of these shares little with it, so that they p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,6 @@ from connections.multibody.spatial import body_coriolis_blocks
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
-    from connections.multibody.recursions.closed_program import ClosedProgram
 
 
 def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
@@ -44,7 +43,7 @@ def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
     if not model.closed:
         return coriolis_matrix(model, q, v)
     q, v = _broadcast(model, q, v)
-    q_s, G, LG = cast("ClosedProgram", model.program).solution(q)
+    q_s, G, LG = model.program.solution(q)
     tree = model.spanning_tree
     v_s, G_rate = (G @ v[..., None])[..., 0], np.einsum("...sjk,...j->...sk", LG, v)
     parts = coriolis_matrix(tree, q_s, v_s) @ G + mass_matrix(tree, q_s) @ G_rate

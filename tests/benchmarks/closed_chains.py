@@ -68,9 +68,9 @@ def single(robot: Closed, repeats: int) -> Iterator[Entry]:
 
 def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
     """The loops alone, as compiled code solves them from the reference: it is part of every time above."""
-    program, nowhere = robot.model.program, np.empty(0)
-    solution = np.empty(program.size)
-    solve = partial(compiled.require("closure_at"), program.closure, robot.q, nowhere, solution)
+    loops, nowhere = robot.model.program.loops, np.empty(0)
+    solution = np.empty(loops.size)
+    solve = partial(compiled.require("closure_at"), loops.closure, robot.q, nowhere, solution)
     yield Entry(robot.name, "loops alone", medians([solve], repeats)[0])
 
 

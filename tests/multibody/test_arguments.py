@@ -14,8 +14,7 @@ from recursion_functions import FUNCTIONS, configurations, model, states
 
 from connections import multibody as mb
 from connections.checks import ConstraintError, NonFiniteError, ShapeError
-from connections.multibody.recursions.composition import Single
-from connections.multibody.recursive_connection import _ClosedOperations
+from connections.multibody.recursive_connection import _Operations
 
 #: Name: the function, and its arguments after the model; those that begin with q are configurations.
 OTHERS = {
@@ -62,10 +61,10 @@ def test_a_solution_of_the_loops_is_no_configuration(plan, rng):
     """Nor is any other vector of another size, whatever numbers are in it."""
     robot = model(plan)
     q, v = np.array(robot.neutral()), rng.standard_normal(robot.nv)
-    solution = Single(robot.program).solve(q)
-    assert np.isfinite(solution).all() and len(solution) == robot.program.size > robot.nq
-    sizes = (robot.program.spanning_nq, len(robot.kinematics.reference), robot.nq + 1, robot.nq - 1)
-    vectors = [rng.normal(size=size) for size in {*sizes, robot.program.size} - {robot.nq}]
+    solution = robot.program.loops.solve(q)
+    assert np.isfinite(solution).all() and len(solution) == robot.program.loops.size > robot.nq
+    sizes = (robot.program.loops.spanning_nq, len(robot.kinematics.reference), robot.nq + 1, robot.nq - 1)
+    vectors = [rng.normal(size=size) for size in {*sizes, robot.program.loops.size} - {robot.nq}]
     for wrong in (solution, np.tile(solution, (3, 1)), np.tile(solution, (2, 9, 1)), *vectors):
         for function, names, _ in FUNCTIONS.values():
             with pytest.raises(ShapeError, match=r"\bq\b"):
@@ -85,9 +84,9 @@ def test_inside_compiled_functions_a_solution_is_no_configuration(plan, rng):
     """Where nothing is checked before, the result is NaN."""
     robot = model(plan)
     q, _ = configurations(robot, rng)
-    matrix = jax.jit(_ClosedOperations(robot).mass_matrix)
+    matrix = jax.jit(_Operations(robot).mass_matrix)
     np.testing.assert_allclose(matrix(q), mb.mass_matrix(robot, q), rtol=1e-13)
-    assert np.isnan(matrix(Single(robot.program).solve(q))).all()
+    assert np.isnan(matrix(robot.program.loops.solve(q))).all()
 
 
 # --- the other functions ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from mechanisms import derivative_along, move
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
 from connections.multibody import spatial
-from connections.multibody.recursions import closed_derivatives, composition
+from connections.multibody.recursions.program import Program
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 FILES = ["six_bar", "planar_leg_linkage", "mini_cheetah"]
@@ -58,13 +58,6 @@ def test_finite_differences(name, rng):
         close(parts[2], (central[0] - central[1]).T)
 
 
-class Forgetful(composition.Single):
-    """The steps without L_j (L_v G) v."""
-
-    def turning(self, solution, v):
-        return np.zeros_like(super().turning(solution, v))
-
-
 def test_definition_by_automatic_differentiation(rng):
     """tau = A^T (I (A a + Adot v) + (A v) x* I A v) + g along the frame: a ball and a cylinder in a loop."""
     robot = model("loop of wide joints")
@@ -83,8 +76,9 @@ def test_definition_by_automatic_differentiation(rng):
     expected = jax.jit(lambda p: frame.lie_derivative_at(tau, p).T)(q)
     ours = np.stack(mb.inverse_dynamics_derivatives(robot, q, v, a))
     close(ours[0], expected, 1e-11)
-    wrong = np.empty_like(ours)  # control: the second derivatives of velocities forgotten
-    closed_derivatives.inverse_dynamics_derivatives(Forgetful(robot.program), q, v, a, wrong)
+    forgetful = Program(robot.kinematics, robot.gravity)  # control: without second derivatives
+    forgetful.loops.turning = lambda solution, v: np.zeros(forgetful.loops.G_size)
+    wrong = forgetful.evaluate("inverse_dynamics_derivatives", (q, v, a), None)
     assert np.max(np.abs(wrong[0] - expected)) > 1e-3 * np.max(np.abs(expected))
     close(wrong[1:], ours[1:], 1e-13)
 
@@ -92,7 +86,7 @@ def test_definition_by_automatic_differentiation(rng):
 def test_second_derivative_of_a_function():
     """L_j (L_v G) v = h'''(angle) v^2 of a follower lifted by 0.05 cos angle + 0.02 sin 2 angle."""
     robot, v, angle = model("cam"), np.array([0.4, -1.3]), 0.7
-    rows = robot.program.definition.turning(np.array([0.1, angle, lift_of(angle)]), v)
+    rows = robot.program.loops.definition.turning(np.array([0.1, angle, lift_of(angle)]), v)
     expected = (0.05 * np.sin(angle) - 0.16 * np.cos(2.0 * angle)) * v[1] ** 2
     np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
 

@@ -17,7 +17,6 @@ from connections import multibody as mb
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
 from connections.multibody.recursions.closure_layout import pack_closure
-from connections.multibody.recursions.cluster_boundary import SINGULAR
 from connections.multibody.recursions.cluster_layout import (
     _SECTIONS,
     BAD_INPUT,
@@ -181,19 +180,24 @@ class Kernels:
         integers, place = self.clusters.view(np.int64), HEADER + _SECTIONS.index(name)
         return integers[integers[place] : integers[place + 1]]
 
-    def at(self, name, *vectors, axes=2, closure=NO_CLOSURE, solved=True):
-        out, function = np.full((self.closed.nv,) * axes, np.nan), compiled.require(f"closed_{name}_at")
-        return function(self.memory, closure, self.clusters, solved, *vectors, out), out
+    def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
+        out, function = np.full(self.core(name), np.nan), compiled.require(f"closed_{name}_at")
+        choice = (force_cross,) * RECURSIONS[name].body_factor
+        return function(self.memory, closure, self.clusters, solved, *vectors, *choice, out), out
 
-    def rows(self, name, *vectors, axes=2, closure=NO_CLOSURE, solved=True):
-        n, m = self.closed.nv, len(vectors[0])
-        work = aligned(lane_slots(self.closed, self.clusters) + n**axes + LANES, LANES)
+    def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
+        m, core = len(vectors[0]), self.core(name)
+        work = aligned(lane_slots(self.closed, self.clusters) + np.prod(core) + LANES, LANES)
         nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
-        blocks, out = nonzero_blocks(nonzero), np.full((m, n**axes), np.nan)
+        blocks, out = nonzero_blocks(nonzero), np.full((m, np.prod(core)), np.nan)
         function = compiled.require(f"closed_{name}_rows")
+        choice = (force_cross,) * RECURSIONS[name].body_factor
         for _ in range(2):  # nothing may be left over from the call before
-            status = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, out)
-        return status, out.reshape(m, *(n,) * axes)
+            good = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, *choice, out)
+        return good, out.reshape(m, *core)
+
+    def core(self, name):
+        return RECURSIONS[name].core(self.closed.nv, len(self.closed.tree.joints))
 
 
 def close(actual, expected, tol=TOL):
@@ -205,10 +209,11 @@ def differ(actual, expected):
     assert np.max(np.abs(actual - expected)) > 1e-3 * np.max(np.abs(expected))
 
 
-def projections(model, q, G, LG, v):
+def projections(model, q, G, LG, v, body_factor="christoffel"):
     """H, C, Gamma of the closed chain from those of its spanning tree."""
-    H, C = mb.mass_matrix(model, q), mb.coriolis_matrix(model, q, G @ v)
-    Gamma = np.einsum("si,tj,uk,stu->ijk", G, G, G, mb.christoffel_symbols(model, q), optimize=True)
+    H, C = mb.mass_matrix(model, q), mb.coriolis_matrix(model, q, G @ v, body_factor=body_factor)
+    Gamma = mb.christoffel_symbols(model, q, body_factor=body_factor)
+    Gamma = np.einsum("si,tj,uk,stu->ijk", G, G, G, Gamma, optimize=True)
     Gamma += np.einsum("si,st,tjk->ijk", G, H, LG, optimize=True)
     return G.T @ H @ G, G.T @ (C @ G + H @ np.einsum("sjk,j->sk", LG, v)), Gamma
 
@@ -230,23 +235,39 @@ def several_supports(closed):
     return len(supports) > len({c for c, _ in supports})
 
 
-@pytest.mark.parametrize("number", range(12))
-def test_projection(rng, number):
+@pytest.mark.parametrize("body_factor", ["christoffel", "force_cross"])
+@pytest.mark.parametrize("number", range(6))
+def test_projection(rng, number, body_factor):
     """Random trees, all joint types, clusters of any size and shape, constant G in some."""
     model, closed = random_closed_chain(rng, int(rng.integers(3, 12)))
     kernels = Kernels(closed)
     for _ in range(2):  # nothing may be left over from the configuration before
         solution, q, G, LG = random_solution(rng, model, closed)
         v = rng.standard_normal(closed.nv)
-        H, C, Gamma = projections(model, q, G, LG, v)
+        H, C, Gamma = projections(model, q, G, LG, v, body_factor)
         for name, vectors, expected in (
             ("mass_matrix", (), H),
             ("coriolis_matrix", (v,), C),
             ("christoffel_symbols", (), Gamma),
+            *projected_vectors(rng, model, q, G, LG, v, C),
         ):
-            status, result = kernels.at(name, solution, *vectors, axes=expected.ndim)
-            assert status == 0
+            force_cross = body_factor == "force_cross"
+            good, result = kernels.at(name, solution, *vectors, force_cross=force_cross)
+            assert good
             close(result, expected)
+
+
+def projected_vectors(rng, model, q, G, LG, v, C):
+    """Recursions that give vectors, by those of the spanning tree at G v, G a + Gdot v, and by C."""
+    a, w = rng.standard_normal((2, len(v)))
+    v_s, a_s = G @ v, G @ a + np.einsum("sjk,j,k->s", LG, v, v)
+    tau = G.T @ mb.inverse_dynamics(model, q, v_s, a_s)
+    yield "inverse_dynamics", (v, a), tau
+    yield "gravity", (), G.T @ mb.gravity(model, q)
+    yield "coriolis_product", (v, w), C @ w
+    yield "coriolis_transpose_product", (v, w), C.T @ w
+    if np.linalg.cond(G.T @ mb.mass_matrix(model, q) @ G) < 1e4:
+        yield "forward_dynamics", (v, tau), a
 
 
 def test_random_chains_have_what_they_should(chain):
@@ -263,11 +284,11 @@ def test_derivatives_of_G_enter(rng, chain):
     v = rng.standard_normal(closed.nv)
     H, C, Gamma = projections(model, q, G, 0.0 * LG, v)
     differ(kernels.at("coriolis_matrix", solution, v)[1], C)
-    differ(kernels.at("christoffel_symbols", solution, axes=3)[1], Gamma)
+    differ(kernels.at("christoffel_symbols", solution)[1], Gamma)
     solution[solution_layout(closed).LG[0] :] = 0.0
     close(kernels.at("mass_matrix", solution)[1], H)
     close(kernels.at("coriolis_matrix", solution, v)[1], C)
-    close(kernels.at("christoffel_symbols", solution, axes=3)[1], Gamma)
+    close(kernels.at("christoffel_symbols", solution)[1], Gamma)
 
 
 def test_tree_without_ties(rng):
@@ -280,7 +301,7 @@ def test_tree_without_ties(rng):
     solution[: model.nq] = q
     close(kernels.at("mass_matrix", solution)[1], mb.mass_matrix(model, q))
     close(kernels.at("coriolis_matrix", solution, v)[1], mb.coriolis_matrix(model, q, v))
-    close(kernels.at("christoffel_symbols", solution, axes=3)[1], mb.christoffel_symbols(model, q))
+    close(kernels.at("christoffel_symbols", solution)[1], mb.christoffel_symbols(model, q))
     close(kernels.at("inverse_mass_matrix", solution)[1], mb.inverse_mass_matrix(model, q), 1e-9)
 
 
@@ -290,8 +311,8 @@ def test_rate_and_inverse(rng, chain):
     v = rng.standard_normal(closed.nv)
     C = kernels.at("coriolis_matrix", solution, v)[1]
     close(kernels.at("mass_matrix_rate", solution, v)[1], C + C.T)
-    H, (status, inverse) = G.T @ mb.mass_matrix(model, q) @ G, kernels.at("inverse_mass_matrix", solution)
-    assert status == 0
+    H, (good, inverse) = G.T @ mb.mass_matrix(model, q) @ G, kernels.at("inverse_mass_matrix", solution)
+    assert good
     close(inverse @ H, np.eye(closed.nv), 1e-9)
 
 
@@ -301,20 +322,29 @@ def test_singular_mass_matrix(rng, chain):
     solution, tree = random_solution(rng, model, closed)[0], closed.spanning.tree
     weightless = dataclasses.replace(tree, inertias=0.0 * tree.inertias)
     closed = dataclasses.replace(closed, spanning=dataclasses.replace(closed.spanning, tree=weightless))
-    assert Kernels(closed).at("inverse_mass_matrix", solution)[0] == SINGULAR
+    assert not Kernels(closed).at("inverse_mass_matrix", solution)[0]
 
 
-def test_rows(rng, chain):
+@pytest.mark.parametrize("force_cross", [False, True])
+def test_rows(rng, chain, force_cross):
     """Rows that do not fill the lanes, workspaces used twice: every row as a configuration by itself."""
     model, closed, kernels = chain
     solutions = np.array([random_solution(rng, model, closed)[0] for _ in range(ROWS)])
-    v = rng.standard_normal((ROWS, closed.nv))
-    for name, vectors, axes in (("coriolis_matrix", (v,), 2), ("christoffel_symbols", (), 3)):
-        status, result = kernels.rows(name, solutions, *vectors, axes=axes)
-        assert status == 0
-        for row in range(ROWS):
-            single = kernels.at(name, solutions[row], *[vector[row] for vector in vectors], axes=axes)[1]
-            close(result[row], single)
+    for name, recursion in RECURSIONS.items():
+        if recursion.body_factor >= force_cross:
+            vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
+            vectors += [
+                rng.standard_normal((ROWS, int(kernels.clusters.view(np.int64)[5])))
+            ] * recursion.turning
+            good, result = kernels.rows(name, solutions, *vectors, force_cross=force_cross)
+            one_by_one = [
+                kernels.at(name, *row, force_cross=force_cross)
+                for row in zip(solutions, *vectors, strict=True)
+            ]
+            assert good == all(fine for fine, _ in one_by_one)
+            for row, (fine, single) in zip(result, one_by_one, strict=True):
+                if fine:
+                    close(row, single, 1e-9 if recursion.inverse else TOL)
 
 
 def test_bad_input(rng, chain):
@@ -323,15 +353,15 @@ def test_bad_input(rng, chain):
     for bad in (0, len(solution) - 1):
         broken = solution.copy()
         broken[bad] = np.nan
-        assert kernels.at("coriolis_matrix", broken, v)[0] == BAD_INPUT
-    assert kernels.at("coriolis_matrix", solution[:-1], v)[0] == BAD_INPUT
-    assert kernels.at("coriolis_matrix", solution, v[:-1])[0] == BAD_INPUT
-    assert kernels.at("coriolis_matrix", solution, v * np.inf)[0] == BAD_INPUT
+        assert not kernels.at("coriolis_matrix", broken, v)[0]
+    assert not kernels.at("coriolis_matrix", solution[:-1], v)[0]
+    assert not kernels.at("coriolis_matrix", solution, v[:-1])[0]
+    assert not kernels.at("coriolis_matrix", solution, v * np.inf)[0]
     rows = np.tile(solution, (ROWS, 1))
     rows[-1, 0] = np.inf
-    assert kernels.rows("coriolis_matrix", rows, np.ones((ROWS, closed.nv)))[0] == BAD_INPUT
+    assert not kernels.rows("coriolis_matrix", rows, np.ones((ROWS, closed.nv)))[0]
     kernels.memory = kernels.memory[:-1]
-    assert kernels.at("coriolis_matrix", solution, v)[0] == BAD_INPUT
+    assert not kernels.at("coriolis_matrix", solution, v)[0]
 
 
 def test_loops_are_solved_before(rng):
@@ -345,9 +375,9 @@ def test_loops_are_solved_before(rng):
     expected = mb.coriolis_matrix(model, q, v)
     close(kernels.at("coriolis_matrix", solution, v, closure=closure)[1], expected)
     for given, solved in ((q, True), (q, False), (solution, False)):
-        assert kernels.at("coriolis_matrix", given, v, closure=closure, solved=solved)[0] != 0
+        assert not kernels.at("coriolis_matrix", given, v, closure=closure, solved=solved)[0]
         rows = np.tile(given, (ROWS, 1)), np.tile(v, (ROWS, 1))
-        assert kernels.rows("coriolis_matrix", *rows, closure=closure, solved=solved)[0] != 0
+        assert not kernels.rows("coriolis_matrix", *rows, closure=closure, solved=solved)[0]
     assert compiled.require("closure_at")(closure, solution, np.zeros(0), solution.copy()) == BAD_INPUT
 
 
@@ -358,10 +388,10 @@ def test_linear_couplings_are_solved_by_the_entry(rng):
     q, solution = model.random(rng), np.zeros(solution_layout(model.kinematics).size)
     assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
     for given, solved in ((q, False), (solution, True)):
-        status, H = kernels.at("mass_matrix", given, closure=closure, solved=solved)
-        assert status == 0
+        good, H = kernels.at("mass_matrix", given, closure=closure, solved=solved)
+        assert good
         close(H, mb.mass_matrix(model, q))
         many = np.tile(given, (ROWS, 1))
         close(kernels.rows("mass_matrix", many, closure=closure, solved=solved)[1], np.tile(H, (ROWS, 1, 1)))
-        assert kernels.at("mass_matrix", given, closure=closure, solved=not solved)[0] == BAD_INPUT
-        assert kernels.rows("mass_matrix", many, closure=closure, solved=not solved)[0] == BAD_INPUT
+        assert not kernels.at("mass_matrix", given, closure=closure, solved=not solved)[0]
+        assert not kernels.rows("mass_matrix", many, closure=closure, solved=not solved)[0]

@@ -22,13 +22,13 @@ def body(rng):
 
 
 def column(function, *arguments):
-    """A kernel's result as an array, from arrays."""
-    return np.array(function(*(tuple(map(float, argument)) for argument in arguments)))
+    """A kernel's result as an array, from arrays; run by Python."""
+    return np.array(function.py_func(*(tuple(map(float, argument)) for argument in arguments)))
 
 
 def factor_matrix(inertia, v):
     """B(I, v) (6, 6) as the kernel applies it to unit twists."""
-    B = algebra.body_factor(inertia, tuple(v))
+    B = algebra.body_factor.py_func(inertia, tuple(v))
     return np.column_stack([column(algebra.factor_times, B, e) for e in np.eye(6)])
 
 
@@ -49,7 +49,7 @@ def test_body_factor(body, rng):
     np.testing.assert_allclose(B, rigid_body_coriolis(matrix, v) - matrix @ motion_cross(v), atol=TOL)
     np.testing.assert_array_equal(B[:, 3:], 0.0)
     np.testing.assert_allclose(B[3:, :3], -B[3:, :3].T, atol=TOL)
-    twelve = algebra.body_factor(numbers, tuple(v))
+    twelve = algebra.body_factor.py_func(numbers, tuple(v))
     np.testing.assert_allclose(column(algebra.factor_transpose_times, twelve, w), (B.T @ w)[:3], atol=TOL)
     assert np.max(np.abs(B @ w - B.T @ w)) > 1e-2  # negative control
 
@@ -60,7 +60,7 @@ def test_contorsion_of_the_two_factors(body, rng):
     u, v, w = rng.standard_normal((3, 6))
 
     def N(v):
-        factor = algebra.contorsion_factor(numbers, tuple(v))
+        factor = algebra.contorsion_factor.py_func(numbers, tuple(v))
         return np.column_stack([column(algebra.contorsion_times, factor, e) for e in np.eye(6)])
 
     np.testing.assert_allclose(N(v), factor_matrix(numbers, v) - force_cross(v) @ matrix, atol=TOL)

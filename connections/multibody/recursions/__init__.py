@@ -7,7 +7,7 @@ them, `program` holds what belongs to a model, and `calls` are the public functi
 that imports Numba.
 
 For closed chains, `closure` solves the loops (`closure_layout`, `loop_geometry`, `loop_motion`,
-`least_squares`); matrices are recursions over clusters (`cluster_layout`, `clusters`, `cluster_christoffel`,
-`cluster_boundary`); vectors are those of the spanning tree, lifted and projected (`lift`, `composition`);
-`closed_program` is in the place of `program`.
+`least_squares`, `loop_solutions`); matrices are recursions over clusters (`cluster_layout`, `clusters`,
+`cluster_christoffel`, `cluster_boundary`); vectors are those of the spanning tree, lifted and projected
+(`closed_dynamics`). A tree is the case without loops: `program` has one way for both.
 """

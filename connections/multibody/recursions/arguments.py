@@ -15,23 +15,18 @@ from connections.multibody.recursions.threads import get_num_threads, pool
 _WORTH_A_THREAD = 16 * LANES  # configurations
 
 
-def lazily(model: Any, name: str, given: tuple[Any, ...], out: Any, body_factor: Any) -> Any:
-    """The recursion `name` block by block where an argument is a Dask array; None where none is.
+def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
+    """Whether an argument is a Dask array.
 
     Raises
     ------
-    TypeError : `out` is given, which a lazy result cannot fill.
+    TypeError : `out` is given too, which a lazy result cannot fill.
     """
-    for value in given:
-        if type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__"):
-            break
-    else:
-        return None
-    from connections.multibody.recursions.blockwise import lazy  # imports Dask
-
+    if all(type(value) is np.ndarray or not hasattr(type(value), "__dask_graph__") for value in given):
+        return False
     if out is not None:
         raise TypeError("out: a Dask array is computed later; leave out, and store the result when it is")
-    return lazy(model, name, given, body_factor)
+    return True
 
 
 def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:

@@ -172,6 +172,24 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
 
 
 @inlined
+def solve_rows(nv, up, work, L, rows):
+    """-H^-1 times the matrix in slots rows[i nv + j], in its place; slots L hold H = L^T d L, eliminated."""
+    for k in range(nv - 1, -1, -1):
+        i = up[k]
+        while i >= 0:
+            subtract_row(rows, load(work, L + k * nv + i), i * nv, k * nv, nv)
+            i = up[i]
+    for k in range(nv):
+        scale = -load(work, L + k * nv + k)
+        for j in range(k * nv, (k + 1) * nv):
+            store(rows, j, load(rows, j) * scale)
+        i = up[k]
+        while i >= 0:
+            subtract_row(rows, load(work, L + k * nv + i), k * nv, i * nv, nv)
+            i = up[i]
+
+
+@inlined
 def subtract_row(matrix, factor, row, other, count):
     """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
     for i in range(count):

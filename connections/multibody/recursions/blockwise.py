@@ -17,15 +17,13 @@ from connections.multibody.recursions.table import RECURSIONS
 if TYPE_CHECKING:
     import dask.array as da
 
-    from connections.multibody.model import Model
 
-
-def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> da.Array:
+def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> da.Array:
     """What the recursion `name` gives for arrays of which at least one is a Dask array, (..., *core).
 
     Parameters
     ----------
-    model : the robot; it travels to the workers by pickle, once.
+    program : the `Program`; it travels to the workers by pickle, once.
     name : of the recursion.
     given : its arguments, (..., nq) and then (..., nv).
     body_factor : where the recursion has a choice.
@@ -38,9 +36,8 @@ def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     import dask.array as da
 
     names = ("q", *RECURSIONS[name].vectors)
-    sizes = ((model.nq,), *[(model.nv,)] * (len(names) - 1))
-    core = RECURSIONS[name].core(model.nv, len(model.body_names))
-    arrays = [_array(*item) for item in zip(names, given, sizes, strict=True)]
+    core = program.cores[name]
+    arrays = [_array(*item) for item in zip(names, given, program.sizes, strict=False)]
     axes = len(batch_axes(names, arrays))
     arguments: list[Any] = []
     for number, array in enumerate(arrays):
@@ -51,7 +48,7 @@ def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> d
         _block,
         result,
         *arguments,
-        model=dask.delayed(model, pure=False, traverse=False),
+        program=dask.delayed(program, pure=False, traverse=False),
         recursion=name,
         body_factor=body_factor,
         new_axes={axes + number: size for number, size in enumerate(core)},
@@ -61,9 +58,10 @@ def lazy(model: Model, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     )
 
 
-def _block(*arrays: np.ndarray, model: Model, recursion: str, body_factor: Any) -> np.ndarray:
+def _block(*arrays: np.ndarray, program: Any, recursion: str, body_factor: Any) -> np.ndarray:
     """One block's result, by the recursion on NumPy arrays."""
-    return model.program.general(recursion, arrays, None, body_factor)
+    result: np.ndarray = program.evaluate(recursion, arrays, None, body_factor)
+    return result
 
 
 def _array(name: str, value: Any, size: tuple[int, ...]) -> da.Array:

@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.multibody.recursions.compiled import NOT_AT_ONCE
-from connections.multibody.recursions.table import BODY_FACTORS
-
 if TYPE_CHECKING:
     from connections.multibody.model import Model
-
-empty = np.empty  # one lookup less in every call
 
 
 def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -42,15 +37,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.matrix) if out is None else out
-            if program.single.mass_matrix_at(program.memory, q, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("mass_matrix", (q,), out)
+    return model.program.calls["mass_matrix"](q, out)
 
 
 def coriolis_matrix(
@@ -72,15 +59,7 @@ def coriolis_matrix(
 
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.matrix) if out is None else out
-            if program.single.coriolis_matrix_at(program.memory, q, v, BODY_FACTORS[body_factor], result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("coriolis_matrix", (q, v), out, body_factor)
+    return model.program.calls["coriolis_matrix"](q, v, body_factor, out)
 
 
 def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
@@ -99,15 +78,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.matrix) if out is None else out
-            if program.single.mass_matrix_rate_at(program.memory, q, v, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("mass_matrix_rate", (q, v), out)
+    return model.program.calls["mass_matrix_rate"](q, v, out)
 
 
 def christoffel_symbols(
@@ -128,15 +99,7 @@ def christoffel_symbols(
 
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.cube) if out is None else out
-            if program.single.christoffel_symbols_at(program.memory, q, BODY_FACTORS[body_factor], result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("christoffel_symbols", (q,), out, body_factor)
+    return model.program.calls["christoffel_symbols"](q, body_factor, out)
 
 
 def coriolis_product(
@@ -159,15 +122,7 @@ def coriolis_product(
 
     Source: [W] (20).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.vector) if out is None else out
-            if program.single.coriolis_product_at(program.memory, q, v, w, BODY_FACTORS[body_factor], result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("coriolis_product", (q, v, w), out, body_factor)
+    return model.program.calls["coriolis_product"](q, v, w, body_factor, out)
 
 
 def coriolis_transpose_product(
@@ -190,17 +145,7 @@ def coriolis_transpose_product(
 
     Source: [W] II and (20).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.vector) if out is None else out
-            if program.single.coriolis_transpose_product_at(
-                program.memory, q, v, w, BODY_FACTORS[body_factor], result
-            ):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("coriolis_transpose_product", (q, v, w), out, body_factor)
+    return model.program.calls["coriolis_transpose_product"](q, v, w, body_factor, out)
 
 
 def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
@@ -220,15 +165,7 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
 
     Source: [E] (15) to (18).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.vector) if out is None else out
-            if program.single.inverse_dynamics_at(program.memory, q, v, a, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("inverse_dynamics", (q, v, a), out)
+    return model.program.calls["inverse_dynamics"](q, v, a, out)
 
 
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -246,15 +183,7 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [E] (1).
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.vector) if out is None else out
-            if program.single.gravity_at(program.memory, q, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("gravity", (q,), out)
+    return model.program.calls["gravity"](q, out)
 
 
 def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
@@ -274,15 +203,7 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.vector) if out is None else out
-            if program.single.forward_dynamics_at(program.memory, q, v, tau, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("forward_dynamics", (q, v, tau), out)
+    return model.program.calls["forward_dynamics"](q, v, tau, out)
 
 
 def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -300,15 +221,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.matrix) if out is None else out
-            if program.single.inverse_mass_matrix_at(program.memory, q, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("inverse_mass_matrix", (q,), out)
+    return model.program.calls["inverse_mass_matrix"](q, out)
 
 
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
@@ -332,12 +245,4 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
-    program = model.program
-    try:
-        if q.ndim == 1:
-            result = empty(program.wide) if out is None else out
-            if program.single.regressor_at(program.memory, q, v, v_r, a_r, result):
-                return result
-    except NOT_AT_ONCE:
-        pass
-    return program.general("regressor", (q, v, v_r, a_r), out)
+    return model.program.calls["regressor"](q, v, v_r, a_r, out)

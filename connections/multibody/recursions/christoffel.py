@@ -107,15 +107,21 @@ def _subtract_contorsion(tree, work, Gamma):
             force = contorsion_times(N, last)
             i = tree.up[j]
             while i >= 0:
-                D = dot6(take(work, columns + i * COLUMN, 6), force)
-                _add(Gamma, (i * nv + j) * nv + k, -D)
-                _add(Gamma, (j * nv + k) * nv + i, -D)
-                _add(Gamma, (k * nv + i) * nv + j, -D)
-                _add(Gamma, (i * nv + k) * nv + j, D)
-                _add(Gamma, (k * nv + j) * nv + i, D)
-                _add(Gamma, (j * nv + i) * nv + k, D)
+                subtract_antisymmetric(Gamma, nv, (i, j, k), dot6(take(work, columns + i * COLUMN, 6), force))
                 i = tree.up[i]
             j = tree.up[j]
+
+
+@inlined
+def subtract_antisymmetric(Gamma, nv, columns, D):
+    """Gamma less a totally antisymmetric tensor whose component of these three columns is D."""
+    i, j, k = columns
+    _add(Gamma, (i * nv + j) * nv + k, -D)
+    _add(Gamma, (j * nv + k) * nv + i, -D)
+    _add(Gamma, (k * nv + i) * nv + j, -D)
+    _add(Gamma, (i * nv + k) * nv + j, D)
+    _add(Gamma, (k * nv + j) * nv + i, D)
+    _add(Gamma, (j * nv + i) * nv + k, D)
 
 
 @inlined

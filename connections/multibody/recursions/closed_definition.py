@@ -1,6 +1,6 @@
 """Solutions of loops by their definition, in JAX: for closures that are functions, and for traced code.
 
-A solution is the vector [q_s | G | LG] that `lift` reads.
+A solution is the vector [q_s | G | LG] of `cluster_layout`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `solved` says what q is: a solution (`closure_entries`), or independent coordinates (nq,), which is legal
 where there are no loops but linear couplings: the solver of loops is compiled once, not into each entry.
-A status is 0, or BAD_INPUT, or SINGULAR where the mass matrix cannot be inverted; of several rows, the first
-that is not 0.
+The checks say whether all is well.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ from connections.multibody.recursions.boundary import (
     unit_factor,
 )
 from connections.multibody.recursions.closure import solve_linear
-from connections.multibody.recursions.cluster_layout import BAD_INPUT, unpack_clusters
+from connections.multibody.recursions.cluster_layout import unpack_clusters
 from connections.multibody.recursions.lanes import (
     LANES,
     beyond,
@@ -29,8 +28,6 @@ from connections.multibody.recursions.lanes import (
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL, is_current, unpack
 from connections.multibody.regularity import SMALLEST_PIVOT
 
-SINGULAR = BAD_INPUT + 1
-
 
 @inlined
 def are_current(memory, closure, clusters):
@@ -41,14 +38,8 @@ def are_current(memory, closure, clusters):
 
 
 @inlined
-def first_of(status, other):
-    """The status that is not 0, or of two the first."""
-    return status if status != 0 else other
-
-
-@inlined
 def read_solution(tree, reduced, closure, solved, q):
-    """The solution, q itself or that at q, and what the tree needs of it, into the workspace; the status."""
+    """The solution, q itself or that at q, and what the tree needs of it, into the workspace."""
     solution = beyond(tree.work, reduced.solution)
     if solved:
         good = q.shape[0] == reduced.solution_size
@@ -57,21 +48,21 @@ def read_solution(tree, reduced, closure, solved, q):
                 good &= abs(q[k]) <= LARGEST
                 store(solution, k, q[k])
         if not good:
-            return BAD_INPUT
+            return False
     elif solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
-        return BAD_INPUT
-    return 0 if read_coordinates(tree, tree.work, solution) else BAD_INPUT
+        return False
+    return read_coordinates(tree, tree.work, solution)
 
 
 @inlined
-def read_reduced(tree, reduced, v):
-    """v (nv,) into the workspace of one configuration; the status."""
-    good = v.shape[0] == reduced.nv
+def read_numbers(work, slot, size, x):
+    """x (size,) into a workspace of one configuration, from `slot` on; whether they are right."""
+    good = x.shape[0] == size
     if good:
-        for k in range(reduced.nv):
-            good &= abs(v[k]) <= LARGEST
-            store(tree.work, reduced.vector + k, v[k])
-    return 0 if good else BAD_INPUT
+        for k in range(size):
+            good &= abs(x[k]) <= LARGEST
+            store(work, slot + k, x[k])
+    return good
 
 
 @inlined
@@ -84,10 +75,10 @@ def prepare(reduced, slots):
 
 @inlined
 def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
-    """LANES solutions, of rows of q from `row` on, the last one repeated; the first status that is not 0."""
-    status, size, source = 0, reduced.solution_size, slots_of(solution)
+    """LANES solutions, of rows of q from `row` on, the last one repeated; whether they are right."""
+    good, size, source = True, reduced.solution_size, slots_of(solution)
     if solved and q.shape[1] != size:
-        return BAD_INPUT
+        return False
     for lane in range(LANES):
         r = row + lane
         if r < q.shape[0]:
@@ -95,9 +86,7 @@ def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
                 source = beyond(flat_slots_of(q), r * size)
             else:
                 numbers = beyond(flat_slots_of(q), r * q.shape[1])
-                found = solve_linear(flat_slots_of(closure), numbers, q.shape[1], source)
-                status = first_of(status, 0 if found == 0 else BAD_INPUT)
-        good = True
+                good &= solve_linear(flat_slots_of(closure), numbers, q.shape[1], source) == 0
         for k in range(tree.nq):
             good &= abs(source[k]) <= LARGEST
             work[k, lane] = source[k]
@@ -117,36 +106,35 @@ def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
             at = reduced.varying[k]
             good &= abs(source[at]) <= LARGEST
             work[reduced.solution + at, lane] = source[at]
-        status = first_of(status, 0 if good else BAD_INPUT)
-    return status
+    return good
 
 
 @inlined
-def read_reduced_rows(reduced, work, v, row):
-    """LANES rows of v (m, nv) from `row` on, the last one repeated; the status."""
+def read_rows(work, slot, size, x, row):
+    """LANES rows of x (m, size) from `row` on, the last one repeated; whether they are right."""
     good = True
     for lane in range(LANES):
-        r = min(row + lane, v.shape[0] - 1)
-        for k in range(reduced.nv):
-            good &= abs(v[r, k]) <= LARGEST
-            work[reduced.vector + k, lane] = v[r, k]
-    return 0 if good else BAD_INPUT
+        r = min(row + lane, x.shape[0] - 1)
+        for k in range(size):
+            good &= abs(x[r, k]) <= LARGEST
+            work[slot + k, lane] = x[r, k]
+    return good
 
 
 @inlined
-def regular_status(reduced, work):
-    """SINGULAR unless every pivot that a kernel left in a workspace of one configuration is above zero."""
+def regular_pivots(reduced, work):
+    """Whether every pivot that a kernel left in a workspace of one configuration is well above zero."""
     good = True
     for k in range(reduced.nv):
         good &= load(work, reduced.pivots + k) > SMALLEST_PIVOT
-    return 0 if good else SINGULAR
+    return good
 
 
 @inlined
-def all_regular_status(reduced, work):
-    """`regular_status` of all lanes of a workspace (slots, LANES)."""
+def all_regular_pivots(reduced, work):
+    """`regular_pivots` of all lanes of a workspace (slots, LANES)."""
     good = True
     for k in range(reduced.nv):
         for lane in range(LANES):
             good &= work[reduced.pivots + k, lane] > SMALLEST_PIVOT
-    return 0 if good else SINGULAR
+    return good

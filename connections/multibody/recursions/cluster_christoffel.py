@@ -17,6 +17,8 @@ from connections.multibody.recursions.algebra import (
     accumulate,
     add6,
     body_factor,
+    contorsion_factor,
+    contorsion_times,
     dot6,
     factor_times,
     factor_transpose_times,
@@ -25,6 +27,7 @@ from connections.multibody.recursions.algebra import (
     scale6,
     subtract6,
 )
+from connections.multibody.recursions.christoffel import subtract_antisymmetric
 from connections.multibody.recursions.cluster_layout import PER_PAIR
 from connections.multibody.recursions.clusters import COLUMN, deposit, find_entry, store_entries, zero6
 from connections.multibody.recursions.forward import link_inertia, place_links
@@ -35,8 +38,16 @@ ENTRY = 9  # P 6, g 3
 
 
 @inlined
-def christoffel_symbols(tree, reduced, work, Gamma):
-    """Gamma_low of the Levi-Civita connection, slots Gamma[(i nv + j) nv + k], j the direction."""
+def christoffel_symbols(tree, reduced, work, Gamma, force_cross):
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction; of (v x*) I if `force_cross`."""
+    _levi_civita_symbols(tree, reduced, work, Gamma)
+    if force_cross:
+        _subtract_contorsion(tree, reduced, work, Gamma)
+
+
+@inlined
+def _levi_civita_symbols(tree, reduced, work, Gamma):
+    """Gamma_low of the Levi-Civita connection."""
     place_links(tree, work)
     store(work, reduced.zero, 0.0)
     links = tree.per_link
@@ -59,6 +70,28 @@ def christoffel_symbols(tree, reduced, work, Gamma):
             if support > 0:
                 for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
                     accumulate(work, links + support * LINK, links + reduced.members[member] * LINK, LINK)
+
+
+@inlined
+def _subtract_contorsion(tree, reduced, work, Gamma):
+    """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    D_ijk = sum P_i . N(I_l, P_j) P_k over the links l is totally antisymmetric; N is `contorsion_factor`.
+    """
+    entries, column, up = reduced.entries, reduced.column, reduced.up
+    for link in range(1, tree.links + 1):
+        inertia, c = link_inertia(tree, work, link), reduced.walk[link]
+        while c >= 0:
+            last, b = take(work, entries + c * ENTRY, 6), up[c]
+            while b >= 0:
+                force = contorsion_times(contorsion_factor(inertia, take(work, entries + b * ENTRY, 6)), last)
+                a = up[b]
+                while a >= 0:
+                    D = dot6(take(work, entries + a * ENTRY, 6), force)
+                    subtract_antisymmetric(Gamma, reduced.nv, (column[a], column[b], column[c]), D)
+                    a = up[a]
+                b = up[b]
+            c = up[c]
 
 
 @inlined

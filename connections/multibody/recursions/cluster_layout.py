@@ -11,8 +11,9 @@ condition ties, alone in its cluster, counts as one cluster per elementary link,
 The header begins with the fingerprint of the sources. A solution, [ q_s | G | LG ], holds the spanning
 configuration; for each spanning column s in order its row of G over the n columns of its cluster; and for
 each s in order LG[s, j, k], (n, n), the derivative of G[s, k] along column j. The workspace of the cluster
-recursions follows that of the spanning tree's recursions, in the same memory: solution, vector, entries,
-pairs of entries, pivots, nv x nv scratch matrix, result.
+recursions follows that of the spanning tree's recursions, in the same memory: solution, three vectors, T laid
+out as G (`closed_dynamics`), entries, pairs of entries, pivots, nv x nv scratch matrix, what recursions of
+the spanning tree give, result.
 Source: [W] VI-C.
 """
 
@@ -28,7 +29,7 @@ from connections.multibody.recursions.lanes import as_integers, beyond, beyond_e
 from connections.multibody.recursions.layout import aligned, expand, pack, workspace_slots
 from connections.multibody.recursions.stamp import STAMP
 
-HEADER = 11
+HEADER = 13
 PER_ENTRY, PER_PAIR = 12, 6
 BAD_INPUT = 1 << 20  # status of a number, a quaternion, a shape or an array that is not right
 
@@ -56,7 +57,7 @@ _SECTIONS = (
     "home",  # (entries,) the link
     "up",  # (entries,) the entry before, -1 at the ground
     "same",  # (entries,) the entry of the same column at the link above, -1 if there is none
-    "G_row",  # (spanning columns,) where the row of G begins in a solution
+    "G_row",  # (spanning columns,) where the row of G begins in a solution; its 1 where P is Phi
     "LG_rows",  # (spanning columns,) where LG begins, -1 where it is zero
     "before",  # (nv,) the column before, on the way to the ground, -1 at the ground
     "run",  # (nv,) first of the consecutive columns, each before the next, that lead to this one
@@ -70,18 +71,21 @@ Reduction = namedtuple(  # type: ignore[misc]
         "nv",  # independent velocities
         "nq",  # independent coordinates
         "solution_size",
+        "G_size",  # numbers of G in a solution
         "memory_size",  # numbers in the array of the spanning tree, all workspaces included
         "varying_count",
         "constant_count",
         *_SECTIONS,
         "constants",  # the numbers at `constant`
         "solution",  # first slots of the sections of the workspace
-        "vector",
+        "vector",  # the first of three
+        "turning",  # T
         "entries",
         "pair_slots",
         "zero",  # one slot that holds 0
         "pivots",
         "scratch",
+        "spanning",  # results of recursions of the spanning tree
         "result",
     ],
 )
@@ -116,7 +120,7 @@ def pack_clusters(closed: ClosedKinematics) -> np.ndarray:
     varies = closed.implicit_clusters[closed.clusters.of_body[of_velocity]]
     varies &= ~closed.clusters.independent[of_velocity]
     G = closed.linear[0]
-    sections = {"G_row": layout.G, "LG_rows": np.where(varies, layout.LG, -1)}
+    sections = {"G_row": _rows_of_G(closed, links, layout), "LG_rows": np.where(varies, layout.LG, -1)}
     sections |= _cluster_sections(closed, links)
     sections |= _entry_sections(links, _pattern(closed, G, varies), varies)
     sections |= _group_sections(links, sections)
@@ -127,9 +131,11 @@ def pack_clusters(closed: ClosedKinematics) -> np.ndarray:
     tree_size = len(pack(closed.spanning, (0.0, 0.0, 0.0))) + workspace_slots(
         closed.spanning, len(links.body) - 1
     )
-    own = layout.size + 2 * closed.nv + PER_ENTRY * entries + pairs + 1 + closed.nv**2
-    header = [STAMP, len(links.parents), closed.nv, closed.nq, layout.size, tree_size + own]
-    header += [len(varying), len(constant), entries, pairs, int(starts[-1])]
+    G_size, m = int(layout.LG[0] - layout.G[0]) if layout.size > closed.spanning.nq else 0, closed.spanning.nv
+    given = max(10 * m * len(closed.tree.joints), m + 3 * m * m + 4 * G_size)  # as `closed_dynamics` has it
+    own = layout.size + G_size + 4 * closed.nv + PER_ENTRY * entries + pairs + 1 + closed.nv**2 + given
+    header = [STAMP, len(links.parents), closed.nv, closed.nq, layout.size, G_size, tree_size + own]
+    header += [len(varying), len(constant), entries, pairs, given, int(starts[-1])]
     integers = np.concatenate([header, starts[:-1], *(sections[name] for name in _SECTIONS)])
     return np.concatenate([integers.astype(np.int64).view(np.float64), values])
 
@@ -139,20 +145,20 @@ def closed_memory(
 ) -> np.ndarray:
     """The array of the spanning tree with room for the recursions of the tree and of its clusters."""
     packed = pack(closed.spanning, gravity)
-    memory = aligned(int(clusters.view(np.int64)[5]))
+    memory = aligned(int(clusters.view(np.int64)[6]))
     memory[: len(packed)] = packed
     return memory
 
 
 def lane_slots(closed: ClosedKinematics, clusters: np.ndarray) -> int:
     """Number of slots before the result in a workspace of several configurations."""
-    return int(clusters.view(np.int64)[5]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
+    return int(clusters.view(np.int64)[6]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
 
 
 def no_clusters() -> np.ndarray:
     """The array of a mechanism without bodies, for trying out compiled functions."""
     integers = np.zeros(HEADER + len(_SECTIONS) + 8, dtype=np.int64)
-    integers[0], integers[10] = STAMP, HEADER + len(_SECTIONS)
+    integers[0], integers[12] = STAMP, HEADER + len(_SECTIONS)
     integers[HEADER : HEADER + len(_SECTIONS)] = HEADER + len(_SECTIONS)
     return integers.view(np.float64)
 
@@ -162,16 +168,18 @@ def unpack_clusters(clusters, tree):
     """The `Reduction` that `pack_clusters` wrote; its workspace is behind that of `tree`."""
     numbers = slots_of(clusters)
     integers = as_integers(numbers)
-    nv, size, entries, pairs = integers[2], integers[4], integers[8], integers[9]
+    nv, size, G_size, entries, pairs = integers[2], integers[4], integers[5], integers[9], integers[10]
     vector = tree.result + size
-    first_entry = vector + nv
+    turning = vector + 3 * nv
+    first_entry = turning + G_size
     pair_slots = first_entry + PER_ENTRY * entries
     zero = pair_slots + pairs
     scratch = zero + 1 + nv
-    sizes = (integers[1], nv, integers[3], size, integers[5], integers[6], integers[7])
+    spanning = scratch + nv * nv
+    sizes = (integers[1], nv, integers[3], size, G_size, integers[6], integers[7], integers[8])
     sections = beyond_each(integers, integers, HEADER, 29)
-    places = (tree.result, vector, first_entry, pair_slots, zero, zero + 1, scratch, scratch + nv * nv)
-    return Reduction(*(sizes + sections + (beyond(numbers, integers[10]),) + places))
+    behind = (beyond(numbers, integers[12]), tree.result, vector, turning, first_entry, pair_slots, zero)
+    return Reduction(*(sizes + sections + behind + (zero + 1, scratch, spanning, spanning + integers[11])))
 
 
 class _Links(NamedTuple):
@@ -231,6 +239,15 @@ def _links(closed: ClosedKinematics) -> _Links:
         np.array(parents),
         np.array([*columns, closed.nv]),
     )
+
+
+def _rows_of_G(closed: ClosedKinematics, links: _Links, layout: SolutionLayout) -> np.ndarray:
+    """Where the row of G of every spanning column begins, or if its P is Phi, where its 1 stands."""
+    of_column = np.repeat(np.arange(len(links.body)), np.diff(links.first))
+    body = links.body[of_column]
+    own = links.column_first[links.cluster[of_column]] + np.arange(len(body)) - links.first[of_column]
+    start = closed.column_starts[closed.clusters.of_body[body]]
+    return layout.G + np.where(links.direct[of_column], own - start, 0)
 
 
 def _pattern(closed: ClosedKinematics, G: np.ndarray, varies: np.ndarray) -> np.ndarray:

@@ -18,6 +18,8 @@ from connections.multibody.recursions.algebra import (
     accumulate,
     add6,
     body_factor,
+    contorsion_factor,
+    contorsion_times,
     dot6,
     energy_scale,
     factor_times,
@@ -32,6 +34,7 @@ from connections.multibody.recursions.forward import link_inertia, place_links, 
 from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
 
 LINK = 28  # twist 6, inertia 10, factor 12
+CONTORSION = 15  # per link, behind LINK of all of them
 RATED = 12  # per entry: P 6, Pdot 6
 COLUMN = 6  # per spanning column: Phi
 
@@ -78,8 +81,16 @@ def mass_matrix(tree, reduced, work, H):
 
 
 @inlined
-def coriolis_matrix(tree, reduced, work, C):
-    """C of the Levi-Civita connection, slots C[i nv + j]; v stands in the workspace."""
+def coriolis_matrix(tree, reduced, work, C, force_cross):
+    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    _levi_civita_matrix(tree, reduced, work, C)
+    if force_cross:
+        _subtract_contorsion(tree, reduced, work, C)
+
+
+@inlined
+def _levi_civita_matrix(tree, reduced, work, C):
+    """C of the Levi-Civita connection."""
     _outward(tree, reduced, work)
     nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
     for cluster in range(reduced.clusters - 1, -1, -1):
@@ -123,10 +134,53 @@ def coriolis_matrix(tree, reduced, work, C):
 
 
 @inlined
+def _subtract_contorsion(tree, reduced, work, C):
+    """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    The difference is C_xj - C*_xj = -P_x . sum N_l P_lj, N = `contorsion_factor`: skew.
+    """
+    nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
+    factors = links + (tree.links + 1) * LINK
+    for i in range(1, tree.links + 1):
+        N = contorsion_factor(link_inertia(tree, work, i), take(work, links + i * LINK, 6))
+        put(work, factors + i * CONTORSION, N)
+    for cluster in range(reduced.clusters - 1, -1, -1):
+        for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
+            support = reduced.group_support[group]
+            for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                j = reduced.seen[at]
+                force = zero6(reduced, work)
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    link = reduced.members[member]
+                    e = find_entry(reduced, link, j)
+                    if e >= 0:
+                        N = take(work, factors + link * CONTORSION, CONTORSION)
+                        own = contorsion_times(N, take(work, entries + e * RATED, 6))
+                        force = add6(force, own)
+                        for a in range(reduced.entry_first[link], e):
+                            _subtract_skew(C, nv, column[a], j, dot6(take(work, entries + a * RATED, 6), own))
+                a = reduced.walk[support]
+                while a >= 0:
+                    _subtract_skew(C, nv, column[a], j, dot6(take(work, entries + a * RATED, 6), force))
+                    a = reduced.up[a]
+            if support > 0:
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    slot = factors + reduced.members[member] * CONTORSION
+                    accumulate(work, factors + support * CONTORSION, slot, CONTORSION)
+
+
+@inlined
+def _subtract_skew(C, nv, i, j, D):
+    """C less a skew matrix whose entry [i, j] is D."""
+    deposit(C, i * nv + j, -D, True)
+    deposit(C, j * nv + i, D, True)
+
+
+@inlined
 def mass_matrix_rate(tree, reduced, work, rate):
     """Hdot = C + C^T, slots rate[i nv + j]; v stands in the workspace."""
     nv = reduced.nv
-    coriolis_matrix(tree, reduced, work, rate)
+    _levi_civita_matrix(tree, reduced, work, rate)
     for j in range(nv):
         i = j
         while i >= 0:
@@ -146,14 +200,10 @@ def inverse_mass_matrix(tree, reduced, work, inverse):
 
 
 @inlined
-def solve_mass_matrix(tree, reduced, work, solution):
-    """H^-1 f, slots solution[j]; f is the vector in the workspace, where the pivots are left."""
+def solve_mass_matrix(tree, reduced, work, x):
+    """H^-1 x in the place of x, a vector of the workspace, where the pivots are left."""
     _measured_mass_matrix(tree, reduced, work)
-    solve_by_elimination(
-        reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, reduced.vector
-    )
-    for k in range(reduced.nv):
-        store(solution, k, load(work, reduced.vector + k))
+    solve_by_elimination(reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, x)
 
 
 @inlined

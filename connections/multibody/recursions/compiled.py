@@ -1,7 +1,7 @@
 """The compiled functions by name, each compiled (or read from Numba's cache) when it is first asked for.
 
 Where the arguments are not exactly float64 arrays of the right dimensions, a call raises `TypeError`;
-`Program.general` then makes them right, or says what is wrong.
+`Program.evaluate` then makes them right, or says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,33 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from connections.multibody.recursions.table import RECURSIONS, SOLVE
+from connections.multibody.recursions.table import RECURSIONS
 
-# Steps of compositions: the module that holds each, and its arguments: 1, 2, 3 float64 arrays of so many
-# axes, i1, i2 int64 arrays, n a whole number, b a boolean, m an array that begins with the fingerprint of
-# the sources, c that of the clusters, w a workspace of several configurations.
-# They return whether all is well, or a whole number that is zero if it is.
-STEPS: dict[str, tuple[str, str]] = {
-    "lift_at": ("lift", "m i2 n 1 1 1"),
-    "lift_rows": ("lift", "m i2 n 2 2 2"),
-    "lift_rate_at": ("lift", "m i2 n 1 1 1 1 1"),
-    "lift_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
-    "project_at": ("lift", "m i2 n 1 1 1"),
-    "project_rows": ("lift", "m i2 n 2 2 2"),
-    "project_rate_at": ("lift", "m i2 n 1 1 1 1 1"),
-    "project_rate_rows": ("lift", "m i2 n 2 2 2 2 2"),
-    "project_wide_at": ("lift", "m i2 n 1 2 2"),
-    "project_wide_rows": ("lift", "m i2 n 2 2 2"),
+# What solves loops: the module that holds it, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1
+# an int64 array, b a boolean, m an array that begins with the fingerprint of the sources, c that of the
+# clusters, w a workspace of several configurations.
+# All functions return whether all is well, or a whole number that is zero if it is.
+SOLVERS: dict[str, tuple[str, str]] = {
     "closure_at": ("closure_entries", "m 1 1 1"),
     "closure_rows": ("closure_entries", "m 2 2 2"),
     "turning_at": ("closure_entries", "m 1 1 1"),
     "turning_rows": ("closure_entries", "m 2 2 2"),
-    "project_derivatives_at": ("lift_derivatives", "m i2 n 1 1 1 1 1 3 3"),
-    "project_derivatives_rows": ("lift_derivatives", "m i2 n 2 2 2 2 2 2 2"),
 }
-# What a call raises at once for arguments that `Program.general` has to look at: Numba a TypeError, but a
-# ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
-NOT_AT_ONCE = (TypeError, ValueError, KeyError, AttributeError)
 _lock = threading.Lock()
 
 
@@ -53,7 +38,7 @@ class Compiled:
     def __init__(self) -> None:
         self._ready: set[str] = set()
         recursions = [f"{name}_{kind}" for name in RECURSIONS for kind in ("at", "rows")]
-        for name in (*recursions, *STEPS):
+        for name in (*recursions, *SOLVERS):
             setattr(self, name, partial(self._first_call, name))
 
     def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
@@ -63,12 +48,12 @@ class Compiled:
         return self.require(name)(*arguments)
 
     def require(self, name: str) -> Any:
-        """The compiled function `name`: one of `STEPS`, or a recursion's, as `entries.entry` names it."""
+        """The compiled function `name`: one of `SOLVERS`, or a recursion's, as `entries.entry` names it."""
         if name in self._ready:
             return getattr(self, name)
         with _lock:
             if name not in self._ready:
-                function, arguments, trial = _step(name) if name in STEPS else _recursion(name)
+                function, arguments, trial = _solver(name) if name in SOLVERS else _recursion(name)
                 function.compile(_signature(arguments))
                 if not _is_good(function(*trial)):
                     function.recompile()  # what Numba found on disk comes from other sources
@@ -79,9 +64,9 @@ class Compiled:
         return getattr(self, name)
 
 
-def _step(name: str) -> tuple[Any, str, list[Any]]:
-    """A step, its arguments, and some without content."""
-    module, arguments = STEPS[name]
+def _solver(name: str) -> tuple[Any, str, list[Any]]:
+    """What solves loops, its arguments, and some without content."""
+    module, arguments = SOLVERS[name]
     home = importlib.import_module(f"connections.multibody.recursions.{module}")  # imports Numba
     return getattr(home, name), arguments, _trial(arguments)
 
@@ -91,9 +76,9 @@ def _recursion(name: str) -> tuple[Any, str, list[Any]]:
     from connections.multibody.recursions.entries import entry  # imports Numba
 
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
-    row = (RECURSIONS | SOLVE)[recursion]
-    closed, vectors = name.startswith("closed_"), 1 + len(row.vectors)
-    choice = " b" * (row.body_factor and not closed)
+    row = RECURSIONS[recursion]
+    closed, choice = name.startswith("closed_"), " b" * row.body_factor
+    vectors = 1 + len(row.vectors) + (closed and row.turning)
     core = row.core(0, 0)
     if kind == "at":
         arguments = ("m m c b" if closed else "m") + " 1" * vectors + choice + f" {len(core)}"
@@ -107,7 +92,7 @@ def _signature(arguments: str) -> Any:
 
     arrays = {"m": float64[::1], "1": float64[::1], "2": float64[:, ::1], "3": float64[:, :, ::1]}
     arrays |= {"c": arrays["1"], "w": arrays["2"]}
-    kinds = arrays | {"i1": int64[::1], "i2": int64[:, ::1], "n": int64, "b": boolean}
+    kinds = arrays | {"i1": int64[::1], "b": boolean}
     return tuple(kinds[argument] for argument in arguments.split())
 
 
@@ -140,8 +125,6 @@ def _trial(arguments: str) -> list[Any]:
         "c": no_clusters(),
         "w": np.zeros((1, LANES)),
         "i1": np.zeros(0, np.int64),
-        "i2": np.zeros((0, 0), np.int64),
-        "n": 0,
         "b": False,
     }
     return [nothing[argument] for argument in arguments.split()]

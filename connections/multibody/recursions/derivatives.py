@@ -96,26 +96,7 @@ def forward_dynamics_derivatives(tree, work, out):
         nv, tree.up, tree.run, work, tree.scratch, tree.vectors + 2 * nv, inverse
     )
     for part in range(2):
-        _solve(tree, work, beyond(out, part * size))
-
-
-@inlined
-def _solve(tree, work, rows):
-    """-H^-1 times the matrix in slots rows[i nv + j], in its place; H = L^T d L is in the scratch matrix."""
-    nv, L = tree.nv, tree.scratch
-    for k in range(nv - 1, -1, -1):
-        i = tree.up[k]
-        while i >= 0:
-            articulated.subtract_row(rows, load(work, L + k * nv + i), i * nv, k * nv, nv)
-            i = tree.up[i]
-    for k in range(nv):
-        scale = -load(work, L + k * nv + k)
-        for j in range(k * nv, (k + 1) * nv):
-            store(rows, j, load(rows, j) * scale)
-        i = tree.up[k]
-        while i >= 0:
-            articulated.subtract_row(rows, load(work, L + k * nv + i), k * nv, i * nv, nv)
-            i = tree.up[i]
+        articulated.solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
 
 
 @inlined

@@ -6,151 +6,145 @@ file, because Numba keeps machine code on disk by the file of a function. For tr
     name_at(memory, q, vectors..., out)                    takes one configuration,
     name_rows(memory, work, blocks, q, vectors..., out)    takes (m, ...) arrays, LANES rows at a time,
 
-and a choice of the body factor stands before `out`; `_rows` releases the interpreter's lock. Each returns
-whether the input was good; where it was not, `out` holds nothing of use. For closed chains,
-
-    closed_name_at(memory, closure, clusters, solved, q, vectors..., out)
-    closed_name_rows(memory, closure, clusters, solved, work, blocks, q, vectors..., out)
-
-return a status (`cluster_boundary`), and have no choice of the body factor.
+and a choice of the body factor stands before `out`; `_rows` releases the interpreter's lock. For closed
+chains, ``closed_name_at`` and ``closed_name_rows`` take ``closure, clusters, solved`` after `memory`
+(`cluster_boundary`). Each returns whether the input was good; where it was not, `out` holds nothing of use.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
-from connections.multibody.recursions.table import PARAMETERS, RECURSIONS, SOLVE, N, Recursion
+from connections.multibody.recursions.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _PACKAGE = __name__.rpartition(".")[0]
 _BOUNDARY = "lanes", "layout", "cluster_layout", "boundary", "cluster_boundary"  # what templates call
 
 _AT = """
 @one
-def {name}_at(memory, q, {arguments}out):
+def {entry}(memory, {loops}q, {arguments}out):
+    if not {current}:
+        return False
     tree, slots = unpack(memory), flat_slots_of(out)
-    if not (
-        is_current(memory)
-        and out.shape == {shape}
-        and read_configuration(tree, tree.work, q)
-        {read_vector}
-    ):
+    {reduced}
+    if not (out.shape == {shape} and {read}):
         return False
     {clear}
-    kernel(tree, tree.work, slots{choices})
+    kernel({objects}, tree.work, slots{choices})
     return {regular}
 """
 
 _ROWS = """
 @rows
-def {name}_rows(memory, work, blocks, q, {arguments}out):
-    if not is_current(memory):
+def {entry}(memory, {loops}work, blocks, q, {arguments}out):
+    if not {current}:
         return False
     tree, slots, good = unpack(memory), slots_of(work), True
-    result = beyond(slots, tree.result)
+    {reduced}
+    result = {result}
     for row in range(0, q.shape[0], LANES):
-        good &= read_configurations(tree, work, q, row)
-        {read_vectors}
-        kernel(tree, slots, result{choices})
+        good &= {read}
+        kernel({objects}, slots, beyond(slots, result){choices})
         good &= {regular}
         {write}
     return good
 """
 
-_CLOSED_AT = """
-@one
-def closed_{name}_at(memory, closure, clusters, solved, q, {arguments}out):
-    if not are_current(memory, closure, clusters):
-        return BAD_INPUT
-    tree, slots = unpack(memory), flat_slots_of(out)
-    reduced = unpack_clusters(clusters, tree)
-    status = read_solution(tree, reduced, closure, solved, q)
-    {read_vector}
-    if status != 0 or out.shape != {shape}:
-        return first_of(status, BAD_INPUT)
-    {clear}
-    kernel(tree, reduced, tree.work, slots)
-    return {regular}
-"""
-
-_CLOSED_ROWS = """
-@rows
-def closed_{name}_rows(memory, closure, clusters, solved, work, blocks, q, {arguments}out):
-    if not are_current(memory, closure, clusters):
-        return BAD_INPUT
-    tree, slots, status = unpack(memory), slots_of(work), 0
-    reduced = unpack_clusters(clusters, tree)
-    solution = prepare(reduced, slots)
-    for row in range(0, q.shape[0], LANES):
-        status = first_of(status, read_solutions(tree, reduced, closure, solved, work, solution, q, row))
-        {read_vectors}
-        kernel(tree, reduced, slots, beyond(slots, reduced.result))
-        status = first_of(status, {regular})
-        write_results(work, reduced.result, blocks, out, row)
-    return status
-"""
-
 
 def entry(name: str) -> Any:
-    """The function `name`, not compiled yet: a recursion's name, ``closed_`` before it or not, and its kind.
+    """The function `name`, not compiled yet.
 
     Parameters
     ----------
     name : such as ``mass_matrix_at`` or ``closed_mass_matrix_rows``.
     """
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
-    row = (RECURSIONS | SOLVE)[recursion]
-    if name.startswith("closed_"):
-        template, kernel = _CLOSED_AT if kind == "at" else _CLOSED_ROWS, row.clusters
-        names = _closed_names(row, kind)
-    else:
-        template, kernel = _AT if kind == "at" else _ROWS, row.kernel
-        names = _names(row, kind)
+    row, closed, rows = RECURSIONS[recursion], name.startswith("closed_"), kind == "rows"
+    names = _names(row) | (_of_closed_chains(row, rows) if closed else _of_trees(row, rows))
     scope: dict[str, Any] = {"__name__": __name__}
     for module in _BOUNDARY:
         scope |= vars(importlib.import_module(f"{_PACKAGE}.{module}"))
-    file, function = kernel.split(".")
+    file, function = (row.closed if closed else row.kernel).split(".")
     scope["kernel"] = getattr(importlib.import_module(f"{_PACKAGE}.{file}"), function)
-    exec(compile(template.format(name=recursion, **names), __file__, "exec"), scope)
+    exec(compile((_ROWS if rows else _AT).format(entry=name, **names), __file__, "exec"), scope)
     return scope[name]
 
 
-def _names(row: Recursion, kind: str) -> dict[str, str]:
+def _names(row: Recursion) -> dict[str, str]:
+    """What stands in the templates of trees and of closed chains."""
+    return {
+        "clear": "out[:] = 0.0" if row.sparse else "",
+        "choices": ", force_cross" * row.body_factor,
+        "write": "write_results(work, result, blocks, out, row)",
+    }
+
+
+def _of_trees(row: Recursion, rows: bool) -> dict[str, str]:
     """What stands in the templates of trees."""
-    numbered = list(enumerate(row.vectors))
-    choices = ", force_cross" if row.body_factor else ""
+    names = {
+        "loops": "",
+        "arguments": _arguments(row.vectors, row),
+        "current": "is_current(memory)",
+        "reduced": "",
+        "shape": _shape(row, "tree.nv"),
+        "objects": "tree",
+        "result": "tree.result",
+    }
+    if rows:
+        read = ["read_configurations(tree, work, q, row)"]
+        read += [f"read_vectors(tree, work, {i}, {v}, row)" for i, v in enumerate(row.vectors)]
+        names["regular"] = "all_regular(tree, work)"
+    else:
+        read = ["read_configuration(tree, tree.work, q)"]
+        read += [f"read_vector(tree, tree.work, {i}, {v})" for i, v in enumerate(row.vectors)]
+        names["regular"] = "regular(tree, tree.work)"
+    if not row.inverse:
+        names["regular"] = "True"
     if row.mirrored:  # what the kernel leaves out, `write_slabs` takes from its mirror image
-        choices += ", True" if kind == "at" else ", force_cross"
-    slabs = "write_slabs(work, tree.result, tree.nv, blocks, force_cross, out, row)"
-    plain = "write_results(work, tree.result, blocks, out, row)"
-    regular = "regular(tree, tree.work)" if kind == "at" else "all_regular(tree, work)"
-    return {
-        "arguments": "".join(f"{vector}, " for vector in row.vectors) + "force_cross, " * row.body_factor,
-        "shape": _shape(row, "tree.nv", "tree.bodies"),
-        "read_vector": " ".join(f"and read_vector(tree, tree.work, {i}, {v})" for i, v in numbered),
-        "read_vectors": "; ".join(f"good &= read_vectors(tree, work, {i}, {v}, row)" for i, v in numbered),
-        "clear": "out[:] = 0.0" if row.sparse else "",
-        "choices": choices,
-        "regular": regular if row.inverse else "True",
-        "write": slabs if row.mirrored else plain,
+        names["choices"] = ", force_cross, " + ("force_cross" if rows else "True")
+        names["write"] = "write_slabs(work, result, tree.nv, blocks, force_cross, out, row)"
+    return names | {"read": _all(read, rows)}
+
+
+def _of_closed_chains(row: Recursion, rows: bool) -> dict[str, str]:
+    """What stands in the templates of closed chains."""
+    places = [(f"reduced.vector + {i} * reduced.nv, reduced.nv", v) for i, v in enumerate(row.vectors)]
+    places += [("reduced.turning, reduced.G_size", "turning")] * row.turning
+    names = {
+        "loops": "closure, clusters, solved, ",
+        "arguments": _arguments([vector for _, vector in places], row),
+        "current": "are_current(memory, closure, clusters)",
+        "reduced": "reduced = unpack_clusters(clusters, tree)",
+        "shape": _shape(row, "reduced.nv"),
+        "objects": "tree, reduced",
+        "result": "reduced.result",
     }
+    if rows:
+        names["reduced"] += "; solution = prepare(reduced, slots)"
+        read = ["read_solutions(tree, reduced, closure, solved, work, solution, q, row)"]
+        read += [f"read_rows(work, {place}, {vector}, row)" for place, vector in places]
+        names["regular"] = "all_regular_pivots(reduced, work)"
+    else:
+        read = ["read_solution(tree, reduced, closure, solved, q)"]
+        read += [f"read_numbers(tree.work, {place}, {vector})" for place, vector in places]
+        names["regular"] = "regular_pivots(reduced, tree.work)"
+    if not row.inverse:
+        names["regular"] = "True"
+    return names | {"read": _all(read, rows)}
 
 
-def _closed_names(row: Recursion, kind: str) -> dict[str, str]:
-    """What stands in the templates of closed chains, which have room for one vector."""
-    at, rows = "read_reduced(tree, reduced, {})", "read_reduced_rows(reduced, work, {}, row)"
-    regular = "regular_status(reduced, tree.work)" if kind == "at" else "all_regular_status(reduced, work)"
-    return {
-        "arguments": "".join(f"{vector}, " for vector in row.vectors),
-        "shape": _shape(row, "reduced.nv", "tree.bodies"),
-        "read_vector": "; ".join(f"status = first_of(status, {at.format(v)})" for v in row.vectors),
-        "read_vectors": "; ".join(f"status = first_of(status, {rows.format(v)})" for v in row.vectors),
-        "clear": "out[:] = 0.0" if row.sparse else "",
-        "regular": regular if row.inverse else "0",
-    }
+def _arguments(vectors: Sequence[str], row: Recursion) -> str:
+    return "".join(f"{vector}, " for vector in vectors) + "force_cross, " * row.body_factor
 
 
-def _shape(row: Recursion, n: str, bodies: str) -> str:
+def _all(conditions: list[str], rows: bool) -> str:
+    """Conditions of one configuration end at the first that fails; of rows, each is asked and read."""
+    return (" & " if rows else " and ").join(conditions)
+
+
+def _shape(row: Recursion, n: str) -> str:
     """The shape of a result as compiled code writes it."""
-    axes: dict[int | str, str] = {N: n, PARAMETERS: f"10 * {bodies}"}
+    axes: dict[int | str, str] = {N: n, PARAMETERS: "10 * tree.bodies"}
     return "(" + "".join(f"{axes.get(axis, str(axis))}, " for axis in row.shape) + ")"

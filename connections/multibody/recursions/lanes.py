@@ -26,9 +26,11 @@ _FLAGS = ("contract", "nsz", "arcp")
 FASTMATH = {*_FLAGS, "reassoc"}
 
 # For kernels and the helpers inlined into them.
-inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy")
+# Without wrappers there is a third less to compile. Python must not call such a function, only its `py_func`.
+INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
 # For sums whose order matters: no reassociation.
-exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy")
+exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INTERNAL)
 # For functions that Python calls, on one configuration or on rows of them, which release the interpreter's
 # lock. Numba keeps their machine code on disk, in __pycache__, and compiles at the first call.
 one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")

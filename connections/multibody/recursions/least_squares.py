@@ -16,10 +16,10 @@ import math
 
 from numba import njit
 
-from connections.multibody.recursions.lanes import as_integers, beyond, store
+from connections.multibody.recursions.lanes import INTERNAL, as_integers, beyond, store
 
 # Sums in the order written: what is left of a closed loop is round-off, and stays the same on all machines.
-routine = njit(fastmath={"contract"}, error_model="numpy")
+routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
 
 SMALLEST_RATIO = 1e-6  # of a pivot to the length of its column, below which the matrix has lost rank
 

@@ -121,6 +121,21 @@ def coriolis_transpose_product(tree, work, product, force_cross):
 
 
 @inlined
+def mass_product(tree, work, x, product):
+    """H x, slots product[j]; x from slot `x` on."""
+    place_links(tree, work)
+    links, columns = tree.per_link, tree.per_column
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, 6)
+        slot, above = links + i * LINK, links + tree.parent[i] * LINK
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, 6, x))
+        put(work, slot, twist)
+        put(work, slot + 18, momentum(link_inertia(tree, work, i), twist))
+    collect_forces(tree, work, product)
+
+
+@inlined
 def joint_twist(tree, work, i, columns, stride, vector):
     """The sum of Phi_j x_j over the columns of link i, x the vector that begins at slot `vector`."""
     j = tree.first[i]

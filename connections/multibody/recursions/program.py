@@ -1,7 +1,7 @@
-"""A model made ready for the recursions: its flat array, its workspaces, its batches and its errors.
+"""A model made ready for the recursions: flat arrays, workspaces, batches, and what is wrong with bad input.
 
 A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
-dtypes, batches, bad input) comes to `Program.general`, which converts, broadcasts, and says what is wrong.
+dtypes, batches, bad input) comes to `Program.evaluate`, which converts, broadcasts, and says what is wrong.
 Batches are cut into pieces for threads.
 """
 
@@ -9,61 +9,100 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
+from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.joints import Free, Spherical
+from connections.multibody.kinematics import Kinematics
 from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
     as_rows,
     in_pieces,
-    lazily,
+    is_lazy,
     numbers,
     plain,
     require_output,
 )
+from connections.multibody.recursions.closed_definition import Refused
+from connections.multibody.recursions.cluster_layout import closed_memory, lane_slots, pack_clusters
 from connections.multibody.recursions.compiled import compiled
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, nonzero_blocks, pack, workspace_slots
-from connections.multibody.recursions.table import RECURSIONS, is_force_cross
+from connections.multibody.recursions.loop_solutions import Loops, Solution
+from connections.multibody.recursions.table import BODY_FACTORS, RECURSIONS, is_force_cross
 from connections.multibody.regularity import first_irregular
 
-if TYPE_CHECKING:
-    from connections.multibody.kinematics import Kinematics
-    from connections.multibody.model import Model
+Gravity = tuple[float, float, float]
+_CHUNK = 128  # configurations whose solutions are kept at a time
+# What a call raises at once for arguments that `Program.evaluate` has to look at: Numba a TypeError, but a
+# ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
+_NOT_AT_ONCE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+
+# The public call of a recursion; `at` is the compiled function for one configuration.
+_CALL = """
+def call(q, {vectors}{factor}out):
+    try:
+        if q.ndim == 1:
+            result = empty(core) if out is None else out
+            {solve}
+            if at({given}, {vectors}{choice}{turning}result):
+                return result
+    except NOT_AT_ONCE:
+        pass
+    return evaluate(name, (q, {vectors}), out{factor_given})
+"""
 
 
 class Program:
-    """The recursions' view of a model.
+    """The recursions' view of a mechanism; a tree is one without loops.
 
     Parameters
     ----------
-    model : the robot.
+    kinematics : of the tree or the closed chain.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+    Attributes
+    ----------
+    calls : recursion -> its public call, ``(q, vectors..., body_factor, out)`` without what it does not have.
+    arrays : what compiled code takes first: the tree's flat array with a workspace, and for closed chains the
+        loops' and the clusters'.
+    loops : what solves the loops, None for trees.
+    cores : recursion -> the shape of its result for one configuration.
+    sizes : last axes of q and of vectors.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
-    them apart. `single` holds the functions of one configuration. Pieces of batches have workspaces of their
-    own, kept for later batches.
+    them apart. Pieces of batches have workspaces of their own, kept for later batches.
     """
 
-    def __init__(self, model: Model) -> None:
-        kinematics = cast("Kinematics", model.kinematics)  # `ClosedProgram` has the other
-        packed = pack(kinematics, model.gravity)
-        self._model, self.single = model, compiled
-        self._slots = workspace_slots(kinematics, int(packed.view(np.int64)[1]))
-        self.memory = aligned(len(packed) + self._slots)
-        self.memory[: len(packed)] = packed
-        n, bodies = model.nv, len(model.body_names)
+    def __init__(self, kinematics: Kinematics | ClosedKinematics, gravity: Gravity) -> None:
+        self._kinematics, self._gravity = kinematics, gravity
+        self.loops: Loops | None = None
+        if isinstance(kinematics, ClosedKinematics):
+            clusters, self.loops = pack_clusters(kinematics), Loops(kinematics)
+            self.memory = closed_memory(kinematics, gravity, clusters)
+            self.arrays: tuple[np.ndarray, ...] = (self.memory, self.loops.closure, clusters)
+            self._slots = lane_slots(kinematics, clusters)
+        else:
+            packed = pack(kinematics, gravity)
+            self._slots = workspace_slots(kinematics, int(packed.view(np.int64)[1]))
+            self.memory = aligned(len(packed) + self._slots)
+            self.memory[: len(packed)] = packed
+            self.arrays = (self.memory,)
+        n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.vector, self.matrix, self.cube = (n,), (n, n), (n, n, n)
-        self.wide, self.three = self.cores["regressor"], (3, n, n)
-        self._sizes = ((model.nq,), *[(n,)] * 3)
-        self._names = {name: ("q", *row.vectors) for name, row in RECURSIONS.items()}
+        self.calls = {name: _call(self, name) for name in RECURSIONS}
+        self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in RECURSIONS}
         self._blocks: dict[str, np.ndarray] = {}
 
-    def general(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self._kinematics, self._gravity)
+
+    def evaluate(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
         """What the recursion `name` gives for any input that can be read as arrays of numbers.
 
         Parameters
@@ -75,42 +114,91 @@ class Program:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, MetricError, TypeError, ValueError : see the public functions.
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : `calls`.
         """
-        choice = (is_force_cross(body_factor),) if RECURSIONS[name].body_factor else ()
-        names = self._names[name]
-        if (lazy := lazily(self._model, name, given, out, body_factor)) is not None:
-            return lazy
-        vectors = [numbers(*item) for item in zip(names, given, self._sizes, strict=False)]
-        batch = batch_axes(names, vectors)
-        core = self.cores[name]
+        row = RECURSIONS[name]
+        choice = (is_force_cross(body_factor),) if row.body_factor else ()
+        if is_lazy(given, out):
+            from connections.multibody.recursions.blockwise import lazy  # imports Dask
+
+            return cast("np.ndarray", lazy(self, name, given, body_factor))
+        names = "q", *row.vectors
+        vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
+        batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
-        if not batch:
-            result = np.empty(core) if out is None else out
-            good = compiled.require(f"{name}_at")(self.memory, *map(plain, vectors), *choice, result)
-        else:
+        result = np.empty((*batch, *core)) if out is None else out
+        if batch:
             rows = [as_rows(vector, batch, out) for vector in vectors]
-            result = np.empty((*batch, *core)) if out is None else out
             flat = result.reshape(len(rows[0]), math.prod(core))
             good = in_pieces(
-                len(flat), lambda piece: self.rows(name, [row[piece] for row in rows], choice, flat[piece])
+                len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
             )
+        else:
+            good = self._fill_one(name, [plain(vector) for vector in vectors], choice, result)
         if not good:
             self._explain(name, names, vectors)
         return result
 
-    def rows(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) from vectors (m, ...) in this thread; whether the input was good.
+    def solution(self, q: Any) -> Solution:
+        """The loops solved at q (..., nq).
 
-        Of q (m, ...), only the first nq columns are read.
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError : as the public functions.
+        ClosureError : loops do not close, or are singular.
         """
-        function = compiled.require(f"{name}_rows")
+        assert self.loops is not None  # asked of closed chains only
+        q = numbers("q", q, self.sizes[0])
+        try:
+            solved = self.loops.solve_rows(as_rows(q, q.shape[:-1], None))
+        except Refused:
+            self._explain("mass_matrix", ("q",), [q])
+        return self.loops.dense(solved.reshape(*q.shape[:-1], -1))
+
+    # --- one configuration, rows of them -------------------------------------------------------------------
+
+    def _fill_one(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: Any) -> bool:
+        """Fill out (*core) from q (nq,) and vectors; whether the input was good."""
+        if self.loops is None:
+            return bool(compiled.require(f"{name}_at")(*self.arrays, *vectors, *choice, out))
+        function, (q, *others) = compiled.require(f"closed_{name}_at"), vectors
+        try:
+            given = q if self.loops.linear else self.loops.solve(q)
+            turning = [self.loops.turning(given, others[0])] if RECURSIONS[name].turning else []
+        except Refused:
+            return False
+        return bool(function(*self.arrays, not self.loops.linear, given, *others, *turning, *choice, out))
+
+    def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) from rows (m, ...) in this thread; whether the input was good."""
+        if self.loops is None or (self.loops.linear and not RECURSIONS[name].turning):
+            solved = () if self.loops is None else (False,)
+            return self._fill_rows(name, solved, rows, choice, out)
+        try:
+            for first in range(0, len(out), _CHUNK):
+                chunk = slice(first, first + _CHUNK)
+                q, *others = (row[chunk] for row in rows)
+                given = q if self.loops.linear else self.loops.solve_rows(q)
+                if RECURSIONS[name].turning:
+                    others.append(self.loops.turning_rows(given, others[0]))
+                solved = (not self.loops.linear,)
+                if not self._fill_rows(name, solved, [given, *others], choice, out[chunk]):
+                    return False
+        except Refused:
+            return False
+        return True
+
+    def _fill_rows(
+        self, name: str, solved: tuple[bool, ...], rows: list[np.ndarray], choice: Any, out: np.ndarray
+    ) -> bool:
+        """Fill out (m, k) by compiled code."""
+        function = compiled.require(f"{name}_rows" if self.loops is None else f"closed_{name}_rows")
         if name not in self._blocks:
-            mirrored = RECURSIONS[name].mirrored
-            self._blocks[name] = self._slab_blocks(name) if mirrored else self._nonzero_blocks(name)
+            mirrored = RECURSIONS[name].mirrored and self.loops is None
+            self._blocks[name] = self._slab_blocks(name) if mirrored else nonzero_blocks(self._nonzero(name))
         work = self._borrow(name)
-        good = function(self.memory, work, self._blocks[name], *vectors, *choice, out)
+        good = function(*self.arrays, *solved, work, self._blocks[name], *rows, *choice, out)
         self._workspaces[name].append(work)
         return bool(good)
 
@@ -121,20 +209,16 @@ class Program:
         except IndexError:
             return aligned(self._slots + math.prod(self.cores[name]) + LANES, LANES)
 
-    def _nonzero_blocks(self, name: str) -> np.ndarray:
-        """Where the blocks of LANES entries of the flat result begin that the tree makes nonzero."""
-        return nonzero_blocks(self._nonzero(name))
-
     def _nonzero(self, name: str) -> np.ndarray:
-        kinematics = self._model.kinematics
-        return RECURSIONS[name].nonzero(kinematics.moves, kinematics.body_of)
+        """Which entries of the result are not identically zero."""
+        return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
 
     def _slab_blocks(self, name: str) -> np.ndarray:
         """Where the entries of a slab of Christoffel symbols stand, and which blocks of it are not zero.
 
         As `boundary.write_slabs` reads them.
         """
-        n = self._model.nv
+        n = self._kinematics.nv
         own = np.arange(n * n).reshape(n, n)
         mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
         places = np.where(mirrored, own.T, own)
@@ -146,8 +230,8 @@ class Program:
 
     def _brackets(self) -> np.ndarray:
         """Which columns have a bracket, (n, n): those of a spherical or free joint, about different axes."""
-        kinematics = self._model.kinematics
-        pairs = np.zeros((self._model.nv,) * 2, dtype=bool)
+        kinematics = self._kinematics
+        pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
         angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
         blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
         for joint, start in zip(kinematics.tree.joints, kinematics.v_starts[:-1], strict=True):
@@ -155,13 +239,18 @@ class Program:
                 pairs[start : start + joint.nv, start : start + joint.nv] = blocks[type(joint)]
         return pairs
 
+    # --- errors --------------------------------------------------------------------------------------------
+
     def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
         """Raise the error that says what is wrong with the input of the recursion `name`."""
         for vector_name, vector in zip(names, vectors, strict=True):
             require_finite(vector_name, vector)
-        configurations = vectors[0].reshape(-1, self._model.nq)
+        configurations = vectors[0].reshape(-1, self._kinematics.nq)
         for q in configurations:
-            self._model.explain(q)
+            self._kinematics.explain(q)
+        if self.loops is not None:
+            for q in configurations:
+                self.loops.explain(q)
         if RECURSIONS[name].inverse:
             for q in configurations:
                 self._require_regular(q)
@@ -169,9 +258,55 @@ class Program:
         raise PointError("q is not a configuration of the model")
 
     def _require_regular(self, q: np.ndarray) -> None:
-        """Raise `MetricError` naming the joint along which the articulated inertia vanishes at q (nq,)."""
-        kinematics = cast("Kinematics", self._model.kinematics)
-        found = first_irregular(kinematics.tree.inertias, *body_motions(kinematics, q))
+        """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
+        kinematics = self._kinematics
+        if isinstance(kinematics, ClosedKinematics):
+            q_s, G, _ = self.solution(q)
+            A, sizes = body_motions(kinematics.spanning, q_s)
+            A, sizes = A @ G, sizes @ np.abs(G)
+        else:
+            A, sizes = body_motions(kinematics, q)
+        found = first_irregular(kinematics.tree.inertias, A, sizes)
         if found is not None:
-            joint = self._model.joint_names[kinematics.body_of[found[0]]]
+            joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+
+
+def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
+    """The public call of a recursion, rendered from its row, with nothing between it and compiled code."""
+    row, loops = RECURSIONS[name], program.loops
+    vectors = "".join(f"{vector}, " for vector in row.vectors)
+    names = {
+        "vectors": vectors,
+        "factor": "body_factor, " * row.body_factor,
+        "factor_given": ", body_factor" * row.body_factor,
+        "choice": "factors[body_factor], " * row.body_factor,
+        "solve": "",
+        "turning": "",
+        "given": "memory, q",
+    }
+    scope: dict[str, Any] = {
+        "name": name,
+        "core": program.cores[name],
+        "empty": np.empty,
+        "evaluate": program.evaluate,
+        "factors": BODY_FACTORS,
+        "NOT_AT_ONCE": _NOT_AT_ONCE,
+        "memory": program.memory,
+    }
+    if loops is not None:
+        names["given"] = "memory, closure, clusters, solved, given"
+        names["solve"] = "given = q" if loops.linear else "given = solve(q)"
+        names["turning"] = f"turning(given, {row.vectors[0]}), " if row.turning else ""
+        scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
+        scope |= {"solve": loops.solve, "turning": loops.turning}
+    at = f"{name}_at" if loops is None else f"closed_{name}_at"
+
+    def first_call(*arguments: Any) -> bool:
+        scope["at"] = compiled.require(at)
+        return bool(scope["at"](*arguments))
+
+    scope["at"] = first_call
+    exec(compile(_CALL.format(**names), f"<{name}>", "exec"), scope)
+    call: Callable[..., np.ndarray] = scope["call"]
+    return call

@@ -29,9 +29,9 @@ class Recursion:
     body_factor : whether the caller chooses the body-level factor.
     mirrored : the kernel leaves out the entries [i, j, k] with j > k that equal [i, k, j], if it may.
     inverse : the mass matrix has to be regular.
-    clusters : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, of the
-        Christoffel body factor; or
-    composed : ``file.function`` that puts them together from recursions of the spanning tree.
+    closed : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, and the
+        choice of the body factor.
+    turning : closed chains need L_j (L_v G) v, laid out as G is in a solution, as a further vector.
     """
 
     kernel: str
@@ -41,8 +41,8 @@ class Recursion:
     body_factor: bool = False
     mirrored: bool = False
     inverse: bool = False
-    clusters: str = ""
-    composed: str = ""
+    closed: str = ""
+    turning: bool = False
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
@@ -69,7 +69,7 @@ class Recursion:
 
 RECURSIONS = {
     "mass_matrix": Recursion(
-        "coriolis.mass_matrix", shape=(N, N), sparse=True, clusters="clusters.mass_matrix"
+        "coriolis.mass_matrix", shape=(N, N), sparse=True, closed="clusters.mass_matrix"
     ),
     "coriolis_matrix": Recursion(
         "coriolis.coriolis_matrix",
@@ -77,10 +77,10 @@ RECURSIONS = {
         shape=(N, N),
         sparse=True,
         body_factor=True,
-        clusters="clusters.coriolis_matrix",
+        closed="clusters.coriolis_matrix",
     ),
     "mass_matrix_rate": Recursion(
-        "coriolis.mass_matrix_rate", ("v",), shape=(N, N), sparse=True, clusters="clusters.mass_matrix_rate"
+        "coriolis.mass_matrix_rate", ("v",), shape=(N, N), sparse=True, closed="clusters.mass_matrix_rate"
     ),
     "christoffel_symbols": Recursion(
         "christoffel.christoffel_symbols",
@@ -88,54 +88,54 @@ RECURSIONS = {
         sparse=True,
         body_factor=True,
         mirrored=True,
-        clusters="cluster_christoffel.christoffel_symbols",
+        closed="cluster_christoffel.christoffel_symbols",
     ),
     "coriolis_product": Recursion(
         "newton_euler.coriolis_product",
         ("v", "w"),
         body_factor=True,
-        composed="composition.coriolis_product",
+        closed="closed_dynamics.coriolis_product",
     ),
     "coriolis_transpose_product": Recursion(
         "newton_euler.coriolis_transpose_product",
         ("v", "w"),
         body_factor=True,
-        composed="composition.coriolis_transpose_product",
+        closed="closed_dynamics.coriolis_transpose_product",
     ),
     "inverse_dynamics": Recursion(
-        "newton_euler.inverse_dynamics", ("v", "a"), composed="composition.inverse_dynamics"
+        "newton_euler.inverse_dynamics", ("v", "a"), closed="closed_dynamics.inverse_dynamics"
     ),
-    "gravity": Recursion("newton_euler.gravity", composed="composition.gravity"),
+    "gravity": Recursion("newton_euler.gravity", closed="closed_dynamics.gravity"),
     "forward_dynamics": Recursion(
-        "articulated.forward_dynamics", ("v", "tau"), inverse=True, composed="composition.forward_dynamics"
+        "articulated.forward_dynamics", ("v", "tau"), inverse=True, closed="closed_dynamics.forward_dynamics"
     ),
     "inverse_mass_matrix": Recursion(
-        "articulated.inverse_mass_matrix", shape=(N, N), inverse=True, clusters="clusters.inverse_mass_matrix"
+        "articulated.inverse_mass_matrix", shape=(N, N), inverse=True, closed="clusters.inverse_mass_matrix"
     ),
     "regressor": Recursion(
         "regression.regressor",
         ("v", "v_r", "a_r"),
         shape=(N, PARAMETERS),
         sparse=True,
-        composed="composition.regressor",
+        closed="closed_dynamics.regressor",
     ),
     "inverse_dynamics_derivatives": Recursion(
         "derivatives.inverse_dynamics_derivatives",
         ("v", "a"),
         shape=(3, N, N),
         sparse=True,
-        composed="closed_derivatives.inverse_dynamics_derivatives",
+        closed="closed_dynamics.inverse_dynamics_derivatives",
+        turning=True,
     ),
     "forward_dynamics_derivatives": Recursion(
         "derivatives.forward_dynamics_derivatives",
         ("v", "tau"),
         shape=(3, N, N),
         inverse=True,
-        composed="closed_derivatives.forward_dynamics_derivatives",
+        closed="closed_dynamics.forward_dynamics_derivatives",
+        turning=True,
     ),
 }
-# What compositions need besides: H^-1 f of a closed chain.
-SOLVE = {"solve": Recursion("", ("f",), inverse=True, clusters="clusters.solve_mass_matrix")}
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 
 

@@ -222,8 +222,8 @@ def _handler(name: str) -> Any:
         vectors, axes, choice = 2, 1, ""
     else:
         row = RECURSIONS[name.removeprefix("closed_")]
-        vectors, axes = 1 + len(row.vectors), len(row.shape)
-        choice = "False, " * (row.body_factor and not closed)
+        vectors, axes = 1 + len(row.vectors) + (closed and row.turning), len(row.shape)
+        choice = "False, " * row.body_factor
     given = "closure, clusters, solved, " * closed + "".join(f"x{i}[row], " for i in range(vectors)) + choice
     names = dict(
         axes=axes,
@@ -231,11 +231,11 @@ def _handler(name: str) -> Any:
         loops="closure, clusters, solved = _loops(frame)" * closed,
         arguments="; ".join(f"x{i} = _argument(frame, {i})" for i in range(vectors)),
         given=given,
-        good="0" if closed or name == "closure" else "True",
+        good="0" if name == "closure" else "True",
     )
     # Numba finds machine code by a function's name and bytecode, in which constants do not stand.
     digest = hashlib.sha256(repr((name, names)).encode()).hexdigest()[:16]
-    result = types.int64 if closed or name == "closure" else types.boolean
+    result = types.int64 if name == "closure" else types.boolean
     scope = globals() | {"entry": _entry(f"{name}_at", result)}
     exec(compile(_HANDLER.format(digest=digest, **names), __file__, "exec"), scope)
     return scope[f"handler_{digest}"]
