@@ -9,12 +9,13 @@ from pathlib import Path
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # As the command line does: most functions run a few times only, and most of the time goes into compiling
-# them; without XLA's fusion emitters it takes two thirds of that. XLA_FLAGS="" in the environment compiles
-# them as for a user; `.ci/run` does so for some examples.
+# them; without XLA's fusion emitters it takes two thirds of that, and a tenth less if a function is not cut
+# into parts for several threads. XLA_FLAGS="" in the environment compiles them as for a user; `.ci/run` does
+# so for some examples.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false",
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
 
 import hypothesis  # noqa: E402
