@@ -153,4 +153,6 @@ def _turning(model: Model, q: Any, v: Any) -> Any:
 
 
 def _parts(stacked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if stacked.ndim == 3:  # three slices fewer in a call at one configuration
+        return stacked[0], stacked[1], stacked[2]
     return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]

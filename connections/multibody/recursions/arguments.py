@@ -22,11 +22,14 @@ def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
     ------
     TypeError : `out` is given too, which a lazy result cannot fill.
     """
-    if all(type(value) is np.ndarray or not hasattr(type(value), "__dask_graph__") for value in given):
-        return False
-    if out is not None:
-        raise TypeError("out: a Dask array is computed later; leave out, and store the result when it is")
-    return True
+    for value in given:
+        if type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__"):
+            if out is not None:
+                raise TypeError(
+                    "out: a Dask array is computed later; leave out, and store it when it is there"
+                )
+            return True
+    return False
 
 
 def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:

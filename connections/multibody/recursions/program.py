@@ -57,6 +57,27 @@ def call(q, {vectors}{factor}out):
 """
 
 
+class _Batch:
+    """A recursion for rows of configurations: compiled function, blocks that are not zero, workspaces."""
+
+    def __init__(self, function: Any, blocks: np.ndarray, slots: int) -> None:
+        self._function, self._blocks, self._slots = function, blocks, slots
+        self._workspaces: deque[np.ndarray] = deque()
+
+    def fill(self, arrays: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Whether all went well; the last argument is filled.
+
+        Every thread has a workspace of its own, zero where this recursion's result is.
+        """
+        try:
+            work = self._workspaces.pop()
+        except IndexError:
+            work = aligned(self._slots, LANES)
+        good: bool = self._function(*arrays, work, self._blocks, *arguments)
+        self._workspaces.append(work)
+        return good
+
+
 class Program:
     """The recursions' view of a mechanism; a tree is one without loops.
 
@@ -96,8 +117,7 @@ class Program:
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
         self.calls = {name: _call(self, name) for name in RECURSIONS}
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
-        self._workspaces: dict[str, deque[np.ndarray]] = {name: deque() for name in RECURSIONS}
-        self._blocks: dict[str, np.ndarray] = {}
+        self._batches: dict[str, _Batch] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Program, (self._kinematics, self._gravity)
@@ -172,42 +192,37 @@ class Program:
 
     def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) from rows (m, ...) in this thread; whether the input was good."""
-        if self.loops is None or (self.loops.linear and not RECURSIONS[name].turning):
-            solved = () if self.loops is None else (False,)
-            return self._fill_rows(name, solved, rows, choice, out)
+        loops = self.loops
+        if loops is None:
+            return self._batch(name).fill(self.arrays, (*rows, *choice, out))
+        turning = RECURSIONS[name].turning
         try:
             for first in range(0, len(out), _CHUNK):
                 chunk = slice(first, first + _CHUNK)
                 q, *others = (row[chunk] for row in rows)
-                given = q if self.loops.linear else self.loops.solve_rows(q)
-                if RECURSIONS[name].turning:
-                    others.append(self.loops.turning_rows(given, others[0]))
-                solved = (not self.loops.linear,)
-                if not self._fill_rows(name, solved, [given, *others], choice, out[chunk]):
+                given = q if loops.linear else loops.solve_rows(q)
+                if turning:
+                    others.append(loops.turning_rows(given, others[0]))
+                arguments = given, *others, *choice, out[chunk]
+                if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
                     return False
         except Refused:
             return False
         return True
 
-    def _fill_rows(
-        self, name: str, solved: tuple[bool, ...], rows: list[np.ndarray], choice: Any, out: np.ndarray
-    ) -> bool:
-        """Fill out (m, k) by compiled code."""
-        function = compiled.require(f"{name}_rows" if self.loops is None else f"closed_{name}_rows")
-        if name not in self._blocks:
-            mirrored = RECURSIONS[name].mirrored and self.loops is None
-            self._blocks[name] = self._slab_blocks(name) if mirrored else nonzero_blocks(self._nonzero(name))
-        work = self._borrow(name)
-        good = function(*self.arrays, *solved, work, self._blocks[name], *rows, *choice, out)
-        self._workspaces[name].append(work)
-        return bool(good)
-
-    def _borrow(self, name: str) -> np.ndarray:
-        """A workspace that no other thread has, zero where this recursion's result is."""
+    def _batch(self, name: str) -> _Batch:
+        """The recursion `name` for rows."""
         try:
-            return self._workspaces[name].pop()
-        except IndexError:
-            return aligned(self._slots + math.prod(self.cores[name]) + LANES, LANES)
+            return self._batches[name]
+        except KeyError:
+            tree = self.loops is None
+            slabs = tree and RECURSIONS[name].mirrored
+            self._batches[name] = _Batch(
+                compiled.require(f"{name}_rows" if tree else f"closed_{name}_rows"),
+                self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name)),
+                self._slots + math.prod(self.cores[name]) + LANES,
+            )
+            return self._batches[name]
 
     def _nonzero(self, name: str) -> np.ndarray:
         """Which entries of the result are not identically zero."""
