@@ -50,7 +50,8 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
-    return _parts(model.program.calls["inverse_dynamics_derivatives"](q, v, a, out))
+    parts = model.program.calls["inverse_dynamics_derivatives"](q, v, a, out)
+    return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
 def forward_dynamics_derivatives(
@@ -74,7 +75,8 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    return _parts(model.program.calls["forward_dynamics_derivatives"](q, v, tau, out))
+    parts = model.program.calls["forward_dynamics_derivatives"](q, v, tau, out)
+    return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
 def linearize(
@@ -152,7 +154,5 @@ def _turning(model: Model, q: Any, v: Any) -> Any:
     return evaluate(frame, "turning", at, Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
 
 
-def _parts(stacked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if stacked.ndim == 3:  # three slices fewer in a call at one configuration
-        return stacked[0], stacked[1], stacked[2]
+def _of_rows(stacked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]
