@@ -1,155 +1,214 @@
-"""The rooms of the package form a line, and imports go down it, never up."""
+"""Which file may import which: the contracts of pyproject.toml, no circle of files, a quick start."""
 
-import ast
+import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 import connections
 
 PACKAGE = Path(connections.__file__).parent
-
-# Import order: a module may import from its own room and from the rooms before it.
-ROOMS = (
-    "_jax",
-    "checks",
-    "geometry",
-    "affine",
-    "coriolis",
-    "multibody",
-    "control",
-    "symbolic",
-    "systems",
-    "interop",
-    "__init__",  # the public names; rooms before this one never import `connections` itself
-    "verify",
-    "sweeps",
-    "plots",
-    "explorer",
-    "cli",
-)
-
-# External packages with one place to live: package -> modules that may import it ("room/" admits the room).
-CONFINED = {
-    "numba": ("multibody/",),
-    "networkx": ("multibody/graph.py",),
-    "matplotlib": ("plots/",),
-    "yourdfpy": ("multibody/",),
-    "mujoco": ("multibody/", "interop/"),
-    "sympy": ("symbolic/", "systems/"),
-    "geomstats": ("interop/",),
-    "diffrax": ("affine/",),
-    "dask": ("sweeps/", "multibody/recursions/blockwise.py"),
-    "distributed": ("sweeps/",),
-    "zarr": ("sweeps/",),
-    "viser": ("explorer/",),
-    "pinocchio": ("interop/",),
-    "idyntree": ("interop/",),
-    "jaxsim": ("interop/",),
-    "roboticstoolbox": ("interop/",),
-    "pydrake": ("interop/",),
-    "pytest": (),
+SETTINGS = Path(__file__).parents[1] / "pyproject.toml"
+CONTRACTS = {
+    contract["id"]: contract
+    for contract in tomllib.loads(SETTINGS.read_text())["tool"]["importlinter"]["contracts"]
 }
 
 # `import connections` must stay quick: these are imported by the functions that need them.
-LAZY = tuple(set(CONFINED) - {"pytest"})
+LAZY = sorted(set(CONTRACTS["packages"]["forbidden_modules"]) - {"pytest"})
+
+CIRCLES_THAT_REMAIN = {
+    tuple(line.split(" -> ")) for line in CONTRACTS["circles"].get("ignore_imports", [])
+}  # imports, each of which closes one
 
 
-def modules() -> list[str]:
-    """Paths of all modules, relative to the package."""
-    return sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+# --- contracts ---------------------------------------------------------------------------------------
+
+# File: what it imports, and what the report says of it.
+WRONG = {
+    "geometry/wrong_name.py": (
+        "from connections.affine.koszul import koszul",
+        "connections.geometry.wrong_name -> connections.affine.koszul",
+    ),
+    "geometry/wrong_dots.py": (
+        "from ..affine import LeviCivita",
+        "connections.geometry.wrong_dots -> connections.affine (",
+    ),
+    "geometry/wrong_room.py": (
+        "from connections import multibody",
+        "connections.geometry.wrong_room -> connections.multibody (",
+    ),
+    "affine/wrong_function.py": (
+        "def f():\n    import connections.cli",
+        "connections.affine.wrong_function -> connections.cli (l.2)",
+    ),
+    "coriolis/wrong_type.py": (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from connections.verify import Row",
+        "connections.coriolis.wrong_type -> connections.verify (l.3)",
+    ),
+    "attic/__init__.py": ("import numpy", "- connections.attic"),
+    "systems/wrong_package.py": (
+        "import connections as cn",
+        "connections.systems.wrong_package -> connections (",
+    ),
+    "verify/wrong_package.py": (
+        "from connections import LeviCivita",
+        "connections.verify.wrong_package -> connections (",
+    ),
+    "control/wrong_library.py": ("import numba", "connections.control.wrong_library -> numba"),
+    "multibody/wrong_library.py": (
+        "def f():\n    import networkx as nx",
+        "connections.multibody.wrong_library -> networkx (l.2)",
+    ),
+    "interop/wrong_library.py": ("import pydrake.all", "connections.interop.wrong_library -> pydrake"),
+    "verify/wrong_library.py": ("import pytest", "connections.verify.wrong_library -> pytest"),
+    "plots/wrong_circle.py": (
+        "from connections.plots import wrong_back",
+        "No cycles are allowed in connections.plots.",
+    ),
+    "plots/wrong_back.py": (
+        "def f():\n    from connections.plots import wrong_circle",
+        "No cycles are allowed in connections.plots.",
+    ),
+}
+RIGHT = {
+    "affine/right_room.py": "from connections.geometry.frames import FrameField",
+    "affine/right_sibling.py": "from .koszul import koszul",
+    "multibody/recursions/right_library.py": "import numba",
+    "cli/right_rooms.py": "from connections import plots, verify",
+}
 
 
-def room_of(module: str) -> str:
-    """The room of a module path: its first directory, or its own stem."""
-    return module.split("/")[0].removesuffix(".py")
+def lint(directory: Path) -> subprocess.CompletedProcess[str]:
+    """`lint-imports` on the package `connections` in a directory, with the contracts of this repository."""
+    program = "from importlinter.cli import lint_imports_command as lint; lint()"
+    options = ["--config", str(SETTINGS), "--no-cache", "--no-logo"]
+    wide = os.environ | {"COLUMNS": "1000"}  # no line is broken
+    return subprocess.run(
+        [sys.executable, "-c", program, *options],
+        cwd=directory,
+        env=wide,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
-def imported_names(source: str, module: str) -> Iterator[str]:
-    """Absolute dotted names imported anywhere in the source, inside functions too."""
-    package = ["connections", *module.split("/")[:-1]]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            base = [*base, *(node.module or "").split(".")] if node.module else base
-            yield from (".".join([*base, alias.name]) for alias in node.names)
+def report_of(directory: Path, files: Iterable[tuple[str, str]]) -> subprocess.CompletedProcess[str]:
+    """The same on a copy of the package with more files."""
+    copy = directory / "connections"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, source in files:
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text(source + "\n")
+    return lint(directory)
 
 
-def room_imported(name: str) -> str | None:
-    """The room that a dotted name belongs to, None for other packages."""
-    parts = name.split(".")
-    if parts[0] != "connections":
-        return None
-    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "__init__"
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report on all wrong files at once."""
+    files = [(name, source) for name, (source, _) in WRONG.items()]
+    done = report_of(tmp_path_factory.mktemp("wrong"), files)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
 
 
-def violations(source: str, module: str) -> list[str]:
-    """What is wrong with the imports of one module, in words."""
-    room = room_of(module)
-    if room not in ROOMS:
-        return [f"{module}: the room {room!r} is not in the list"]
-    found = []
-    for name in imported_names(source, module):
-        other = room_imported(name)
-        if other is not None:
-            allowed = ROOMS.index("interop") if room == "__init__" else ROOMS.index(room)
-            if other != room and ROOMS.index(other) > allowed:
-                found.append(f"{module}: imports {name}, upward from {room} to {other}")
-            continue
-        homes = CONFINED.get(name.split(".")[0])
-        if homes is not None and not any(
-            module == home or (home[-1] == "/" and module.startswith(home)) for home in homes
-        ):
-            found.append(f"{module}: imports {name}, which belongs in {', '.join(homes) or 'tests'}")
-    return found
+def test_contracts_are_kept() -> None:
+    done = lint(PACKAGE.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Contracts: {len(CONTRACTS)} kept, 0 broken." in done.stdout
 
 
-@pytest.mark.parametrize("module", modules())
-def test_imports_go_down(module: str) -> None:
-    assert violations((PACKAGE / module).read_text(), module) == []
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_import_is_caught(name: str, wrong: str) -> None:
+    assert WRONG[name][1] in wrong
+
+
+def test_right_imports_pass(tmp_path: Path) -> None:
+    done = report_of(tmp_path, RIGHT.items())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- circles of files --------------------------------------------------------------------------------
+
+
+def imports_of(package: str) -> nx.DiGraph:
+    """All imports between the files of a package, those in functions and under TYPE_CHECKING included."""
+    found = grimp.build_graph(package, cache_dir=None)
+    return nx.DiGraph(
+        (file, other) for file in found.modules for other in found.find_modules_directly_imported_by(file)
+    )
+
+
+def circles(imports: nx.DiGraph) -> list[list[str]]:
+    """The sets of files that import each other, directly or not."""
+    return [sorted(files) for files in nx.strongly_connected_components(imports) if len(files) > 1]
+
+
+@pytest.fixture(scope="module")
+def imports() -> nx.DiGraph:
+    return imports_of("connections")
+
+
+def test_files_form_no_circle(imports: nx.DiGraph) -> None:
+    assert circles(nx.restricted_view(imports, [], CIRCLES_THAT_REMAIN)) == []
+
+
+def stale(imports: nx.DiGraph, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Which of the listed imports are gone, or close no circle without the others."""
+    return [
+        line
+        for line in sorted(listed)
+        if not (imports.has_edge(*line) and circles(nx.restricted_view(imports, [], listed - {line})))
+    ]
+
+
+def test_circles_that_remain_are_circles(imports: nx.DiGraph) -> None:
+    """Delete an import from the list in pyproject.toml as soon as it closes no circle any more."""
+    assert stale(imports, CIRCLES_THAT_REMAIN) == []
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "complaint"),
+    "line",
     [
+        ("connections.affine.levi_civita", "connections.affine.koszul"),  # closes no circle
+        ("connections.affine.koszul", "connections.affine.levi_civita"),  # is none
+    ],
+)
+def test_a_list_that_is_too_long_is_found(line: tuple[str, str], imports: nx.DiGraph) -> None:
+    assert stale(imports, CIRCLES_THAT_REMAIN | {line}) == [line]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from made_up.second import g", "def g():\n    from made_up.first import f"),
         (
-            "geometry/made_up.py",
-            "from connections.affine.koszul import koszul",
-            "upward from geometry to affine",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .second import G",
+            "from . import first",
         ),
-        ("geometry/made_up.py", "from ..affine import LeviCivita", "upward from geometry to affine"),
-        ("geometry/made_up.py", "from connections import multibody", "upward from geometry to multibody"),
-        ("affine/made_up.py", "def f():\n    import connections.cli", "upward from affine to cli"),
-        ("affine/made_up.py", "import connections as cn", "upward from affine to __init__"),
-        ("checks.py", "from connections import LeviCivita", "upward from checks to __init__"),
-        ("control/made_up.py", "import numba", "belongs in multibody/"),
-        ("multibody/model.py", "import networkx as nx", "belongs in multibody/graph.py"),
-        ("verify/made_up.py", "import pytest", "belongs in tests"),
-        ("attic/made_up.py", "import numpy", "'attic' is not in the list"),
+        ("from made_up import g", "def g(): ..."),  # by way of the package's __init__
     ],
 )
-def test_a_wrong_import_is_caught(module: str, source: str, complaint: str) -> None:
-    (found,) = violations(source, module)
-    assert complaint in found
+def test_a_circle_is_found(first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "made_up"
+    package.mkdir()
+    start = "from made_up.first import f\nfrom made_up.second import g"
+    for name, source in (("__init__", start), ("first", first), ("second", second)):
+        (package / f"{name}.py").write_text(source + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = circles(imports_of("made_up"))
+    assert "made_up.first" in found
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("affine/made_up.py", "from connections.geometry.frames import FrameField"),
-        ("affine/made_up.py", "from .koszul import koszul"),
-        ("multibody/graph.py", "import networkx as nx"),
-        ("verify/made_up.py", "import connections as cn"),
-        ("cli/made_up.py", "from connections import plots, verify"),
-    ],
-)
-def test_a_right_import_passes(module: str, source: str) -> None:
-    assert violations(source, module) == []
+# --- import connections ------------------------------------------------------------------------------
 
 
 def test_importing_the_package_is_lazy() -> None:

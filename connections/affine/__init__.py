@@ -1,12 +1,11 @@
 """What a derivative is: connections, their tensors, geodesics and parallel transport."""
 
 from connections.affine.combinations import (
-    ChangedConnection,
     CoefficientConnection,
     ProductConnection,
     torsion_free_part,
 )
-from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.connection import AffineConnection, ChangedConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.deviation import (

@@ -1,11 +1,11 @@
-"""Connections made from coefficients, from other connections, and in other frames.
+"""Connections made from coefficients and from other connections.
 
 Sources: [W] III-C, Thm III.2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.levi_civita import raise_first_index, raised_terms
-from connections.checks import (
-    ShapeError,
-)
-from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
+from connections.checks import ShapeError
+from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.products import ProductFrame, ProductMetric
 
@@ -94,54 +91,6 @@ def torsion_free_part(nabla: AffineConnection) -> TorsionFreePart:
     Source: [W] Thm III.2.
     """
     return TorsionFreePart(nabla)
-
-
-@dataclass(frozen=True, eq=False)
-class ChangedConnection(AffineConnection):
-    """A connection in the frame X' = X A: Gamma'^i_jk = (A^-1)^i_l (L_{X'_j} A^l_k + Gamma^l(A_j, A_k)).
-
-    Parameters
-    ----------
-    base : the connection in the frame X.
-    change_matrix : q -> A (n, n), invertible.
-    """
-
-    base: AffineConnection
-    change_matrix: PointFunction
-    frame: ChangedFrame = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
-
-    def coefficients_at(self, q: jax.Array) -> jax.Array:
-        """The transformed coefficients, (n, n, n)."""
-        A = self.frame.change_at(q)
-        dA = jnp.einsum("mj,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))
-        pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
-        return raise_first_index(A, pulled)
-
-    def scale_at(self, q: jax.Array) -> jax.Array:
-        """The sum of the absolute values of the terms, (n, n, n)."""
-        A = jnp.abs(self.frame.change_at(q))
-        dA = jnp.abs(self.base.frame.lie_derivative_at(self.frame.change_at, q))
-        terms = jnp.einsum("mj,mlk->ljk", A, dA)
-        terms += jnp.einsum("lab,aj,bk->ljk", self.base.scale_at(q), A, A)
-        return raised_terms(self.frame.change_at(q), terms)
-
-    @cached_property
-    def known_metric(self) -> Metric | None:
-        """The base's, in the frame X'."""
-        metric = self.base.known_metric
-        return None if metric is None else metric.change(self.change_matrix)
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """The base is valid and A invertible."""
-        return self.base.valid_at(q) & self.frame.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """The base's error, or the frame's."""
-        self.base.explain(q)
-        self.frame.explain(q)
 
 
 @dataclass(frozen=True, eq=False)

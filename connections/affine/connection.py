@@ -7,89 +7,28 @@ the first kind, contorsion and non-metricity. Source: [W] III; docs/conventions.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
+from connections.affine.definition import PointwiseConnection, carried
+from connections.affine.koszul import raise_first_index, raised_terms
 from connections.checks import Check, as_array, require_same_frame
 from connections.geometry.evaluation import Argument, Pair, evaluate
-from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.frames import ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.scales import FLOOR, lengths_of, worst, worst_check
-
-if TYPE_CHECKING:
-    from connections.affine.combinations import ChangedConnection
+from connections.geometry.scales import worst, worst_check
 
 
-class AffineConnection(abc.ABC):
-    """An affine connection, given in a frame by its coefficients of the second kind."""
+class AffineConnection(PointwiseConnection):
+    """An affine connection, given in a frame by its coefficients of the second kind.
 
-    frame: FrameField
-
-    # --- the definition at one point ---------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def coefficients_at(self, q: jax.Array) -> jax.Array:
-        """Gamma[i, j, k], (n, n, n)."""
-
-    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """Gamma^i_jk v^j w^k, (n,): v is the direction, w the vector differentiated."""
-        return jnp.einsum("ijk,j,k->i", self.coefficients_at(q), v, w)
-
-    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H_il Gamma^l_jk v^j w^k, (n,); overridden where H may be singular and this is not."""
-        return metric.matrix_at(q) @ self.apply_at(q, v, w)
-
-    def torsion_at(self, q: jax.Array) -> jax.Array:
-        """T[i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk."""
-        Gamma = self.coefficients_at(q)
-        return Gamma - jnp.swapaxes(Gamma, 1, 2) - self.frame.structure_functions_at(q)
-
-    def curvature_at(self, q: jax.Array) -> jax.Array:
-        """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l."""
-        Gamma, dGamma = self.frame.value_and_lie_derivative_at(self.coefficients_at, q)  # dGamma[i, l, j, k]
-        half = jnp.transpose(dGamma, (1, 3, 0, 2)) + jnp.einsum("lim,mjk->lkij", Gamma, Gamma)
-        s = self.frame.structure_functions_at(q)
-        return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
-
-    def covariant_derivative_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
-        """(nabla_X Y)^i = X^j L_j Y^i + Gamma^i_jk X^j Y^k."""
-        x = X(q)
-        return x @ self.frame.lie_derivative_at(Y, q) + self.apply_at(q, x, Y(q))
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the connection is defined at q; one boolean."""
-        return self.frame.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
-        self.frame.explain(q)
-
-    def scale_at(self, q: jax.Array) -> jax.Array:
-        """What enters Gamma^i_jk before cancellation, entry by entry, (n, n, n): what checks are relative to.
-
-        Of an entry whose terms vanish, what the lengths of the fields allow (`allowed_by_lengths`), if known.
-        """
-        return jnp.abs(self.coefficients_at(q))
-
-    @property
-    def known_metric(self) -> Metric | None:
-        """A metric that the connection was made with, which tells the units of its components; or None."""
-        return None
-
-    def gram_at(self, q: jax.Array) -> jax.Array:
-        """(n, n), positive definite: how long vectors count where nothing but a length is asked for.
-
-        The metric that is known, else X^T X.
-        """
-        if self.known_metric is not None:
-            return self.known_metric.matrix_at(q)
-        X = self.frame.matrix_at(q)
-        return X.T @ X
+    A subclass gives `frame` and `coefficients_at`; the definitions at one point are in `definition`.
+    """
 
     # --- coefficients and tensors -------------------------------------------------------------------------
 
@@ -270,8 +209,6 @@ class AffineConnection(abc.ABC):
         ----------
         matrix : q -> A (n, n), invertible; JAX-traceable.
         """
-        from connections.affine.combinations import ChangedConnection
-
         return ChangedConnection(self, matrix)
 
     # --- checks --------------------------------------------------------------------------------------------
@@ -307,7 +244,7 @@ class AffineConnection(abc.ABC):
 
         def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
             terms, _ = self._low_terms_at(metric, p)
-            return worst(self._nonmetricity_at(metric, p), _carried(terms) + metric.derivative_terms_at(p))
+            return worst(self._nonmetricity_at(metric, p), carried(terms) + metric.derivative_terms_at(p))
 
         return worst_check("metric_compatible", self._with_metric("check_compatible", metric, at, q), tol)
 
@@ -337,24 +274,6 @@ class AffineConnection(abc.ABC):
 
     def _vector(self, name: str, value: Any) -> Argument:
         return Argument(name, value, (self.frame.dim,))
-
-    def _ricci_at(self, q: jax.Array) -> jax.Array:
-        return jnp.einsum("ikij->jk", self.curvature_at(q))
-
-    def _first_kind_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return jnp.einsum("il,ljk->ijk", metric.matrix_at(q), self.coefficients_at(q))
-
-    def _contorsion_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return christoffel_first_kind(metric, q) - self._first_kind_at(metric, q)
-
-    def _nonmetricity_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return metric.derivative_at(q) - _carried(self._first_kind_at(metric, q))
-
-    def _low_terms_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """|H| times the connection's terms, with what the lengths allow, and the terms of Gamma*_low."""
-        H = metric.matrix_at(q)
-        terms, known = jnp.einsum("il,ljk->ijk", jnp.abs(H), self.scale_at(q)), christoffel_terms(metric, q)
-        return terms + FLOOR * allowed_by_lengths(terms + known, lengths_of(H)), known
 
     def _with_metric(self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument) -> Any:
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
@@ -390,6 +309,49 @@ class ConnectionOfMetric(AffineConnection):
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
 
-def _carried(low: jax.Array) -> jax.Array:
-    """low[k, i, j] + low[j, i, k] at [i, j, k]."""
-    return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))
+@dataclass(frozen=True, eq=False)
+class ChangedConnection(AffineConnection):
+    """A connection in the frame X' = X A: Gamma'^i_jk = (A^-1)^i_l (L_{X'_j} A^l_k + Gamma^l(A_j, A_k)).
+
+    Parameters
+    ----------
+    base : the connection in the frame X.
+    change_matrix : q -> A (n, n), invertible.
+    """
+
+    base: AffineConnection
+    change_matrix: PointFunction
+    frame: ChangedFrame = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """The transformed coefficients, (n, n, n)."""
+        A = self.frame.change_at(q)
+        dA = jnp.einsum("mj,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))
+        pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
+        return raise_first_index(A, pulled)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """The sum of the absolute values of the terms, (n, n, n)."""
+        A = jnp.abs(self.frame.change_at(q))
+        dA = jnp.abs(self.base.frame.lie_derivative_at(self.frame.change_at, q))
+        terms = jnp.einsum("mj,mlk->ljk", A, dA)
+        terms += jnp.einsum("lab,aj,bk->ljk", self.base.scale_at(q), A, A)
+        return raised_terms(self.frame.change_at(q), terms)
+
+    @cached_property
+    def known_metric(self) -> Metric | None:
+        """The base's, in the frame X'."""
+        metric = self.base.known_metric
+        return None if metric is None else metric.change(self.change_matrix)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The base is valid and A invertible."""
+        return self.base.valid_at(q) & self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The base's error, or the frame's."""
+        self.base.explain(q)
+        self.frame.explain(q)

@@ -18,8 +18,12 @@ import numpy as np
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import christoffel_first_kind, christoffel_terms
-from connections.affine.levi_civita import raise_first_index, raised_terms
+from connections.affine.koszul import (
+    christoffel_first_kind,
+    christoffel_terms,
+    raise_first_index,
+    raised_terms,
+)
 from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric

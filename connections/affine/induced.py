@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.koszul import allowed_by_lengths
-from connections.affine.levi_civita import raise_first_index, raised_terms
+from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
 from connections.checks import require_same_frame
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric

@@ -1,7 +1,7 @@
 """The Koszul formula in any frame: generalized Christoffel symbols from L_X H and the brackets.
 
-2 Gamma*_ijk = L_k H_ij + L_j H_ik - L_i H_jk + s_kij + s_jik + s_ijk, with s_kij = H_kl s^l_ij.
-Source: [W] eq. (8).
+2 Gamma*_ijk = L_k H_ij + L_j H_ik - L_i H_jk + s_kij + s_jik + s_ijk, with s_kij = H_kl s^l_ij;
+its first index raised, the coefficients of the second kind. Source: [W] eq. (8).
 """
 
 from __future__ import annotations
@@ -66,3 +66,13 @@ def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
     """
     s_low = jnp.einsum("kl,lij->kij", metric.matrix_at(q), metric.frame.structure_functions_at(q))
     return koszul(metric.derivative_at(q), s_low)
+
+
+def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
+    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative."""
+    return jnp.einsum("il,l...->i...", jnp.abs(jnp.linalg.inv(H)), terms)
+
+
+def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
+    """H^-1 applied to the first index of `tensor` (n, ...)."""
+    return jnp.linalg.solve(H, tensor.reshape(tensor.shape[0], -1)).reshape(tensor.shape)

@@ -12,7 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import christoffel_first_kind, christoffel_terms
+from connections.affine.koszul import (
+    christoffel_first_kind,
+    christoffel_terms,
+    raise_first_index,
+    raised_terms,
+)
 from connections.geometry.metrics import Metric
 
 
@@ -57,13 +62,3 @@ class LeviCivita(ConnectionOfMetric):
     def explain(self, q: Any) -> None:
         """The metric's error."""
         self.metric.explain(q)
-
-
-def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
-    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative."""
-    return jnp.einsum("il,l...->i...", jnp.abs(jnp.linalg.inv(H)), terms)
-
-
-def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
-    """H^-1 applied to the first index of `tensor` (n, ...)."""
-    return jnp.linalg.solve(H, tensor.reshape(tensor.shape[0], -1)).reshape(tensor.shape)

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.koszul import christoffel_terms
-from connections.affine.levi_civita import raise_first_index, raised_terms
+from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
 from connections.checks import FrameError, ShapeError, SymmetryError, as_array, raise_at, require_same_frame
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.metrics import Metric

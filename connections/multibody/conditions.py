@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,9 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.graph import Tree
+from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops import Coupling, Loop, conditions_of
-
-if TYPE_CHECKING:
-    from connections.multibody.kinematics import Kinematics
-    from connections.multibody.posture import Posture
+from connections.multibody.posture import Posture
 
 _NONE = np.zeros(3)
 

@@ -21,7 +21,7 @@ from connections.multibody.conditions import FunctionCondition
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.lengths import velocity_units
-from connections.multibody.posture import residual_and_derivative
+from connections.multibody.residuals import residual_and_derivative
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
 _CHOICES = 2000  # sets of independent joints that are compared

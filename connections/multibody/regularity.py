@@ -18,7 +18,8 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.posture import body_motions, is_length, residual_and_derivative
+from connections.multibody.posture import body_motions, is_length
+from connections.multibody.residuals import residual_and_derivative
 
 SMALLEST_PIVOT = 1e-13  # of what is left of a diagonal entry of H, relative to the terms that it came from
 

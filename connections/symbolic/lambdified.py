@@ -1,4 +1,4 @@
-"""From expressions to the numeric classes: JAX functions of q, and the systems built of them.
+"""From expressions to numbers: JAX functions of q, a metric made of them, values of parameters.
 
 An array of expressions is turned into source code once, with common subexpressions shared; parameters are
 arguments of that code, so that new values cost nothing but a compilation.
@@ -8,26 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from connections.affine.constrained import ConstrainedConnection
-from connections.affine.distributions import Distribution, SpannedDistribution
 from connections.checks import NonFiniteError
-from connections.coriolis.nonholonomic import NonholonomicSystem
-from connections.coriolis.system import MechanicalSystem
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric
-from connections.symbolic.elimination import REMEDY, EliminatedDistribution
-from connections.symbolic.expressions import tidy
-
-if TYPE_CHECKING:
-    from connections.symbolic.system import SymbolicSystem
 
 Values = Mapping[sympy.Symbol, float]
 
@@ -69,65 +60,24 @@ class Code:
         return lambda q: code(q, fixed)
 
 
-def numeric_system(
-    system: SymbolicSystem, code: Code, values: Values, basis: str
-) -> NonholonomicSystem | MechanicalSystem:
-    """The system in numbers, in the basis of its closed forms or in an orthonormal one.
+def numeric_metric(code: Code, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:
+    """The metric in numbers; constant where its expressions are.
 
     Parameters
     ----------
-    system : with or without constraints.
     code : of the system.
     values : of all parameters.
-    basis : "symbolic" or "orthonormal".
-
-    Raises
-    ------
-    ValueError : another basis, or "orthonormal" and there are no constraints.
+    frame : X (nq, n), expressions; the identity stands for the coordinate fields.
+    metric : H (n, n), expressions.
     """
-    if basis not in ("symbolic", "orthonormal"):
-        raise ValueError(f"basis: expected symbolic or orthonormal, got {basis!r}")
-
-    def function(array: np.ndarray | None) -> PointFunction | None:
-        return None if array is None else code.function(array, values)
-
-    potential = None if system.potential is None else np.array(system.potential, dtype=object)
-    metric = _numeric_metric(system, code, values)
-    if not system.constrained:
-        if basis != "symbolic":
-            raise ValueError(f"the system {system.name} has no constraints: its velocities are the frame's")
-        return MechanicalSystem(metric, function(potential))
-    A, W = code.function(system.distribution, values), function(system.forms)
-    if basis == "orthonormal":
-        nabla = (
-            ConstrainedConnection(metric, A).orthonormalized()
-            if W is None
-            else ConstrainedConnection(metric, forms=W)
-        )
-    else:
-        nabla = ConstrainedConnection(metric, _numeric_distribution(system, metric, A, W))
-    return NonholonomicSystem(nabla, function(potential), inputs=function(system.inputs))
-
-
-def _numeric_distribution(
-    system: SymbolicSystem, metric: Metric, A: PointFunction, W: PointFunction | None
-) -> Distribution:
-    if system.basis is not None or W is None:
-        return SpannedDistribution(metric, A, W, REMEDY)
-    solved = system.solved
-    divisor = tidy(sympy.Matrix(system.forms[:, solved]).det())
-    return EliminatedDistribution(metric, A, W, solved, str(divisor))
-
-
-def _numeric_metric(system: SymbolicSystem, code: Code, values: Values) -> Metric:
-    nq, n = system.frame.shape
-    frame: FrameField = CoordinateFrame(n)
-    if nq != n or (system.frame != np.eye(n, dtype=int)).any():
-        frame = MatrixFrame(code.function(system.frame, values), n, nq)
-    H = code.function(system.metric, values)
-    if any(set(system.coordinates) & entry.free_symbols for entry in system.metric.flat):
-        return MatrixMetric(frame, H)
-    return ConstantMetric(frame, np.asarray(H(jnp.zeros(nq))))
+    nq, n = frame.shape
+    fields: FrameField = CoordinateFrame(n)
+    if nq != n or (frame != np.eye(n, dtype=int)).any():
+        fields = MatrixFrame(code.function(frame, values), n, nq)
+    H = code.function(metric, values)
+    if any(set(code.coordinates) & entry.free_symbols for entry in metric.flat):
+        return MatrixMetric(fields, H)
+    return ConstantMetric(fields, np.asarray(H(jnp.zeros(nq))))
 
 
 def point_code(

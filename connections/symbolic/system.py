@@ -16,13 +16,17 @@ from typing import Any
 import numpy as np
 import sympy
 
+from connections.affine.constrained import ConstrainedConnection
+from connections.affine.distributions import Distribution, SpannedDistribution
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
 from connections.geometry.frames import PointFunction
+from connections.geometry.metrics import Metric
 from connections.symbolic import definition, distributions, lambdified, tensors
 from connections.symbolic.connection import SymbolicConnection
+from connections.symbolic.elimination import REMEDY, EliminatedDistribution
 from connections.symbolic.expressions import Simplifier, as_expressions, simplified, tidy
-from connections.symbolic.latex import system_latex
+from connections.symbolic.latex import entries_latex, matrix_latex, rates_latex
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +169,25 @@ class SymbolicSystem(SymbolicConnection):
         return simplified(self.fields @ velocity, simplify), simplified(v_dot, simplify)
 
     def latex(self, simplify: Simplifier | None = tidy) -> str:
-        """Metric, basis, coefficients that do not vanish, inputs and equations of motion, as LaTeX."""
-        return system_latex(self, simplify)
+        """Metric, frame, basis, forms, coefficients, inputs and equations of motion, as LaTeX.
+
+        One aligned block below the other; of the coefficients and inputs those that do not vanish.
+        """
+        blocks = [matrix_latex("H", self.metric)]
+        nq, n = self.frame.shape
+        if nq != n or (self.frame != np.eye(n, dtype=int)).any():
+            blocks.append(matrix_latex("X", self.frame))
+        if self.constrained:
+            blocks.append(matrix_latex("A", self.distribution))
+        if self.forms is not None:
+            blocks.append(matrix_latex("W", self.forms))
+        letter = r"\tilde\Gamma" if self.constrained else r"\Gamma"
+        blocks.append(entries_latex(letter, self.constrained_coefficients(simplify)))
+        if self.inputs is not None:
+            blocks.append(entries_latex("Y", self.input_coefficients(None, simplify)))
+        q_dot, v_dot = self.equations_of_motion(simplify=simplify)
+        blocks += [rates_latex(self.coordinates, q_dot), rates_latex(self.velocities(), v_dot)]
+        return "\n\n".join(blocks)
 
     # --- numbers -----------------------------------------------------------------------------------------
 
@@ -221,7 +242,7 @@ class SymbolicSystem(SymbolicConnection):
         made = self.__dict__.setdefault("_numeric", {})
         key = (basis, *values.values())
         if key not in made:
-            made[key] = lambdified.numeric_system(self, self._code, values, basis)
+            made[key] = self._in_numbers(values, basis)
         return made[key]
 
     # --- private -----------------------------------------------------------------------------------------
@@ -234,3 +255,33 @@ class SymbolicSystem(SymbolicConnection):
     @cached_property
     def _code(self) -> lambdified.Code:
         return lambdified.Code(self.coordinates, tuple(self.parameters))
+
+    def _in_numbers(self, values: lambdified.Values, basis: str) -> NonholonomicSystem | MechanicalSystem:
+        """The system for values of all parameters, as `numeric` says."""
+        if basis not in ("symbolic", "orthonormal"):
+            raise ValueError(f"basis: expected symbolic or orthonormal, got {basis!r}")
+
+        def function(array: np.ndarray | None) -> PointFunction | None:
+            return None if array is None else self._code.function(array, values)
+
+        potential = None if self.potential is None else np.array(self.potential, dtype=object)
+        metric = lambdified.numeric_metric(self._code, values, self.frame, self.metric)
+        if not self.constrained:
+            if basis != "symbolic":
+                raise ValueError(f"the system {self.name} has no constraints: its velocities are the frame's")
+            return MechanicalSystem(metric, function(potential))
+        A, W = self._code.function(self.distribution, values), function(self.forms)
+        if basis == "symbolic":
+            nabla = ConstrainedConnection(metric, self._spanned(metric, A, W))
+        elif W is None:
+            nabla = ConstrainedConnection(metric, A).orthonormalized()
+        else:
+            nabla = ConstrainedConnection(metric, forms=W)
+        return NonholonomicSystem(nabla, function(potential), inputs=function(self.inputs))
+
+    def _spanned(self, metric: Metric, A: PointFunction, W: PointFunction | None) -> Distribution:
+        """The distribution in numbers, in the basis of the closed forms."""
+        if self.basis is not None or W is None:
+            return SpannedDistribution(metric, A, W, REMEDY)
+        divisor = tidy(sympy.Matrix(self.forms[:, self.solved]).det())
+        return EliminatedDistribution(metric, A, W, self.solved, str(divisor))

@@ -5,6 +5,7 @@ The formulas stand here a second time, written out in NumPy, on purpose: they ar
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +16,12 @@ from connections.affine import InducedConnection, LeviCivita
 from connections.geometry import ConstantMetric, SE3Frame
 from connections.multibody import spatial
 from connections.verify.coriolis import _half_derivative, _worst
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import Array, Batch, random_contorsion
-from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject, shared
+
+PROPOSITIONS: list[Proposition] = []
+proposition = partial(stated, PROPOSITIONS)
 
 SAME = 1e-9  # two Coriolis matrices that differ by less, relative to their scale, are the same
 

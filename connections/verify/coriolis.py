@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,9 +20,12 @@ from connections.verify.families import (
     hamel_spray,
     inner_product_drift,
 )
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import Array, constrained_tensor, largest, random_contorsion, spray_of
-from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
+
+PROPOSITIONS: list[Proposition] = []
+proposition = partial(stated, PROPOSITIONS)
 
 
 def coriolis(subject: Subject, sample: Sample, D: Array | None = None) -> Array:

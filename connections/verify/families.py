@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import CoefficientConnection, ContorsionFamily, torsion_free_part
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
     Array,
     constrained_tensor,
@@ -18,8 +20,10 @@ from connections.verify.numerics import (
     spray_of,
     symmetrized,
 )
-from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject
+
+PROPOSITIONS: list[Proposition] = []
+proposition = partial(stated, PROPOSITIONS)
 
 FLOW_TIME = 0.4
 

@@ -6,6 +6,7 @@ xidot != v; its inclusion A is the derivative of its embedding.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,9 +18,12 @@ from connections.coriolis import induced_coriolis_matrix
 from connections.coriolis.matrix import coriolis_matrix_at, task_space_coriolis_matrix_at
 from connections.geometry import CoordinateFrame, FrameField, MatrixFrame, Metric
 from connections.verify.families import contorsion
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import Array, Batch, Numerics, koszul_by_differences, largest
-from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject, shared
+
+PROPOSITIONS: list[Proposition] = []
+proposition = partial(stated, PROPOSITIONS)
 
 LARGEST_SUBMANIFOLD = 4
 

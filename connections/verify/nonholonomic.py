@@ -11,13 +11,14 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.nonholonomic_subjects import Jet, NonholonomicSubject
 from connections.verify.numerics import Array, koszul_by_differences, largest, spray_of
-from connections.verify.propositions import Sample, proposition
 
 FLOW_TIME = 0.4
 
-_row = partial(proposition, kind=NonholonomicSubject)
+PROPOSITIONS: list[Proposition] = []
+_row = partial(stated, PROPOSITIONS, kind=NonholonomicSubject)
 
 
 def _wide(subject: NonholonomicSubject) -> bool:

@@ -1,82 +1,23 @@
-"""The catalogue: one measurement per proposition, two routes each, and a negative control for every one.
-
-A measurement takes a subject and one sample (q, v, a) and returns (residual, scale). With ``wrong=True`` the
-same measurement runs on something that must fail (a generic contorsion, a forgotten term): where its relative
-residual is at least 1e-2 the measurement can tell right from wrong there; elsewhere it says nothing.
-"""
+"""The catalogue: every proposition, in the papers' order, collected from the files of its groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from connections.verify.numerics import Array
+from connections.verify import bodies, coriolis, families, induced, nonholonomic, riemannian
+from connections.verify.measurement import CONTROL_FLOOR, Measurement, Proposition, Sample
 from connections.verify.subjects import Subject
 
-CONTROL_FLOOR = 1e-2
+__all__ = [
+    "CATALOGUE",
+    "CONTROL_FLOOR",
+    "Measurement",
+    "NONHOLONOMIC_ORDER",
+    "ORDER",
+    "Proposition",
+    "Sample",
+    "catalogue",
+]
 
-
-class Sample(NamedTuple):
-    """One point with a velocity and an acceleration."""
-
-    q: Array
-    v: Array
-    a: Array
-
-
-Measurement = Callable[[Any, Sample, bool], tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Proposition:
-    """A statement of the theory as a measurement.
-
-    Parameters
-    ----------
-    key : its number in the paper.
-    statement : what is compared with what.
-    measure : (subject, sample, wrong) -> (residual, scale).
-    applies : whether the statement says anything about a subject.
-    kind : class of the subjects that it is about.
-    """
-
-    key: str
-    statement: str
-    measure: Measurement
-    applies: Callable[[Any], bool]
-    kind: type = Subject
-
-
-CATALOGUE: list[Proposition] = []
-
-
-def proposition(
-    key: str, statement: str, applies: Callable[[Any], bool] = lambda subject: True, kind: type = Subject
-):
-    """Register the decorated measurement under its number in the paper."""
-
-    def register(measure: Measurement) -> Measurement:
-        CATALOGUE.append(Proposition(key, statement, measure, applies, kind))
-        return measure
-
-    return register
-
-
-def catalogue(kind: type = Subject) -> list[Proposition]:
-    """All propositions about one kind of subjects, in the paper's order.
-
-    Parameters
-    ----------
-    kind : `Subject`, or `NonholonomicSubject`.
-    """
-    from connections.verify import bodies, coriolis, families, induced, nonholonomic, riemannian
-
-    assert all((bodies, coriolis, families, induced, nonholonomic, riemannian))  # importing them registers
-    order = {key: index for index, key in enumerate((*ORDER, *NONHOLONOMIC_ORDER))}
-    return sorted((item for item in CATALOGUE if item.kind is kind), key=lambda item: order[item.key])
-
-
+#: Those of [W].
 ORDER = (
     "A1", "A2", "Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)",
     "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if",
@@ -93,3 +34,20 @@ NONHOLONOMIC_ORDER = (
     "Z metric", "Z transport", "Z torsion", "Z Koszul", "Z full torsion", "Z full metric",
     "Z curvature", "Z Schouten",
 )  # fmt: skip
+
+CATALOGUE: tuple[Proposition, ...] = tuple(
+    item
+    for group in (riemannian, families, coriolis, induced, bodies, nonholonomic)
+    for item in group.PROPOSITIONS
+)
+
+
+def catalogue(kind: type = Subject) -> list[Proposition]:
+    """All propositions about one kind of subjects, in the paper's order.
+
+    Parameters
+    ----------
+    kind : `Subject`, or `NonholonomicSubject`.
+    """
+    order = {key: index for index, key in enumerate((*ORDER, *NONHOLONOMIC_ORDER))}
+    return sorted((item for item in CATALOGUE if item.kind is kind), key=lambda item: order[item.key])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -18,8 +20,10 @@ from connections.verify.numerics import (
     random_contorsion,
     stencil,
 )
-from connections.verify.propositions import Sample, proposition
 from connections.verify.subjects import Subject, shared
+
+PROPOSITIONS: list[Proposition] = []
+proposition = partial(stated, PROPOSITIONS)
 
 
 class Fields:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 
-from connections.multibody.posture import residual_and_derivative
 from connections.multibody.recursions.closure_layout import pack_closure
 from connections.multibody.recursions.cluster_layout import BAD_INPUT, solution_layout
 from connections.multibody.recursions.compiled import compiled
+from connections.multibody.residuals import residual_and_derivative
 
 NO_GUESS = np.zeros(0)
 

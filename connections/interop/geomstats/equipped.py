@@ -21,7 +21,6 @@ from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats import flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
-from connections.interop.geomstats.writing import coordinate_symbols, curvature_indices, has_geodesics_of
 
 
 def space_of(nabla: AffineConnection, metric: Metric | None) -> Any:
@@ -143,7 +142,7 @@ class EquippedConnection(Connection):
     def riemann_tensor(self, base_point: Any) -> Any:
         """R[..., i, j, k, l] = R_ijk^l of R(X_j, X_k) X_i, torsion or not."""
         R = self._coordinates("components of the curvature").curvature(as_numpy(base_point))
-        return as_backend(curvature_indices(R))
+        return as_backend(_curvature_indices(R))
 
     def curvature(
         self, tangent_vec_a: Any, tangent_vec_b: Any, tangent_vec_c: Any, base_point: Any = None
@@ -183,7 +182,7 @@ class EquippedConnection(Connection):
                 f"{what}: q has {frame.ambient_dim} numbers on a manifold of dimension {frame.dim}, so there "
                 "are no coordinate fields; use nabla.coefficients(q) of this library, which is in its frame"
             )
-        return coordinate_symbols(self.nabla)
+        return _coordinate_symbols(self.nabla)
 
 
 class EquippedMetric(EquippedConnection, RiemannianMetric):
@@ -198,7 +197,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         super().__init__(space, nabla)
         self.signature = (nabla.frame.dim, 0)
         self.metric = metric
-        self._own = nabla if has_geodesics_of(nabla, metric) else LeviCivita(metric)
+        self._own = nabla if flow.has_geodesics_of(nabla, metric) else LeviCivita(metric)
 
     def metric_matrix(self, base_point: Any = None) -> Any:
         """X^-T H X^-1, (..., nq, nq): of the coordinate fields, or, where nq > n, of the tangent vectors."""
@@ -253,3 +252,18 @@ def _q(frame: FrameField, q: Any) -> Argument:
 def _apply(frame: FrameField, name: str, q: np.ndarray) -> np.ndarray:
     function = getattr(frame, f"{name}_at")
     return np.asarray(evaluate(frame, name, function, Argument("q", q, q.shape[-1:]), checked=False))
+
+
+def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
+    """`nabla` in the coordinate fields, X' = X X^-1; for frames with nq = n."""
+    frame = nabla.frame
+    coordinates = nabla.__dict__.get("_in_coordinates")
+    if coordinates is None:
+        coordinates = nabla.change(frame.dual_at)
+        nabla.__dict__["_in_coordinates"] = coordinates
+    return coordinates
+
+
+def _curvature_indices(R: Any) -> np.ndarray:
+    """geomstats' riemann[..., k, i, j, l] out of R[..., l, k, i, j]: the lifted index last."""
+    return np.moveaxis(np.asarray(R), -4, -1)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.contorsion import ContorsionConnection
 from connections.affine.geodesics import exponential
+from connections.affine.induced import InducedConnection
+from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms import logarithms
 from connections.affine.shooting import TIGHT, Shooting
 from connections.checks import IntegrationError, MetricError
 from connections.geometry.metrics import Metric
+from connections.multibody.recursive_connection import RecursiveConnection
 
 __all__ = ["exponentials", "logarithms", "symbols", "transported"]
 
@@ -49,6 +53,17 @@ def transported(
     if not (shots.ok & ends.ok).all():
         raise IntegrationError("parallel_transport: a geodesic does not reach unit time")
     return ends.q, shots.linear[:, shooting.nq :, 0]
+
+
+def has_geodesics_of(nabla: AffineConnection, metric: Metric) -> bool:
+    """Whether the geodesics of `nabla` are the metric's by construction; a robot's connections' are."""
+    if getattr(nabla, "metric", None) is not metric:
+        return False
+    if isinstance(nabla, InducedConnection):
+        return has_geodesics_of(nabla.ambient, nabla.metric.ambient_metric)
+    if isinstance(nabla, ContorsionConnection):
+        return nabla.symmetry in ("same_geodesics", "admissible")
+    return isinstance(nabla, (LeviCivita, RecursiveConnection))
 
 
 def require_geodesics_of(

@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from connections.affine.connection import AffineConnection
-from connections.affine.contorsion import ContorsionConnection
-from connections.affine.induced import InducedConnection
-from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats.loading import backend
-from connections.multibody.recursive_connection import RecursiveConnection
 
 
 def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
@@ -54,29 +48,3 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
     from connections.interop.geomstats import equipped
 
     return equipped.space_of(nabla, metric)
-
-
-def has_geodesics_of(nabla: AffineConnection, metric: Metric) -> bool:
-    """Whether the geodesics of `nabla` are the metric's by construction; a robot's connections' are."""
-    if getattr(nabla, "metric", None) is not metric:
-        return False
-    if isinstance(nabla, InducedConnection):
-        return has_geodesics_of(nabla.ambient, nabla.metric.ambient_metric)
-    if isinstance(nabla, ContorsionConnection):
-        return nabla.symmetry in ("same_geodesics", "admissible")
-    return isinstance(nabla, (LeviCivita, RecursiveConnection))
-
-
-def coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
-    """`nabla` in the coordinate fields, X' = X X^-1; for frames with nq = n."""
-    frame = nabla.frame
-    coordinates = nabla.__dict__.get("_in_coordinates")
-    if coordinates is None:
-        coordinates = nabla.change(frame.dual_at)
-        nabla.__dict__["_in_coordinates"] = coordinates
-    return coordinates
-
-
-def curvature_indices(R: Any) -> np.ndarray:
-    """geomstats' riemann[..., k, i, j, l] out of R[..., l, k, i, j]: the lifted index last."""
-    return np.moveaxis(np.asarray(R), -4, -1)

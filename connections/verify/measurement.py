@@ -1,0 +1,70 @@
+"""What a proposition is: a measurement of two routes to the same thing, with a negative control.
+
+A measurement takes a subject and one sample (q, v, a) and returns (residual, scale). With ``wrong=True`` the
+same measurement runs on something that must fail (a generic contorsion, a forgotten term): where its relative
+residual is at least 1e-2 the measurement can tell right from wrong there; elsewhere it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from connections.verify.numerics import Array
+from connections.verify.subjects import Subject
+
+CONTROL_FLOOR = 1e-2
+
+
+class Sample(NamedTuple):
+    """One point with a velocity and an acceleration."""
+
+    q: Array
+    v: Array
+    a: Array
+
+
+Measurement = Callable[[Any, Sample, bool], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Proposition:
+    """A statement of the theory as a measurement.
+
+    Parameters
+    ----------
+    key : its number in the paper.
+    statement : what is compared with what.
+    measure : (subject, sample, wrong) -> (residual, scale).
+    applies : whether the statement says anything about a subject.
+    kind : class of the subjects that it is about.
+    """
+
+    key: str
+    statement: str
+    measure: Measurement
+    applies: Callable[[Any], bool]
+    kind: type = Subject
+
+
+def stated(
+    table: list[Proposition],
+    key: str,
+    statement: str,
+    applies: Callable[[Any], bool] = lambda subject: True,
+    kind: type = Subject,
+) -> Callable[[Measurement], Measurement]:
+    """Add the decorated measurement to a file's table of propositions, under its number in the paper.
+
+    Parameters
+    ----------
+    table : of the file.
+    key, statement, applies, kind : see `Proposition`.
+    """
+
+    def add(measure: Measurement) -> Measurement:
+        table.append(Proposition(key, statement, measure, applies, kind))
+        return measure
+
+    return add
