@@ -130,7 +130,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         return self.induced.apply_at(q, v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """That of the induced connection."""
+        """The scale of the induced connection."""
         return self.induced.scale_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:

@@ -259,23 +259,23 @@ class DistributionFrame(FrameField):
         return jnp.linalg.solve(weighted @ A, weighted)
 
     def project_at(self, q: jax.Array) -> jax.Array:
-        """That of the metric's frame."""
+        """As the metric's frame has it."""
         return self._base.project_at(q)
 
     def near_at(self, q: jax.Array) -> jax.Array:
-        """That of the metric's frame."""
+        """As the metric's frame has it."""
         return self._base.near_at(q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
-        """That of the metric's frame."""
+        """As the metric's frame has it."""
         return self._base.require_near(name, q)
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """That of the metric's frame."""
+        """As the metric's frame has it."""
         return self._base.align_at(q, reference)
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
-        """That of the metric's frame along A xi."""
+        """The retraction of the metric's frame along A xi."""
         return self._base.retract_at(q, self.distribution.basis_at(q) @ xi)
 
     def valid_at(self, q: jax.Array) -> jax.Array:

@@ -40,11 +40,11 @@ class ClosedChainFrame(FrameField):
         return self.joints.ambient_dim
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
-        """That of the joints."""
+        """As the independent joints' frame has it."""
         return self.joints.matrix_at(q)
 
     def dual_at(self, q: jax.Array) -> jax.Array:
-        """That of the joints."""
+        """As the independent joints' frame has it."""
         return self.joints.dual_at(q)
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:

@@ -185,7 +185,7 @@ class Model:
 
     @cached_property
     def recursive_connection(self) -> RecursiveConnection:
-        """The same connection by recursion: sooner on the processor, the same derivatives."""
+        """The same connection by recursion: faster on the processor, with the same derivatives."""
         from connections.multibody.recursive_connection import RecursiveConnection
 
         return RecursiveConnection(self)

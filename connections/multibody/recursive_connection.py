@@ -1,4 +1,4 @@
-"""The Levi-Civita connection of a robot by recursion: the numbers of `Model.connection`, sooner.
+"""The Levi-Civita connection of a robot by recursion: what `Model.connection` gives, faster.
 
 Values come from the recursions, as operations inside JAX's compiled functions. So do the first derivatives
 of a tree's coefficients along its configurations: those of Gamma(v, v) along the frame and in v, S(v) and
@@ -114,7 +114,7 @@ class RecursiveConnection(ConnectionOfMetric):
         return super().lowered_at(metric, q, v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """That of the definition."""
+        """The scale that the definition gives."""
         return self.model.connection.scale_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:

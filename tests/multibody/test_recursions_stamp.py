@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import connections
+from connections.multibody.recursions.stamp import IN_PYTHON
 
 SCRIPT = """
 import numpy as np
@@ -30,6 +31,32 @@ def run(folder: Path) -> float:
         check=True,
     )
     return float(done.stdout)
+
+
+def stamp(folder: Path) -> str:
+    """The fingerprint of the sources in `folder`."""
+    program = "from connections.multibody.recursions.stamp import STAMP; print(STAMP)"
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_an_edited_public_function_compiles_nothing_again(tmp_path):
+    shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
+    recursions = tmp_path / "connections" / "multibody" / "recursions"
+    before = stamp(tmp_path)
+    for name in IN_PYTHON:
+        (recursions / name).write_text((recursions / name).read_text() + "\n# edited\n")
+    assert stamp(tmp_path) == before
+    for path in recursions.glob("*.py"):  # what kernels call is under the decorators of `lanes`
+        decorated = (
+            "@inlined" in path.read_text() or "@routine" in path.read_text() or "@one" in path.read_text()
+        )
+        assert not (decorated and path.name in IN_PYTHON)
+    (recursions / "table.py").write_text((recursions / "table.py").read_text() + "\n# edited\n")
+    assert stamp(tmp_path) != before
 
 
 def test_an_edited_kernel_is_compiled_again(tmp_path):

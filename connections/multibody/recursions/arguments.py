@@ -33,7 +33,7 @@ def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
 
 
 def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
-    """`value` (..., k) as a float64 array; what is one already passes at once."""
+    """`value` (..., k) as a float64 array; a float64 array is returned as it is."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
         return value
     return np.asarray(as_array(name, value, core))

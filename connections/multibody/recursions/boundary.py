@@ -1,7 +1,7 @@
 """Between arrays and workspaces: compiled checks of the input, one configuration or LANES of them at a time.
 
-The checks say only whether all is well; who gets False asks `Program` in Python what is wrong. Quaternions
-are normalized on their way into the workspace; the caller's stay as they are.
+The checks say only whether the input is right; if it is not, `Program` finds out in Python what is wrong.
+Quaternions are normalized on their way into the workspace; the caller's array is not changed.
 """
 
 import math

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """A compiled function refused its input; who catches it asks why."""
+    """A compiled function refused its input. The caller that catches this finds out why."""
 
 
 class Definition:

@@ -99,7 +99,7 @@ def link_inertia(tree, work, i):
     z = rotate_columns(R, (k[o + 18], k[o + 20], k[o + 21]))
     hx, hy, hz = cx * m, cy * m, cz * m
     return (
-        (cx - cx) + m,
+        (cx - cx) + m,  # the number m as a value like the others: in a register, one for each configuration
         hx,
         hy,
         hz,

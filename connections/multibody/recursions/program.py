@@ -38,9 +38,9 @@ from connections.multibody.regularity import first_irregular
 
 Gravity = tuple[float, float, float]
 _CHUNK = 128  # configurations whose solutions are kept at a time
-# What a call raises at once for arguments that `Program.evaluate` has to look at: Numba a TypeError, but a
+# What compiled code raises for arguments that `Program.evaluate` has to look at: Numba a TypeError, but a
 # ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
-_NOT_AT_ONCE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+_NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 
 # The public call of a recursion; `at` is the compiled function for one configuration.
 _CALL = """
@@ -51,7 +51,7 @@ def call(q, {vectors}{factor}out):
             {solve}
             if at({given}, {vectors}{choice}{turning}result):
                 return result
-    except NOT_AT_ONCE:
+    except NOT_AS_THEY_ARE:
         pass
     return evaluate(name, (q, {vectors}), out{factor_given})
 """
@@ -306,7 +306,7 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         "empty": np.empty,
         "evaluate": program.evaluate,
         "factors": BODY_FACTORS,
-        "NOT_AT_ONCE": _NOT_AT_ONCE,
+        "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
         "memory": program.memory,
     }
     if loops is not None:
