@@ -107,7 +107,8 @@ def test_batches_are_rows_of_single_calls(name, function, rng):
     assert call(function, name, [vector[:0] for vector in arguments]).shape[:2] == (0, 7)
 
 
-def test_threads_do_not_meet(rng):
+def test_threads_do_not_meet(rng, monkeypatch):
+    monkeypatch.setattr("connections.multibody.recursions.pieces.WORTH_A_THREAD", 0.0)
     arguments = states("legged robot", rng, 700)
     threads = mb.get_num_threads()
     try:

@@ -57,7 +57,9 @@ def test_leading_axes_broadcast(name, rng):
 
 
 @pytest.fixture
-def threads():
+def threads(monkeypatch):
+    """Of which each is worth its while, however little there is to do."""
+    monkeypatch.setattr("connections.multibody.recursions.pieces.WORTH_A_THREAD", 0.0)
     before = mb.get_num_threads()
     yield mb.set_num_threads
     mb.set_num_threads(before)
@@ -75,6 +77,21 @@ def test_the_number_of_threads_changes_nothing(name, threads, rng):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+def test_a_small_batch_stays_in_the_calling_thread(monkeypatch, rng):
+    """512 H of an arm are 0.1 ms of work; what is worth a thread is done by as many as there are."""
+    asked = []
+    monkeypatch.setattr("connections.multibody.recursions.pieces.pool", lambda: asked.append(1))
+    monkeypatch.setattr("connections.multibody.recursions.pieces.get_num_threads", lambda: 2)
+    arguments = states("mass_matrix", rng, 512)
+    expected = call("mass_matrix", *arguments)
+    assert not asked
+    monkeypatch.setattr("connections.multibody.recursions.pieces.WORTH_A_THREAD", 0.0)
+    with pytest.raises(AttributeError, match="submit"):
+        call("mass_matrix", *arguments)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(call("mass_matrix", *arguments), expected)
+
+
 def test_bad_numbers_of_threads(threads):
     for wrong in (0, -1, 1.5, "two", True):
         with pytest.raises((ValueError, TypeError)):
@@ -85,7 +102,9 @@ FORKING = """
 import os, signal, sys
 import numpy as np
 from connections import multibody as mb
+from connections.multibody.recursions import pieces
 
+pieces.WORTH_A_THREAD = 0.0
 mechanism = mb.Mechanism()
 mechanism.add_body("arm", mass=1.0, center_of_mass=[0.1, 0.0, 0.0], inertia=np.eye(3))
 mechanism.add_joint("shoulder", "world", "arm", mb.Revolute((0, 0, 1)))

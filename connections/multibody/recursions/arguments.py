@@ -1,18 +1,13 @@
-"""From arguments of the public functions to compiled code: arrays, batches, `out`, pieces for threads."""
+"""From arguments of the public functions to compiled code: arrays, batches, `out`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from connections.checks import ShapeError, as_array
-from connections.multibody.recursions.lanes import LANES
-from connections.multibody.recursions.threads import get_num_threads, pool
-
-_WORTH_A_THREAD = 16 * LANES  # configurations
 
 
 def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
@@ -62,24 +57,3 @@ def require_output(out: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError("out", shape, out.shape)
     if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
         raise ValueError("out: expected a C-contiguous, writeable array")
-
-
-def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
-    """Whether `fill` succeeds on every piece of `count` rows; by as many threads as are worth it.
-
-    `fill` is called from several threads at a time.
-    """
-    threads = max(1, min(get_num_threads(), count // _WORTH_A_THREAD))
-    size = LANES * -(-count // (4 * threads * LANES)) if threads > 1 else max(count, 1)
-    pieces = iter([slice(first, first + size) for first in range(0, count, size)])
-
-    def work() -> bool:
-        """Piece after piece, as long as there are any; `next` of a list's iterator is atomic."""
-        good = True
-        for piece in pieces:
-            good &= fill(piece)
-        return good
-
-    others = [pool().submit(work) for _ in range(threads - 1)]
-    good = work()  # this thread takes part
-    return all([good, *(other.result() for other in others if not other.cancel())])

@@ -21,7 +21,6 @@ from connections.multibody.kinematics import Kinematics
 from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
     as_rows,
-    in_pieces,
     is_lazy,
     numbers,
     plain,
@@ -33,6 +32,7 @@ from connections.multibody.recursions.compiled import compiled
 from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, nonzero_blocks, pack, workspace_slots
 from connections.multibody.recursions.loop_solutions import Loops, Solution
+from connections.multibody.recursions.pieces import in_pieces
 from connections.multibody.recursions.table import BODY_FACTORS, RECURSIONS, is_force_cross
 from connections.multibody.regularity import first_irregular
 

@@ -20,6 +20,7 @@ IN_PYTHON = {
     "closed_definition.py",
     "compiled.py",
     "loop_solutions.py",
+    "pieces.py",
     "program.py",
     "threads.py",
     "xla.py",
