@@ -30,7 +30,18 @@ from connections.checks import ModelError
 from connections.multibody.clusters import LINEAR
 from connections.multibody.recursions.cluster_layout import solution_layout
 from connections.multibody.recursions.lanes import as_integers, beyond, beyond_each, inlined, take
-from connections.multibody.recursions.layout import _KINDS, FREE, POSE, SPHERICAL, aligned, expand
+from connections.multibody.recursions.layout import (
+    _KINDS,
+    AXES,
+    FREE,
+    MASS,
+    PITCH,
+    POSE,
+    POSITION,
+    SPHERICAL,
+    aligned,
+    expand,
+)
 from connections.multibody.recursions.least_squares import factorization_slots
 from connections.multibody.recursions.stamp import STAMP
 
@@ -109,7 +120,11 @@ Loop = namedtuple(
         "turns",  # (links + 1, TURN) of `loop_turning`
     ],
 )
+HEADER, SIZES, INTEGERS, NUMBERS, SECTIONS = len(Header._fields), 8, 12, 4, 17  # of `Header` and of `Loop`
 PARAMETERS, ROW, GEOMETRY, TURN = 13, 14, 12, 36
+PITCH_IN_LOOP = 12  # where it stands in a link's parameters
+# Where the parts of a condition's parameters begin.
+POINT_A, POINT_B, U, W, CONSTANT, SCALE = 0, 3, 6, 9, 12, 13
 
 
 def pack_closure(closed: ClosedKinematics) -> np.ndarray:
@@ -168,7 +183,7 @@ def solution_size(closure: np.ndarray) -> int:
 @inlined
 def unpack_header(closure):
     """The `Header` that `pack_closure` wrote to slots."""
-    return Header(*take(as_integers(closure), 0, 17))
+    return Header(*take(as_integers(closure), 0, HEADER))
 
 
 @inlined
@@ -176,10 +191,10 @@ def unpack_loop(closure, start, work):
     """The `Loop` whose integers begin at slot `start`; the workspace begins at slot `work`."""
     integers = as_integers(closure)
     return Loop(
-        *take(integers, start, 8),
-        *beyond_each(integers, integers, start + 8, 12),
-        *beyond_each(closure, integers, start + 20, 4),
-        *beyond_each(beyond(closure, work), integers, start + 24, 17),
+        *take(integers, start, SIZES),
+        *beyond_each(integers, integers, start + SIZES, INTEGERS),
+        *beyond_each(closure, integers, start + SIZES + INTEGERS, NUMBERS),
+        *beyond_each(beyond(closure, work), integers, start + SIZES + INTEGERS + NUMBERS, SECTIONS),
     )
 
 
@@ -223,7 +238,7 @@ class _Chains(NamedTuple):
         spanning, clusters, layout = closed.spanning, closed.clusters, solution_layout(closed)
         links = expand(spanning)
         lengths = [len(joint.chain) for joint in spanning.tree.joints]
-        ground = np.concatenate([np.zeros(23), np.eye(3).ravel()])
+        ground = np.concatenate([np.zeros(AXES), np.eye(3).ravel()])
         place, template = np.empty(spanning.nv, dtype=np.int64), np.zeros(layout.size)
         counts = np.zeros((clusters.count, 2), dtype=np.int64)
         for s, body in enumerate(spanning.body_of):
@@ -249,7 +264,7 @@ class _Chains(NamedTuple):
 
     def E(self, body: int) -> np.ndarray:
         """(3, 3), axes of the link that is this body, in those of the body; -1 is the ground."""
-        return self.parameters[self.carrier[body], 23:32].reshape(3, 3)
+        return self.parameters[self.carrier[body], AXES:].reshape(3, 3)
 
 
 def _pack_linear(
@@ -293,9 +308,12 @@ def _pack_loop(
     link_a, link_b, parameters = _row_tables(closed, chains, members, local)
     T = _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths)
     n, d = (chains.place[columns] >= 0).sum(), (chains.place[columns] < 0).sum()
-    placements = chains.parameters[np.concatenate([[0], links])][:, [*range(12), 22]]
-    points = parameters[:, :6].reshape(-1, 2, 3)
-    reach = np.linalg.norm(placements[:, 9:12], axis=1).sum() + np.linalg.norm(points, axis=2).sum()
+    placements = chains.parameters[np.concatenate([[0], links])][:, [*range(MASS), PITCH]]
+    points = parameters[:, POINT_A:U].reshape(-1, 2, 3)
+    reach = (
+        np.linalg.norm(placements[:, POSITION:PITCH_IN_LOOP], axis=1).sum()
+        + np.linalg.norm(points, axis=2).sum()
+    )
     integer_tables = [source, follows, parent, np.concatenate([[-1], chains.kind[links]])]
     integer_tables += [np.cumsum([0, 0, *nq])[:-1], np.cumsum([0, 0, *widths]), chains.place[columns]]
     integer_tables += [
@@ -317,24 +335,9 @@ def _pack_loop(
 def _work_sizes(links: int, m: int, n: int, d: int, p: int, nq: int) -> list[int]:
     """Numbers of slots of the sections of a loop's workspace."""
     state = m * p + factorization_slots(p, d)
-    poses = [POSE * (links + 1), 6 * m, GEOMETRY * p]
-    return [
-        nq,
-        nq,
-        nq,
-        *poses,
-        p,
-        p,
-        state,
-        state,
-        m,
-        d,
-        p,
-        m * n,
-        6 * (links + 1) * n,
-        6 * (links + 1) * n * n,
-        TURN * (links + 1),
-    ]
+    places = [nq, nq, nq, POSE * (links + 1), 6 * m, GEOMETRY * p]
+    motion = [m * n, 6 * (links + 1) * n, 6 * (links + 1) * n * n, TURN * (links + 1)]
+    return [*places, p, p, state, state, m, d, p, *motion]
 
 
 def _row_tables(
@@ -345,7 +348,7 @@ def _row_tables(
     ends: list[list[int]] = []
     parameters = np.zeros((len(members), ROW))
     for row, member in zip(parameters, members, strict=True):
-        row[12:] = rows.constants[member], rows.scales[member]
+        row[CONSTANT:] = rows.constants[member], rows.scales[member]
         if rows.kinds[member] == LINEAR:
             ends.append([0, 0])
             continue
@@ -360,8 +363,8 @@ def _row_tables(
             [local[chains.carrier[body]] if own else 0 for body, own in zip((a, b), inside, strict=True)]
         )
         E_a, E_b = chains.E(a), chains.E(b)
-        row[:3], row[3:6] = E_a.T @ rows.points_a[member], E_b.T @ rows.points_b[member]
-        row[6:9], row[9:12] = E_a.T @ rows.u[member], E_b.T @ rows.w[member]
+        row[POINT_A:POINT_B], row[POINT_B:U] = E_a.T @ rows.points_a[member], E_b.T @ rows.points_b[member]
+        row[U:W], row[W:CONSTANT] = E_a.T @ rows.u[member], E_b.T @ rows.w[member]
     link_a, link_b = np.array(ends).T
     return link_a, link_b, parameters
 

@@ -26,10 +26,11 @@ import numpy as np
 
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.recursions.lanes import as_integers, beyond, beyond_each, inlined, slots_of
-from connections.multibody.recursions.layout import aligned, expand, pack, workspace_slots
+from connections.multibody.recursions.layout import MASS, PITCH, aligned, expand, pack, workspace_slots
 from connections.multibody.recursions.stamp import STAMP
 
-HEADER = 13
+HEADER = 13  # numbers before the starts of the sections, as `pack_clusters` writes them
+MEMORY_SIZE = 6  # where among them the size of the tree's array stands, all workspaces included
 PER_ENTRY, PER_PAIR = 12, 6
 BAD_INPUT = 1 << 20  # status of a number, a quaternion, a shape or an array that is not right
 
@@ -64,6 +65,7 @@ _SECTIONS = (
     "varying",  # where in a solution, behind q_s, there are numbers that vary with q
     "constant",  # where there are others
 )
+_SECTION_COUNT = len(_SECTIONS)
 Reduction = namedtuple(  # type: ignore[misc]
     "Reduction",
     [
@@ -145,14 +147,14 @@ def closed_memory(
 ) -> np.ndarray:
     """The array of the spanning tree with room for the recursions of the tree and of its clusters."""
     packed = pack(closed.spanning, gravity)
-    memory = aligned(int(clusters.view(np.int64)[6]))
+    memory = aligned(int(clusters.view(np.int64)[MEMORY_SIZE]))
     memory[: len(packed)] = packed
     return memory
 
 
 def lane_slots(closed: ClosedKinematics, clusters: np.ndarray) -> int:
     """Number of slots before the result in a workspace of several configurations."""
-    return int(clusters.view(np.int64)[6]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
+    return int(clusters.view(np.int64)[MEMORY_SIZE]) - len(pack(closed.spanning, (0.0, 0.0, 0.0)))
 
 
 def no_clusters() -> np.ndarray:
@@ -177,7 +179,7 @@ def unpack_clusters(clusters, tree):
     scratch = zero + 1 + nv
     spanning = scratch + nv * nv
     sizes = (integers[1], nv, integers[3], size, G_size, integers[6], integers[7], integers[8])
-    sections = beyond_each(integers, integers, HEADER, 29)
+    sections = beyond_each(integers, integers, HEADER, _SECTION_COUNT)
     behind = (beyond(numbers, integers[12]), tree.result, vector, turning, first_entry, pair_slots, zero)
     return Reduction(*(sizes + sections + behind + (zero + 1, scratch, spanning, spanning + integers[11])))
 
@@ -204,7 +206,7 @@ def _links(closed: ClosedKinematics) -> _Links:
     last = np.cumsum(lengths)  # of each body's links
     parent = np.array([0] + [element.parent for element in elements])
     widths = np.array([0] + [element.joint.nv for element in elements])
-    massive = np.array([False] + [bool(element.parameters[12:22].any()) for element in elements])
+    massive = np.array([False] + [bool(element.parameters[MASS:PITCH].any()) for element in elements])
     alone = np.bincount(clusters.of_body, minlength=clusters.count) == 1
     trivial = alone[clusters.of_body] & clusters.independent
     cluster, support, above = (np.zeros(len(body), dtype=np.int64) for _ in range(3))

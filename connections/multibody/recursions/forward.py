@@ -8,11 +8,17 @@ disappear, and composites are plain sums.
 from connections.multibody.recursions.algebra import rotate_columns
 from connections.multibody.recursions.lanes import inlined, load, put, sine_cosine, take
 from connections.multibody.recursions.layout import (
+    CENTER,
     FREE,
     HELICAL,
+    INERTIA,
+    MASS,
     PARAMETERS,
+    PITCH,
     POSE,
+    POSITION,
     PRISMATIC,
+    ROTATION,
 )
 
 
@@ -26,9 +32,10 @@ def place_links(tree, work):
         slot, above, o = poses + i * POSE, poses + tree.parent[i] * POSE, i * PARAMETERS
         kind, at = tree.kind[i], tree.coordinate[i]
         R = take(work, above, 9)
-        x = rotate_columns(R, (k[o], k[o + 3], k[o + 6]))
-        y = rotate_columns(R, (k[o + 1], k[o + 4], k[o + 7]))
-        z = rotate_columns(R, (k[o + 2], k[o + 5], k[o + 8]))
+        E = take(k, o + ROTATION, 9)
+        x = rotate_columns(R, (E[0], E[3], E[6]))
+        y = rotate_columns(R, (E[1], E[4], E[7]))
+        z = rotate_columns(R, (E[2], E[5], E[8]))
         if kind <= HELICAL:
             s, c = sine_cosine(load(work, tree.angles + at))
             turned_x = (x[0] * c + y[0] * s, x[1] * c + y[1] * s, x[2] * c + y[2] * s)
@@ -41,13 +48,13 @@ def place_links(tree, work):
         if tree.parent[i] == 0:
             put(work, slot + 9, (0.0, 0.0, 0.0))  # the origin of this subtree
         else:
-            t = rotate_columns(R, (k[o + 9], k[o + 10], k[o + 11]))
+            t = rotate_columns(R, take(k, o + POSITION, 3))
             p = take(work, above + 9, 3)
             p = (p[0] + t[0], p[1] + t[1], p[2] + t[2])
             if kind == PRISMATIC or kind == HELICAL:
                 d = load(work, at)
                 if kind == HELICAL:
-                    d = d * k[o + 22]
+                    d = d * k[o + PITCH]
                 p = (p[0] + z[0] * d, p[1] + z[1] * d, p[2] + z[2] * d)
             elif kind == FREE:
                 d = rotate_columns(_rows(x, y, z), take(work, at, 3))
@@ -69,7 +76,7 @@ def store_columns(tree, work, i, base, stride):
         )
         u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
         if kind == HELICAL:
-            pitch = tree.parameters[i * PARAMETERS + 22]
+            pitch = tree.parameters[i * PARAMETERS + PITCH]
             u = (u[0] + w[0] * pitch, u[1] + w[1] * pitch, u[2] + w[2] * pitch)
         put(work, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
     elif kind == PRISMATIC:
@@ -91,12 +98,13 @@ def link_inertia(tree, work, i):
     """I of link i, ten numbers: c = P + R c_b, Ibar = R I_c R^T + m (|c|^2 1 - c c^T)."""
     R, p = take(work, tree.poses + i * POSE, 9), take(work, tree.poses + i * POSE + 9, 3)
     k, o = tree.parameters, i * PARAMETERS
-    m = k[o + 12]
-    t = rotate_columns(R, (k[o + 13], k[o + 14], k[o + 15]))
+    m = k[o + MASS]
+    t = rotate_columns(R, take(k, o + CENTER, 3))
     cx, cy, cz = p[0] + t[0], p[1] + t[1], p[2] + t[2]
-    x = rotate_columns(R, (k[o + 16], k[o + 17], k[o + 18]))  # columns of R I_c
-    y = rotate_columns(R, (k[o + 17], k[o + 19], k[o + 20]))
-    z = rotate_columns(R, (k[o + 18], k[o + 20], k[o + 21]))
+    I_c = take(k, o + INERTIA, 6)
+    x = rotate_columns(R, (I_c[0], I_c[1], I_c[2]))  # columns of R I_c
+    y = rotate_columns(R, (I_c[1], I_c[3], I_c[4]))
+    z = rotate_columns(R, (I_c[2], I_c[4], I_c[5]))
     hx, hy, hz = cx * m, cy * m, cz * m
     return (
         (cx - cx) + m,  # the number m as a value like the others: in a register, one for each configuration

@@ -30,6 +30,8 @@ from connections.multibody.recursions.stamp import STAMP
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)
 HEADER = 7  # fingerprint, links, nv, nq, bodies, whether shifted, turning links
 PARAMETERS = 32
+# Where in them the parts begin: R and p of the placement, mass, center of mass, inertia about it, pitch, E.
+ROTATION, POSITION, MASS, CENTER, INERTIA, PITCH, AXES = 0, 9, 12, 13, 16, 22, 23
 POSE = 12
 PER_LINK, PER_COLUMN = 48, 24  # at least as many slots as any recursion uses
 
@@ -88,7 +90,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     link_of = np.repeat(np.arange(count + 1), widths)
     turning = np.zeros(count + 1, dtype=np.int64)
     kind = np.array([-1] + [_KINDS[type(link.joint)] for link in links])
-    massless = np.array([True] + [not link.parameters[12:22].any() for link in links])
+    massless = np.array([True] + [not link.parameters[MASS:PITCH].any() for link in links])
     origin = _origins(parent, kind, massless)
     body = np.array([-1] + [link.body for link in links])
     bodies = len(kinematics.tree.joints)

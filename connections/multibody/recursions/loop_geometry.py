@@ -29,7 +29,18 @@ from connections.multibody.recursions.algebra import (
     subtract6,
 )
 from connections.multibody.recursions.boundary import FARTHEST_ANGLE
-from connections.multibody.recursions.closure_layout import GEOMETRY, PARAMETERS, ROW
+from connections.multibody.recursions.closure_layout import (
+    CONSTANT,
+    GEOMETRY,
+    PARAMETERS,
+    PITCH_IN_LOOP,
+    POINT_A,
+    POINT_B,
+    ROW,
+    SCALE,
+    U,
+    W,
+)
 from connections.multibody.recursions.lanes import beyond, inlined, put, sine_cosine, store, take
 from connections.multibody.recursions.layout import FREE, HELICAL, POSE, PRISMATIC
 from connections.multibody.recursions.least_squares import routine
@@ -54,7 +65,7 @@ def place_loop(loop):
         p = _add3(p, rotate_columns(R, (k[9], k[10], k[11])))
         if kind <= HELICAL:
             angle = loop.x[at]
-            p = _add3(p, _scale3(z, angle * k[12]))
+            p = _add3(p, _scale3(z, angle * k[PITCH_IN_LOOP]))
             if abs(angle) > FARTHEST_ANGLE:
                 angle = math.atan2(math.sin(angle), math.cos(angle))
             s, c = sine_cosine(angle)
@@ -78,7 +89,7 @@ def _place_columns(loop, link, x, y, z, p):
     """Phi = [w; p x w] of turning columns, [0; axis] of sliding ones."""
     kind, Phi = loop.kind[link], beyond(loop.Phi, 6 * loop.first[link])
     if kind <= HELICAL:
-        u = _add3(cross3(p, z), _scale3(z, loop.parameters[link * PARAMETERS + 12]))
+        u = _add3(cross3(p, z), _scale3(z, loop.parameters[link * PARAMETERS + PITCH_IN_LOOP]))
         put(Phi, 0, (z[0], z[1], z[2], u[0], u[1], u[2]))
     elif kind == PRISMATIC:
         put(Phi, 0, (0.0, 0.0, 0.0, z[0], z[1], z[2]))
@@ -117,8 +128,8 @@ def evaluate(loop):
 @inlined
 def _linear_condition(loop, r):
     """phi = sum of T[s, r] x_s - constant; all x_s of nonzero T are coordinates of joints of one column."""
-    scale = loop.row_parameters[ROW * r + 13]
-    constant = scale * loop.row_parameters[ROW * r + 12]
+    scale = loop.row_parameters[ROW * r + SCALE]
+    constant = scale * loop.row_parameters[ROW * r + CONSTANT]
     total, size = -constant, abs(constant)
     for link in range(1, loop.links + 1):
         if loop.kind[link] <= PRISMATIC:
@@ -135,10 +146,10 @@ def _geometric_condition(loop, r):
     k, kind = beyond(loop.row_parameters, ROW * r), loop.row_kind[r]
     a, b = POSE * loop.link_a[r], POSE * loop.link_b[r]
     R_a, R_b = take(loop.poses, a, 9), take(loop.poses, b, 9)
-    p_a = _add3(take(loop.poses, a + 9, 3), rotate_columns(R_a, take(k, 0, 3)))
-    p_b = _add3(take(loop.poses, b + 9, 3), rotate_columns(R_b, take(k, 3, 3)))
-    u, w = rotate_columns(R_a, take(k, 6, 3)), rotate_columns(R_b, take(k, 9, 3))
-    constant, scale = k[12], k[13]
+    p_a = _add3(take(loop.poses, a + 9, 3), rotate_columns(R_a, take(k, POINT_A, 3)))
+    p_b = _add3(take(loop.poses, b + 9, 3), rotate_columns(R_b, take(k, POINT_B, 3)))
+    u, w = rotate_columns(R_a, take(k, U, 3)), rotate_columns(R_b, take(k, W, 3))
+    constant, scale = k[CONSTANT], k[SCALE]
     distance = _subtract3(p_b, p_a)
     doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
     if kind == POSITION:
@@ -196,7 +207,7 @@ def second_derivatives(loop, j, k):
             rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
             value = dot6(wrench_rate(loop, r, V_a, V_b), change)
             value += dot6(take(loop.geometry, GEOMETRY * r + 6, 6), rate)
-            value *= loop.row_parameters[ROW * r + 13]
+            value *= loop.row_parameters[ROW * r + SCALE]
         store(loop.b, r, value)
 
 

@@ -24,7 +24,7 @@ Source: differentiation of `closure`'s LG; [W] VI-C.
 from connections.multibody.clusters import LINEAR
 from connections.multibody.recursions.algebra import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.recursions.closure import newton
-from connections.multibody.recursions.closure_layout import GEOMETRY, ROW, TURN
+from connections.multibody.recursions.closure_layout import GEOMETRY, ROW, SCALE, TURN
 from connections.multibody.recursions.lanes import beyond, put, store, take
 from connections.multibody.recursions.least_squares import SMALLEST_RATIO, routine, solve_least
 from connections.multibody.recursions.loop_geometry import wrench_rate, wrench_second_rate
@@ -118,7 +118,7 @@ def _vary_conditions(loop):
             value += dot6(wrench_rate(loop, r, V_a, V_b), subtract6(dV_b, dV_a))
             second = wrench_second_rate(loop, r, (V_a, V_b), (P_a, P_b), (dV_a, dV_b))
             value += dot6(second, subtract6(V_b, V_a))
-            value *= loop.row_parameters[ROW * r + 13]
+            value *= loop.row_parameters[ROW * r + SCALE]
         store(loop.b, r, value)
 
 

@@ -12,7 +12,7 @@ which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and L
 from connections.multibody.recursions.algebra import add6, cross3, motion_cross
 from connections.multibody.recursions.forward import place_links, store_columns
 from connections.multibody.recursions.lanes import inlined, put, store, take
-from connections.multibody.recursions.layout import PARAMETERS, POSE
+from connections.multibody.recursions.layout import AXES, PARAMETERS, POSE
 from connections.multibody.recursions.newton_euler import joint_twist
 
 LINK = 18  # twist 6, reference twist 6, reference acceleration 6
@@ -78,17 +78,17 @@ def _write_body(tree, work, i, Y):
 @inlined
 def _body_axes(tree, work, i):
     """R E^T: from the axes of the body that link i carries to ground axes, row by row."""
-    R, k, o = take(work, tree.poses + i * POSE, 9), tree.parameters, i * PARAMETERS + 23
+    R, E = take(work, tree.poses + i * POSE, 9), take(tree.parameters, i * PARAMETERS + AXES, 9)
     return (
-        R[0] * k[o] + R[1] * k[o + 1] + R[2] * k[o + 2],
-        R[0] * k[o + 3] + R[1] * k[o + 4] + R[2] * k[o + 5],
-        R[0] * k[o + 6] + R[1] * k[o + 7] + R[2] * k[o + 8],
-        R[3] * k[o] + R[4] * k[o + 1] + R[5] * k[o + 2],
-        R[3] * k[o + 3] + R[4] * k[o + 4] + R[5] * k[o + 5],
-        R[3] * k[o + 6] + R[4] * k[o + 7] + R[5] * k[o + 8],
-        R[6] * k[o] + R[7] * k[o + 1] + R[8] * k[o + 2],
-        R[6] * k[o + 3] + R[7] * k[o + 4] + R[8] * k[o + 5],
-        R[6] * k[o + 6] + R[7] * k[o + 7] + R[8] * k[o + 8],
+        R[0] * E[0] + R[1] * E[1] + R[2] * E[2],
+        R[0] * E[3] + R[1] * E[4] + R[2] * E[5],
+        R[0] * E[6] + R[1] * E[7] + R[2] * E[8],
+        R[3] * E[0] + R[4] * E[1] + R[5] * E[2],
+        R[3] * E[3] + R[4] * E[4] + R[5] * E[5],
+        R[3] * E[6] + R[4] * E[7] + R[5] * E[8],
+        R[6] * E[0] + R[7] * E[1] + R[8] * E[2],
+        R[6] * E[3] + R[7] * E[4] + R[8] * E[5],
+        R[6] * E[6] + R[7] * E[7] + R[8] * E[8],
     )
 
 
