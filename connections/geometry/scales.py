@@ -76,6 +76,7 @@ def velocity_sizes(H: jax.Array, v: jax.Array) -> jax.Array:
     return inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
 
 
+@jax.jit  # `explain` calls it outside of compiled functions, where a loop would be compiled at every call
 def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     """r (m,) and c (n,) for which the rows of |matrix_ij| / (r_i c_j) have one norm, and so have the columns.
 

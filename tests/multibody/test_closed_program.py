@@ -125,6 +125,7 @@ def test_a_solution_is_what_it_says(rng):
     robot = model("legged robot")
     q, v, *_ = states("legged robot", rng)
     q_s, G, LG = robot.program.solution(q)
+    assert robot.program.solution(np.zeros((0, robot.nq))).LG.shape == (0, *LG.shape)
     step = 1e-6
     ahead, behind = (robot.program.solution(move(robot, q, sign * step * v)) for sign in (1, -1))
     np.testing.assert_allclose(np.einsum("sjk,j->sk", LG, v), (ahead.G - behind.G) / (2 * step), atol=1e-8)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import cache
+from types import CodeType
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -115,7 +117,7 @@ class Program:
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.calls = {name: _call(self, name) for name in RECURSIONS}
+        self.calls = _Calls(self)
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
@@ -174,7 +176,7 @@ class Program:
             solved = self.loops.solve_rows(as_rows(q, q.shape[:-1], None))
         except Refused:
             self._explain("mass_matrix", ("q",), [q])
-        return self.loops.dense(solved.reshape(*q.shape[:-1], -1))
+        return self.loops.dense(solved.reshape(*q.shape[:-1], self.loops.size))
 
     # --- one configuration, rows of them -------------------------------------------------------------------
 
@@ -287,6 +289,23 @@ class Program:
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
 
 
+class _Calls(dict[str, Callable[..., np.ndarray]]):
+    """The public calls of a program, each made when it is first asked for."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, name: str) -> Callable[..., np.ndarray]:
+        self[name] = _call(self._program, name)
+        return self[name]
+
+
+@cache
+def _code(name: str, text: str) -> CodeType:
+    return compile(text, f"<{name}>", "exec")
+
+
 def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
     """The public call of a recursion, rendered from its row, with nothing between it and compiled code."""
     row, loops = RECURSIONS[name], program.loops
@@ -322,6 +341,6 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         return bool(scope["at"](*arguments))
 
     scope["at"] = first_call
-    exec(compile(_CALL.format(**names), f"<{name}>", "exec"), scope)
+    exec(_code(name, _CALL.format(**names)), scope)
     call: Callable[..., np.ndarray] = scope["call"]
     return call
