@@ -79,6 +79,40 @@ def test_a_contorsion_is_antisymmetric_in_its_light_components_too():
         cn.ContorsionConnection(metric, contorsion(1e-3), "same_geodesics").coefficients(Q)
 
 
+def antisymmetric(rng, axes):
+    """D (3, 3, 3) without any symmetry but D = -transpose(D, axes)."""
+    D = rng.standard_normal((3, 3, 3))
+    return D - D.transpose(axes)
+
+
+def test_an_admissible_contorsion_has_both_symmetries_not_one(rng):
+    """Antisymmetric in indices (1, 3) alone, in (2, 3) alone, in (1, 2) alone; and in all of them."""
+    accepted = {
+        ((2, 1, 0),): {"metric_compatible"},
+        ((0, 2, 1),): {"same_geodesics"},
+        ((1, 0, 2),): set(),
+        ((2, 1, 0), (0, 2, 1)): {"metric_compatible", "same_geodesics", "admissible"},
+    }
+    metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    family = cn.ContorsionFamily(metric)
+    for symmetries, names in accepted.items():
+        D = antisymmetric(rng, symmetries[0]) if len(symmetries) == 1 else family.contorsion_of([0.7])
+        assert all(np.array_equal(D, -np.transpose(D, axes)) for axes in symmetries)
+        for name in ("metric_compatible", "same_geodesics", "admissible"):
+            nabla = cn.ContorsionConnection(metric, lambda q, D=D: jnp.asarray(D), name)
+            assert bool(nabla.valid_at(jnp.asarray(Q))) == (name in names)
+            if name in names:
+                nabla.explain(Q)
+            else:
+                with pytest.raises(SymmetryError, match=name):
+                    nabla.explain(Q)
+        if "admissible" in names:
+            np.testing.assert_allclose(family.beta_of(D), [0.7], rtol=1e-15)
+        else:
+            with pytest.raises(SymmetryError, match="not totally antisymmetric"):
+                family.beta_of(D)
+
+
 def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
     family = cn.ContorsionFamily(systems.METRIC.change(lambda p: jnp.diag(jnp.array([1e-9, 1.0, 1e6]))))
     q = np.array([0.1, -0.2, 0.3])

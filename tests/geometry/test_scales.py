@@ -7,8 +7,9 @@ import pytest
 import systems
 
 import connections as cn
-from connections.checks import ConstraintError, FrameError, MetricError, PointError
-from connections.geometry.scales import balance, full_rank
+from connections.affine.koszul import christoffel_terms
+from connections.checks import Check, ConstraintError, FrameError, MetricError, PointError
+from connections.geometry.scales import balance, full_rank, worst, worst_check
 
 Q = np.array([0.2, -0.3, 0.4])
 PLANE = cn.CoordinateFrame(2)
@@ -137,3 +138,65 @@ def test_constraints_in_any_units(unit):
     )
     with pytest.raises(ConstraintError, match="does not satisfy"):
         cn.ConstrainedConnection(metric, bad, forms=forms).coefficients(q)
+
+
+# --- measurements -----------------------------------------------------------------------------------------
+
+POLAR = cn.MatrixMetric(PLANE, lambda q: jnp.diag(jnp.stack([jnp.ones(()), q[0] ** 2])))  # q = (r, theta)
+
+
+@pytest.mark.parametrize("scale", [2.0**-60, 1.0, 2.0**60])
+def test_a_check_holds_up_to_its_tolerance_of_its_scale(scale):
+    for tol in (2.0**-30, 0.5):
+        for residual, ok in ((tol * scale, True), (np.nextafter(tol * scale, np.inf), False)):
+            check = Check("a", float(residual), scale, tol)
+            assert check.ok is ok and check.relative == residual / scale
+            assert check.to_dict()["ok"] is ok
+
+
+def test_a_check_of_nothing():
+    assert Check("a", 0.0, 0.0, 1e-9).ok and Check("a", 0.0, 0.0, 1e-9).relative == 0.0
+    assert not Check("a", 1e-300, 0.0, 1e-9).ok and Check("a", 1e-300, 0.0, 1e-9).relative == np.inf
+    for residual, scale in ((np.nan, 1.0), (0.0, np.nan), (np.nan, 0.0)):
+        check = Check("a", residual, scale, 1e-9)
+        assert not check.ok and np.isnan(check.relative)
+
+
+def test_the_worst_entry_is_the_one_that_is_off_most_beside_its_own_terms():
+    residual, terms = jnp.array([[-3.0, 2e-6], [0.0, 5.0]]), jnp.array([[10.0, 4e-6], [1e3, 20.0]])
+    assert worst(residual, terms) == (2e-6, 4e-6)
+    assert worst(residual, jnp.asarray(10.0)) == (5.0, 10.0)
+    assert worst(0.0 * residual, terms) == (0.0, 1e3)
+    assert np.isnan(worst(residual.at[1, 0].set(jnp.nan), terms)[0])
+    assert worst(jnp.array([1.0, 1e-30]), jnp.array([1.0, 0.0])) == (1e-30, 0.0)  # beside nothing at all
+    assert worst_check("a", (residual, terms), 0.6) == Check("a", 2e-6, 4e-6, 0.6)
+
+
+@pytest.mark.parametrize("r", [1e-3, 0.7, 1e3])
+def test_terms_of_the_polar_plane_and_what_is_allowed_where_there_are_none(r):
+    """L_r H_tt = 2 r is the only derivative; rho_r = 1 / r and rho_t = 1, so all is 3 u_i u_j u_k / (2 r)."""
+    u = np.array([1.0, r])
+    expected = 1e-4 * 1.5 / r * np.einsum("i,j,k->ijk", u, u, u)
+    for entry in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
+        expected[entry] += r
+    np.testing.assert_allclose(christoffel_terms(POLAR, jnp.array([r, 0.3])), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("part", "ok"), [(0.8, True), (1.25, False)])
+@pytest.mark.parametrize("r", [1e-3, 0.7, 1e3])
+def test_checks_turn_where_a_residual_is_the_tolerance_of_its_terms(r, part, ok):
+    """One entry of Gamma is off, by a part of tol times the terms that are subtracted there."""
+    q, tol = np.array([r, 0.3]), 1e-7
+
+    def off(entry, by):
+        exact = cn.LeviCivita(POLAR).coefficients_at
+        return cn.CoefficientConnection(PLANE, lambda p: exact(p).at[entry].add(part * tol * by))
+
+    # T^t_rt = 1 / r - 1 / r
+    assert off((1, 0, 1), 2.0 / r).check_torsion_free(q, tol).ok is ok
+    # D_rtt: r of this connection less r of the metric's
+    assert off((0, 1, 1), 2.0 * r).check_same_geodesics(POLAR, q, tol).ok is ok
+    # Q_ttr = L_r H_tt - 2 Gamma_trt = 2 r - 2 r, and the terms of the metric have 2 r
+    assert off((1, 0, 1), 2.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok
+    # Gamma_rrr has no terms: 1e-4 of what the lengths allow, 3 / (2 r) of this connection and of the metric
+    assert off((0, 0, 0), 1e-4 * 3.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok

@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -345,6 +346,34 @@ def test_a_function_counts_by_its_code_its_defaults_and_what_it_holds() -> None:
         return inner
 
     assert fingerprint(made(2.0)) == fingerprint(made(2.0)) != fingerprint(made(3.0))
+
+
+def test_functions_that_differ_in_one_part_have_other_fingerprints() -> None:
+    """In a number that they hold, deep inside it too; in a default; in a default of a keyword."""
+
+    def holds(scale: Any) -> Callable:
+        return lambda x: scale * x
+
+    def called(inner: Callable) -> Callable:
+        return lambda x: inner(x)
+
+    def default(scale: float) -> Callable:
+        def function(x: float, by: float = scale) -> float:
+            return by * x
+
+        return function
+
+    def keyword(scale: float) -> Callable:
+        def function(x: float, *, by: float = scale) -> float:
+            return by * x
+
+        return function
+
+    for made in (holds, lambda scale: holds(np.array([1.0, scale])), default, keyword):
+        for outer in (lambda function: function, called):
+            first, same, other = (outer(made(scale)) for scale in (2.0, 2.0, 3.0))
+            assert first.__code__ is other.__code__
+            assert fingerprint(first) == fingerprint(same) != fingerprint(other)
 
 
 def test_the_class_is_what_a_user_needs() -> None:
