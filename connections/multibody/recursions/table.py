@@ -56,14 +56,18 @@ class Recursion:
         ----------
         moves : (N, n) whether a column moves a body.
         body_of : (n,) the body to which a column belongs.
+
+        Columns that move a common body are related. Those of a cluster need not move the body of another's
+        joint for that: bodies of one cluster may hang on different bodies.
         """
-        related = moves[body_of] | moves[body_of].T
         if not self.sparse:
             return np.ones(self.core(len(body_of), len(moves)), dtype=bool)
         if PARAMETERS in self.shape:
             return np.repeat(moves.T, 10, axis=1)
+        related = moves.T.astype(float) @ moves > 0.0
         if self.shape == (N, N, N):
-            return related[:, :, None] & related[:, None, :] & related[None, :, :]
+            pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
+            return (pairs.T.astype(float) @ moves > 0.0).reshape(self.core(len(body_of), len(moves)))
         return np.broadcast_to(related, self.core(len(body_of), len(moves)))
 
 
