@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from closed_chains import BARS, REVOLUTE, add_four_bar, four_bar, gear_train
+from closed_chains import BARS, PLANS, REVOLUTE, add_four_bar, four_bar, gear_train
 from closed_plan import Plan, at
 
 from connections import multibody as mb
 from connections.checks import ClosureError, ModelError, NonFiniteError, PointError, ShapeError
+from connections.multibody.residuals import residual_and_derivative
 
 SOLID = {"mass": 1.0, "center_of_mass": np.array([0.2, 0.1, 0.0]), "inertia": np.diag([0.1, 0.2, 0.25])}
 NOTHING = {"mass": 0.0, "center_of_mass": np.zeros(3), "inertia": np.zeros((3, 3))}
@@ -188,6 +189,32 @@ def test_bars_that_do_not_reach():
     refused(plan, "'bar' does not close", "reference")
     plan.reference = None
     refused(plan, "'bar' does not close")
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_bars_that_miss_each_other_by_a_millionth(given):
+    """The rocker lies above the others' plane, by more than 1e-9 and by less."""
+    for height, closes in ((1e-6, False), (3e-9, False), (1e-12, True)):
+        plan = four_bar()
+        *joint, placement = plan.joints["bar rocker"]
+        plan.joints["bar rocker"] = (*joint, placement @ at(0.0, 0.0, height))
+        plan.reference = plan.reference if given else None
+        if closes:
+            assert plan.build().nv == 1
+        else:
+            refused(plan, "'bar' does not close", "reference")
+
+
+@pytest.mark.parametrize("name", ["four-bar", "crank-slider", "six-bar", "planar robot", "Stewart platform"])
+def test_the_reference_closes_to_round_off(name):
+    """From a reference that is off by as much as a hundredth."""
+    plan = PLANS[name]()
+    for joint, value in plan.reference.items():
+        if value.size == 1:
+            plan.reference[joint] = np.round(value, 2)
+    closed = plan.build().kinematics
+    phi = residual_and_derivative(closed.spanning, closed.rows, closed.functions, closed.reference)[0]
+    assert np.abs(phi).max() < 2e-15
 
 
 def test_a_flat_parallelogram_is_singular():

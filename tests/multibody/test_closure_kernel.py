@@ -1,11 +1,16 @@
 """The compiled solver of loops, alone: against closed forms, conditions in NumPy, and finite differences."""
 
+import dataclasses
+
 import closed_chains
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 
+from connections import multibody as mb
+from connections.checks import ClosureError
+from connections.multibody.clusters import POSITION
 from connections.multibody.recursions.closure_layout import pack_closure
 from connections.multibody.recursions.cluster_layout import BAD_INPUT, solution_layout
 from connections.multibody.recursions.compiled import compiled
@@ -125,6 +130,37 @@ def test_what_cannot_be_reached_is_reported():
     assert loops.status([limit])[0] == -1
     for crank in (limit + 0.01, 2.0, np.pi):
         assert loops.status([crank])[0] == 1
+
+
+def with_gap(loops, gap):
+    """The kinematics of a planar linkage whose loop stays open by `gap`, of its size, across its plane.
+
+    The conditions in the plane can still be met. Assembly refuses such a linkage, so a condition is changed.
+    """
+    rows = loops.closed.rows
+    across = (rows.kinds == POSITION) & (np.abs(rows.u[:, 2]) > 0.9)
+    assert across.sum() == 1
+    constants = np.where(across, rows.constants + gap / rows.scales, rows.constants)
+    return dataclasses.replace(loops.closed, rows=dataclasses.replace(rows, constants=constants))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_loop_that_cannot_quite_close_is_refused(sign):
+    """By the compiled solver, by the definition, and by what a user calls."""
+    loops = Loops(four_bar())
+    home = loops.home
+    for gap in (1e-6, 3e-9):
+        closed = with_gap(loops, sign * gap)
+        loops.memory = pack_closure(closed)
+        for q in (home, home + 0.3):
+            assert loops.status(q)[0] == 1
+            assert not closed.solve(q).reached == 1.0
+        for call in (mb.mass_matrix, mb.gravity):
+            with pytest.raises(ClosureError, match="'bar'"):
+                call(mb.Model.of(closed), home + 0.3)
+    closed = with_gap(loops, sign * 1e-12)  # round-off of a large machine
+    loops.memory = pack_closure(closed)
+    assert loops.status(home + 0.3)[0] == 0 and closed.solve(home + 0.3).reached == 1.0
 
 
 def test_bad_numbers_are_refused():

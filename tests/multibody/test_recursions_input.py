@@ -254,6 +254,28 @@ def test_an_out_that_overlaps_an_argument_is_right(name, of, rng):
                 np.testing.assert_array_equal(out, expected)
 
 
+ROWS = 160  # more than are read at a time, from loops too
+LATE = 132  # a row that is read after others are written
+
+
+@each_mechanism
+@each_function
+def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of, rng):
+    """`out` begins with the argument, or at a late row of it: the first results would replace that."""
+    robot = model(of)
+    arguments = states(name, rng, ROWS, of=robot)
+    expected = call(name, *arguments, of=robot)
+    for number, argument in enumerate(arguments):
+        for start in (0, LATE * argument.shape[1]):
+            buffer = np.zeros(start + expected.size + argument.size)
+            given = buffer[: argument.size].reshape(argument.shape)
+            out = buffer[start : start + expected.size].reshape(expected.shape)
+            given[...] = argument
+            assert np.shares_memory(given[LATE:], out)
+            call(name, *replaced(arguments, number, given), of=robot, out=out)
+            np.testing.assert_array_equal(out, expected)
+
+
 # --- layouts that are right -------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError
+from connections.multibody.regularity import first_irregular
 
 INVERTED = {
     "forward_dynamics": (mb.forward_dynamics, 2),
@@ -78,6 +79,35 @@ def test_a_rod_about_its_own_axis_does_not_resist(seed, scale):
     np.testing.assert_allclose(mb.mass_matrix(model, [0.3]), [[1e-8 * scale]], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("ratio", "moves"), [(0.8, False), (1.25, True)])
+@pytest.mark.parametrize("mass", [1e-9, 1.0, 1e9])
+def test_what_is_left_of_the_terms_decides_at_1e_13(mass, ratio, moves):
+    """The pivot of H over the terms of its column, s = (|omega| sqrt(tr Ibar) + |u| sqrt(m))^2."""
+    spun = one_body(mb.Revolute((0, 0, 1)), mass, np.zeros(3), mass * np.diag([1.0, 1.0, 2e-13 * ratio]))
+    if moves:
+        spun.build()
+    else:
+        with pytest.raises(ModelError, match="'joint' moves body 'body'.*lost in round-off.*singular"):
+            spun.build()
+
+
+@pytest.mark.parametrize("mass", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_terms_of_both_parts_of_a_twist_are_measured(mass, sign):
+    """A ball at the end of an arm that turns, on a slide across it: without the slide, its inertia is left.
+
+    s is (sqrt(3 I) + d sqrt(m))^2 where the arm has the length d, and I is as small as that square allows.
+    """
+    arm = 2.0
+    A = np.zeros((1, 6, 2))
+    A[0, 2, 0], A[0, 4, 0], A[0, 4, 1] = 1.0, arm, 1.0
+    sizes = np.array([[[1.0, 0.0], [arm, 1.0]]])
+    for ratio, found in ((0.8, (0, False)), (1.25, None if sign > 0 else (0, True))):
+        inertia = mass * np.diag([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+        inertia[:3, :3] *= sign * 1e-13 * ratio * arm**2
+        assert first_irregular(inertia[None], A, sizes) == found
+
+
 # --- at a configuration -----------------------------------------------------------------------------------
 
 
@@ -119,3 +149,35 @@ def test_a_diagonal_that_is_round_off_is_singular(name, seed, geared):
     weightless = model.with_gravity((0.0, 0.0, 0.0))
     a = mb.forward_dynamics(weightless, [0.4, 1e-3], [0.0, 0.0], [1.0, 0.0])
     np.testing.assert_allclose(a[0], 1.0 / ((0.1 + 0.49) * np.sin(1e-3) ** 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
+@pytest.mark.parametrize("name", INVERTED)
+def test_what_is_left_of_the_terms_decides_at_1e_13_at_a_configuration_too(name, geared):
+    """The rod's pivot is (I + m c^2) sin^2(tilt), its terms are the trace 2 (I + m c^2)."""
+    model, (function, count) = tilting_rod(0, geared), INVERTED[name]
+    refused, accepted = (np.array([0.4, np.arcsin(np.sqrt(2e-13 * ratio))]) for ratio in (0.8, 1.25))
+    for batch in ((), (11,)):
+        ones = np.ones((count, *batch, 2))
+        assert np.isfinite(function(model, np.broadcast_to(accepted, (*batch, 2)), *ones)).all()
+        with pytest.raises(MetricError, match="singular along joint 'spin'"):
+            function(model, np.broadcast_to(refused, (*batch, 2)), *ones)
+
+
+@pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
+@pytest.mark.parametrize("name", INVERTED)
+def test_an_out_that_overlaps_an_argument_does_not_change_what_is_wrong(name, geared):
+    """It is filled before H is found to be singular; the error is that of the arguments as they were."""
+    model, (function, count) = tilting_rod(0, geared), INVERTED[name]
+    locked = np.array([0.4, 0.0])
+    for batch in ((), (11,)):
+        regular = np.broadcast_to([0.4, 1e-3], (*batch, 2)), *np.ones((count, *batch, 2))
+        size = function(model, *regular).shape
+        for number in range(1 + count):
+            arguments = [np.broadcast_to(locked, (*batch, 2)), *np.ones((count, *batch, 2))]
+            buffer = np.zeros(np.prod(size, dtype=int))
+            given = buffer[: arguments[number].size].reshape(*batch, 2)
+            given[...] = arguments[number]
+            arguments[number] = given
+            with pytest.raises(MetricError, match="singular along joint 'spin'"):
+                function(model, *arguments, out=buffer.reshape(size))

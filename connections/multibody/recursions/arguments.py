@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,16 @@ def plain(array: np.ndarray) -> np.ndarray:
     return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
 
 
-def as_rows(vector: np.ndarray, batch: tuple[int, ...], out: Any) -> np.ndarray:
-    """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k) that does not overlap `out`."""
+def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k)."""
     if vector.shape[:-1] != batch:
         vector = np.broadcast_to(vector, (*batch, vector.shape[-1]))
-    rows = plain(vector.reshape(math.prod(batch), vector.shape[-1]))
-    return rows.copy() if out is not None and np.may_share_memory(rows, out) else rows
+    return plain(vector.reshape(math.prod(batch), vector.shape[-1]))
+
+
+def apart(given: Iterable[Any], out: np.ndarray) -> list[Any]:
+    """What is given, arrays that may overlap `out` as copies: they are read while it is filled, and after."""
+    return [x.copy() if isinstance(x, np.ndarray) and np.may_share_memory(x, out) else x for x in given]
 
 
 def require_output(out: Any, shape: tuple[int, ...]) -> None:

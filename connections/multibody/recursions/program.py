@@ -22,6 +22,7 @@ from connections.multibody.joints import Free, Spherical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
+    apart,
     as_rows,
     is_lazy,
     numbers,
@@ -50,6 +51,7 @@ def call(q, {vectors}{factor}out):
     try:
         if q.ndim == 1:
             result = empty(core) if out is None else out
+            {keep}
             {solve}
             if at({given}, {vectors}{choice}{turning}result):
                 return result
@@ -149,9 +151,10 @@ class Program:
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
+            vectors = apart(vectors, out)
         result = np.empty((*batch, *core)) if out is None else out
         if batch:
-            rows = [as_rows(vector, batch, out) for vector in vectors]
+            rows = [as_rows(vector, batch) for vector in vectors]
             flat = result.reshape(len(rows[0]), math.prod(core))
             good = in_pieces(
                 len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
@@ -173,7 +176,7 @@ class Program:
         assert self.loops is not None  # asked of closed chains only
         q = numbers("q", q, self.sizes[0])
         try:
-            solved = self.loops.solve_rows(as_rows(q, q.shape[:-1], None))
+            solved = self.loops.solve_rows(as_rows(q, q.shape[:-1]))
         except Refused:
             self._explain("mass_matrix", ("q",), [q])
         return self.loops.dense(solved.reshape(*q.shape[:-1], self.loops.size))
@@ -315,6 +318,7 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         "factor": "body_factor, " * row.body_factor,
         "factor_given": ", body_factor" * row.body_factor,
         "choice": "factors[body_factor], " * row.body_factor,
+        "keep": "",
         "solve": "",
         "turning": "",
         "given": "memory, q",
@@ -322,12 +326,15 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
     scope: dict[str, Any] = {
         "name": name,
         "core": program.cores[name],
+        "apart": apart,
         "empty": np.empty,
         "evaluate": program.evaluate,
         "factors": BODY_FACTORS,
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
         "memory": program.memory,
     }
+    if row.inverse:  # `evaluate` has to know where H is singular, and that is found when `out` is filled
+        names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
     if loops is not None:
         names["given"] = "memory, closure, clusters, solved, given"
         names["solve"] = "given = q" if loops.linear else "given = solve(q)"
