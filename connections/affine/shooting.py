@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.geometry.compilation import compiled
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomials that stand for a step
@@ -150,7 +151,7 @@ class Shooting:
     def compiled(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, compiled once under `name`."""
         if name not in self._compiled:
-            self._compiled[name] = jax.jit(function)
+            self._compiled[name] = compiled(function)
         return self._compiled[name]
 
     # --- private -----------------------------------------------------------------------------------------

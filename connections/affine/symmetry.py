@@ -20,6 +20,7 @@ import numpy as np
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
 from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -160,7 +161,7 @@ class GroupAction:
         row, axiom = (int(index) for index in np.argwhere(failing)[0])
         q, g, h = _broadcast(q, g, h)
         what = f"not a left action of a group: {AXIOMS[axiom]}"
-        reversed_residual, reversed_scale = jax.jit(self._right_action_at)(q[row], g[row], h[row])
+        reversed_residual, reversed_scale = compiled(self._right_action_at)(q[row], g[row], h[row])
         if axiom == 1 and reversed_residual <= tol * reversed_scale:
             what += " but Phi_hg: a right action, of which the product has to be reversed"
         where = ", ".join(f"{k} = {np.array2string(x[row], precision=4)}" for k, x in (("g", g), ("h", h)))

@@ -67,6 +67,7 @@ def _compile_quickly() -> None:
     No effect beyond round-off, and none at all if the caller set XLA_FLAGS or already used JAX.
     """
     fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    fast += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ.setdefault("XLA_FLAGS", fast)
 
 

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
 
 Array = NDArray[np.float64]
@@ -63,7 +64,7 @@ class FrameDifferences:
 
     def __init__(self, frame: FrameField) -> None:
         self.frame = frame
-        self._retract = jax.jit(jax.vmap(frame.retract_at, in_axes=(None, 0)))
+        self._retract = compiled(jax.vmap(frame.retract_at, in_axes=(None, 0)))
 
     def points(self, q: Array, steps: Array) -> Array:
         """Points retract(q, steps[a]), (a, nq); steps: (a, n) in frame components."""

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
+from connections.geometry.compilation import compiled
 
 
 class Argument(NamedTuple):
@@ -53,13 +54,14 @@ def evaluate(
     ShapeError, NonFiniteError, and the errors of ``owner.explain``.
     """
     arrays = [as_array(item.name, item.value, item.core) for item in arguments]
-    compiled = owner.__dict__.setdefault("_compiled", {})
-    function = compiled.get(key)
-    if function is None:
-        function = jax.jit(_with_validity(owner, point_function, arguments, checked))
-        compiled[key] = function
+    functions = owner.__dict__.setdefault("_compiled", {})
+    pair = functions.get(key)
+    if pair is None:
+        function = _with_validity(owner, point_function, arguments, checked)
+        pair = functions[key] = compiled(function), jax.jit(function)
+    one_point = all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
     try:
-        values, ok = function(*arrays)
+        values, ok = pair[0 if one_point else 1](*arrays)
     except _BatchError:
         _raise_batch_error(arguments, arrays)
     if not isinstance(ok, jax.core.Tracer) and not ok:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ConstraintError, ModelError, ShapeError, as_array, raise_at, require_finite
+from connections.geometry.compilation import compiled
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
@@ -281,7 +282,7 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
         raise ShapeError("q", "at least one point", given.shape)
     require_finite("q", given)
     points = given.reshape(-1, given.shape[-1])
-    W = np.asarray(jax.jit(jax.vmap(forms))(points))
+    W = np.asarray(compiled(jax.vmap(forms))(points))
     finite = np.isfinite(W).all(axis=(1, 2))
     if not finite.all():
         raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])
@@ -327,7 +328,7 @@ def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> j
 def _require_symmetry(model: Model, generators: PointFunction) -> None:
     """Refuse directions along which no velocity moves all bodies; those without mass may stay."""
     points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
-    both = jax.jit(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
+    both = compiled(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
     weights = _roots(np.asarray(model.kinematics.tree.inertias))
     for moved, jacobians in zip(*(np.asarray(each) for each in both), strict=True):
         wanted, A = (np.concatenate(weights @ twists) for twists in (moved, jacobians))

@@ -20,6 +20,7 @@ from scipy.linalg import null_space
 from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
+from connections.geometry.compilation import compiled
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -216,7 +217,7 @@ class NonholonomicSubject:
 
     def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function compiled, once for the system: what changes with the seed is among its arguments."""
-        return shared(self.system, what, lambda: jax.jit(function))
+        return shared(self.system, what, lambda: compiled(function))
 
     def jet(self, q: Array) -> Jet:
         """The jet at a sample, kept."""
@@ -351,7 +352,7 @@ def _named(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction
 
 def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
     """Points (samples, nq) with coordinates in [-1, 1) at which the system is regular."""
-    frame, valid = system.metric.frame, shared(system, "valid", lambda: jax.jit(system.valid_at))
+    frame, valid = system.metric.frame, shared(system, "valid", lambda: compiled(system.valid_at))
     points: list[Array] = []
     for _ in range(ATTEMPTS * samples):
         q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
+from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
 
 Array = NDArray[Any]
@@ -41,7 +42,7 @@ class Batch:
         def many(points: jax.Array, *parameters: Array) -> jax.Array:
             return jax.vmap(lambda point: function(point, *parameters))(points)
 
-        self._one, self._many, self._chunk = jax.jit(function), jax.jit(many), chunk
+        self._one, self._many, self._chunk = compiled(function), compiled(many), chunk
 
     def __call__(self, points: Array, *parameters: Array) -> Array:
         """Values (k, ...) at points (k, ...)."""
@@ -67,8 +68,8 @@ class Numerics:
         nq = frame.ambient_dim
         self._retract = Batch(lambda pair: frame.retract_at(pair[:nq], pair[nq:]), self.chunk)
         self.matrix = Batch(frame.matrix_at, self.chunk)
-        self._dual = jax.jit(frame.dual_at)
-        self._projected = jax.jit(lambda q: _with_matrix(frame, frame.project_at(q)))
+        self._dual = compiled(frame.dual_at)
+        self._projected = compiled(lambda q: _with_matrix(frame, frame.project_at(q)))
 
     def retract(self, q: Array, shifts: Array) -> Array:
         """Points (k, nq) that q is carried to by the shifts (k, n)."""

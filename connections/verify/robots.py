@@ -13,6 +13,7 @@ import numpy as np
 
 from connections.affine import InducedConnection
 from connections.coriolis import MechanicalSystem
+from connections.geometry.compilation import compiled
 from connections.multibody import Model
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
@@ -51,7 +52,7 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
             result.append((model.velocity_slice(joint), np.asarray(Phi), np.swapaxes(slopes, 0, 1)))
         return result
 
-    ambient, A, poses = model.connection.ambient, jax.jit(model.body_jacobians_at), jax.jit(model.embed_at)
+    ambient, A, poses = model.connection.ambient, compiled(model.body_jacobians_at), compiled(model.embed_at)
     assert isinstance(ambient, RigidBodySystemConnection)
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
     system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)
@@ -63,7 +64,9 @@ def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array
     kinematics = model.kinematics
     if not isinstance(kinematics, ClosedKinematics) or not kinematics.implicit_clusters.any():
         return np.stack([model.random(rng) for _ in range(samples)]), np.inf
-    closes = jax.jit(jax.vmap(lambda q, xi: model.valid_at(model.frame.retract_at(q, xi)), in_axes=(None, 0)))
+    closes = compiled(
+        jax.vmap(lambda q, xi: model.valid_at(model.frame.retract_at(q, xi)), in_axes=(None, 0))
+    )
     corners = rng.uniform(-1.0, 1.0, size=(4 * model.nv, model.nv))
     around = np.concatenate([np.eye(model.nv), -np.eye(model.nv), corners])
     for room in ROOMS:

@@ -28,6 +28,7 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
+from connections.geometry.compilation import compiled
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
@@ -125,7 +126,7 @@ class Subject:
 
     def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function compiled, once for the system: what changes with the seed is among its arguments."""
-        return shared(self.system, what, lambda: jax.jit(function))
+        return shared(self.system, what, lambda: compiled(function))
 
     def batch(self, what: Any, function: Callable[..., jax.Array]) -> Batch:
         """A function of one point (and parameters) on batches of points, compiled once for the system."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError
+from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame, rotation_matrix
 from connections.geometry.matrix_frame import MatrixFrame
@@ -30,7 +31,7 @@ def invariant(space: Any, metric: Any) -> Exact:
         raise MetricError(f"{type(space).__name__} gives no Lie algebra: its invariant fields are not known")
     chart = _chart(space, bool(getattr(metric, "left", True)))
     identity = chart.coordinates(as_numpy(space.identity)[None])[0]
-    point, basis = jax.jit(lambda q: (chart.point_at(q), chart.basis_at(q)))(identity)
+    point, basis = compiled(lambda q: (chart.point_at(q), chart.basis_at(q)))(identity)
     H = gram(metric.inner_product, np.asarray(point), np.asarray(basis))
     _warn_of_ignored_matrix(metric)
     side = "left" if getattr(metric, "left", True) else "right"

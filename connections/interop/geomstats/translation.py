@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError
+from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -191,7 +192,7 @@ def gram(inner: InnerProduct, point: np.ndarray, basis: np.ndarray) -> np.ndarra
 def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
     """Raise `MetricError` unless H is geomstats' inner product of the frame's vectors at sampled points."""
     rng, chart = np.random.default_rng(0), metric.chart
-    ours = jax.jit(lambda q: (metric.base.matrix_at(q), chart.point_at(q), chart.basis_at(q)))
+    ours = compiled(lambda q: (metric.base.matrix_at(q), chart.point_at(q), chart.basis_at(q)))
     for _ in range(_SAMPLES):
         H, point, basis = (np.asarray(array) for array in ours(chart.sample(rng)))
         theirs = gram(inner, point, basis)
