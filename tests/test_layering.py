@@ -24,10 +24,6 @@ CONTRACTS = {
 # `import connections` must stay quick: these are imported by the functions that need them.
 LAZY = sorted(set(CONTRACTS["packages"]["forbidden_modules"]) - {"pytest"})
 
-CIRCLES_THAT_REMAIN = {
-    tuple(line.split(" -> ")) for line in CONTRACTS["circles"].get("ignore_imports", [])
-}  # imports, each of which closes one
-
 
 # --- contracts ---------------------------------------------------------------------------------------
 
@@ -158,32 +154,7 @@ def imports() -> nx.DiGraph:
 
 
 def test_files_form_no_circle(imports: nx.DiGraph) -> None:
-    assert circles(nx.restricted_view(imports, [], CIRCLES_THAT_REMAIN)) == []
-
-
-def stale(imports: nx.DiGraph, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Which of the listed imports are gone, or close no circle without the others."""
-    return [
-        line
-        for line in sorted(listed)
-        if not (imports.has_edge(*line) and circles(nx.restricted_view(imports, [], listed - {line})))
-    ]
-
-
-def test_circles_that_remain_are_circles(imports: nx.DiGraph) -> None:
-    """Delete an import from the list in pyproject.toml as soon as it closes no circle any more."""
-    assert stale(imports, CIRCLES_THAT_REMAIN) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("connections.affine.levi_civita", "connections.affine.koszul"),  # closes no circle
-        ("connections.affine.koszul", "connections.affine.levi_civita"),  # is none
-    ],
-)
-def test_a_list_that_is_too_long_is_found(line: tuple[str, str], imports: nx.DiGraph) -> None:
-    assert stale(imports, CIRCLES_THAT_REMAIN | {line}) == [line]
+    assert circles(imports) == []
 
 
 @pytest.mark.parametrize(

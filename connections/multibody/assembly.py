@@ -27,8 +27,8 @@ from connections.multibody.lengths import cluster_sizes, coordinate_units, scale
 from connections.multibody.loops import Coupling, Loop, conditions_of
 from connections.multibody.mobility import Conditions
 from connections.multibody.posture import Posture, moved
+from connections.multibody.tolerances import CLOSED
 
-_CLOSED = 1e-9  # residuals of loops that count as closed, relative to lengths (`lengths`)
 _ROUND_OFF = 1e-15  # residuals, relative too, that no step makes smaller
 _DEPENDENT = 1e-10  # singular values of K, relative to the largest, that a step leaves out
 _COMFORTABLE = 1e-2  # sine of the angle of a dependent column beyond which a choice is good
@@ -126,7 +126,7 @@ class _Assembler:
 
     def closed(self, q: np.ndarray) -> bool:
         """Whether all conditions hold, and no axis points the wrong way."""
-        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < _CLOSED) and not self._reversed(q)
+        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED) and not self._reversed(q)
 
     def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Newton's method (of least norm, damped) on the spanning velocities `columns`, from q (nq_s,)."""
@@ -167,7 +167,7 @@ class _Assembler:
         K = self.conditions.rows.coefficients[linear] * self.conditions.rows.scales[linear, None] * self.units
         right = self.conditions.rows.constants[linear] * self.conditions.rows.scales[linear]
         left = K @ np.linalg.lstsq(K, right, rcond=None)[0] - right
-        wrong = np.unique(self.conditions.rows.owners[linear][np.abs(left) > _CLOSED * (1.0 + np.abs(right))])
+        wrong = np.unique(self.conditions.rows.owners[linear][np.abs(left) > CLOSED * (1.0 + np.abs(right))])
         if len(wrong):
             names = ", ".join(f"'{self.conditions.names[owner]}'" for owner in wrong)
             raise ModelError(
@@ -221,7 +221,7 @@ class _Assembler:
             return
         phi = np.abs(self.conditions.at(q)[0])
         owner = self.conditions.owners[0][int(np.argmax(phi))]
-        if phi.max() < _CLOSED:
+        if phi.max() < CLOSED:
             raise ModelError(
                 "the loops close with an axis that points against its counterpart; give a reference nearby"
             )
@@ -268,7 +268,7 @@ class _Assembler:
             step = np.zeros(self.spanning.nv)
             step[columns] = rng.uniform(-size, size, len(columns))
             nearby = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
-            if np.abs(self.conditions.at(nearby)[0]).max(initial=0.0) < _CLOSED:
+            if np.abs(self.conditions.at(nearby)[0]).max(initial=0.0) < CLOSED:
                 ranks.append(self.conditions.ranks(nearby))
         return np.asarray(np.max(ranks, axis=0))
 

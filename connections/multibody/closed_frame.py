@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField
-from connections.multibody.closure_errors import explain_loops
-
-if TYPE_CHECKING:
-    from connections.multibody.closed_kinematics import ClosedKinematics
 
 
 @dataclass(frozen=True)
@@ -23,11 +20,13 @@ class ClosedChainFrame(FrameField):
     Parameters
     ----------
     joints : the product frame.
-    kinematics : of the closed chains; two frames are equal if theirs are one and the same.
+    spanning_at : q -> q_s, NaN where loops do not close; two frames are equal if theirs are one and the same.
+    explain_loops : raises the error that says which loop does not close at q.
     """
 
     joints: FrameField
-    kinematics: ClosedKinematics
+    spanning_at: Callable[[jax.Array], jax.Array]
+    explain_loops: Callable[[np.ndarray], None]
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -73,12 +72,12 @@ class ClosedChainFrame(FrameField):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Quaternions have norm one, and all loops close; one boolean."""
-        return self.joints.valid_at(q) & jnp.all(jnp.isfinite(self.kinematics.spanning_at(q)))
+        return self.joints.valid_at(q) & jnp.all(jnp.isfinite(self.spanning_at(q)))
 
     def explain(self, q: Any) -> None:
         """Raise the joints' error, or `ClosureError` naming the loop."""
         self.joints.explain(q)
-        explain_loops(self.kinematics, self.joints.require_near("q", q))
+        self.explain_loops(self.joints.require_near("q", q))
 
     def __repr__(self) -> str:
         return f"ClosedChainFrame({self.joints})"

@@ -13,6 +13,7 @@ nothing but linear couplings have constant G. Everything here is JAX-traceable; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField
+from connections.geometry.compilation import compiled
 from connections.multibody.closed_frame import ClosedChainFrame
-from connections.multibody.closure_errors import SINGULAR
+from connections.multibody.closure_errors import require_closed
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.conditions import FunctionCondition
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
@@ -31,6 +33,8 @@ from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Kinematics, product_of_frames
 from connections.multibody.lengths import coordinate_units, velocity_units
 from connections.multibody.loop_closure import LoopClosure, Solution
+from connections.multibody.residuals import residual_and_derivative
+from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
 _NOTHING = 1e-14  # entries of constant G below this, relative to the terms they are sums of, are round-off
@@ -143,7 +147,7 @@ class ClosedKinematics:
         """The frame in which v are components: `joint_frame`, where the loops close."""
         if not self.implicit_clusters.any():
             return self.joint_frame
-        return ClosedChainFrame(self.joint_frame, self)
+        return ClosedChainFrame(self.joint_frame, self.spanning_at, self.explain_loops)
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -186,6 +190,7 @@ class ClosedKinematics:
             affine=self._affine,
             offset=self.linear[1],
             lengths=self._units[dependent],
+            free_lengths=self._units[self.v_columns[free]],
         )
 
     @cached_property
@@ -227,8 +232,14 @@ class ClosedKinematics:
         q[closed] = self.reference[self.q_columns[closed]]
         return q
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size."""
+    def random(self, rng: np.random.Generator, follow: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size.
+
+        Parameters
+        ----------
+        rng : NumPy's random generator.
+        follow : q (nq,) -> q_s (nq_s,), not finite where loops do not close.
+        """
         closed = self._implicit_coordinates
         drawn = np.concatenate([joint.random(rng) for joint in self.joints])
         if not closed.any():
@@ -237,11 +248,11 @@ class ClosedKinematics:
         drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
         home = jnp.asarray(self.reference[self.q_columns])
         far = self.joint_frame.align_at(jnp.asarray(drawn), home)
-        least = min(_COMFORTABLE, 0.5 * float(self._least_sine(self.reference)))
+        least = min(_COMFORTABLE, 0.5 * self._least_sine(self.reference))
         for halvings in range(20):
             line = home + (far - home) * 0.5**halvings
             q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
-            q_s = np.asarray(self._compiled_spanning(q))
+            q_s = follow(q)
             if np.isfinite(q_s).all() and self._least_sine(q_s) > least:
                 return q
         return np.where(closed, np.asarray(home), drawn)
@@ -321,6 +332,18 @@ class ClosedKinematics:
         """Raise the error that says why q (nq,) is not a configuration, in particular which loop is open."""
         self.frame.explain(q)
 
+    def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
+        """Raise `ClosureError` where a loop is open or singular at q (nq,), followed as in `solve`."""
+        solution = self.solve(q, start)
+        body = self.spanning.body_of[self.loops.dependent[int(np.argmin(solution.pivot))]]
+        cluster = self.clusters.of_body[body]
+        owners = set(self.rows.owners[self.rows.clusters == cluster].tolist())
+        owners |= {function.owner for function in self.functions if function.cluster == cluster}
+        names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
+        names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
+        origin = "the reference configuration" if start is None else "the guess"
+        require_closed(solution, names, self.tree.joint_names[body], origin, q)
+
     def solve(self, q: Any, start: Any = None) -> Solution:
         """`solution_at`, compiled; from the reference where `start` is None."""
         start = self.reference if start is None else start
@@ -334,38 +357,20 @@ class ClosedKinematics:
     # --- parts of the above ------------------------------------------------------------------------------
 
     def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN where loops do not close or are singular.
+        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN where loops do not close or are singular."""
+        solution = self.loops.solution_at(q, start)
+        good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
+        return jnp.where(good, solution.q, jnp.nan)
 
-        On the processor by the recursions' solver, which needs no compilation for each mechanism; by
-        `LoopClosure` on other devices and where users' functions are among the conditions.
-        """
-        if self.functions or jax.default_backend() != "cpu":
-            return _where_good(self.loops.solution_at(q, start))
-        from connections.multibody.recursions.xla import operation  # imports Numba
-
-        packed, size = self._packed
-        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(start, dtype=jnp.float64))
-        return operation("closure", (size,), vectors, packed, len(packed))[: self.spanning.nq]
-
-    @cached_property
-    def _packed(self) -> tuple[np.ndarray, int]:
-        """The loops as one array for the recursions, and the size of a solution."""
-        from connections.multibody.recursions.closure_layout import pack_closure, solution_size
-
-        packed = pack_closure(self)
-        return packed, solution_size(packed)
-
-    @cached_property
-    def _compiled_spanning(self) -> Any:
-        return jax.jit(self.spanning_at)
-
-    @cached_property
-    def _least_sine(self) -> Any:
-        return jax.jit(lambda q_s: jnp.min(self.loops.sines_at(q_s)))
+    def _least_sine(self, q_s: np.ndarray) -> float:
+        """The least sine of the angle of a column of K_d with those before it."""
+        K = residual_and_derivative(self.spanning, self.loops.rows, self.functions, q_s)[1]
+        R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
+        return float((np.abs(np.diagonal(R)) / np.linalg.norm(R, axis=0)).min())
 
     @cached_property
     def _compiled_solution(self) -> Any:
-        return jax.jit(self.loops.solution_at)
+        return compiled(self.loops.solution_at)
 
     def _explicit_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) with the dependent joints of linear clusters; those of implicit ones are zero."""
@@ -392,9 +397,3 @@ def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def _owners(starts: np.ndarray) -> np.ndarray:
     """For each entry of consecutive slices, the number of its slice."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-
-
-def _where_good(solution: Solution) -> jax.Array:
-    """The configuration where all loops close and are regular, else NaN."""
-    good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
-    return jnp.where(good, solution.q, jnp.nan)

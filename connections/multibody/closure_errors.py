@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
-
-if TYPE_CHECKING:
-    from connections.multibody.closed_kinematics import ClosedKinematics
-
-SINGULAR = 1e-6  # sine of the angle between a column of K_d and those before it, below which G is undefined
+from connections.multibody.loop_closure import Solution
+from connections.multibody.tolerances import SINGULAR
 
 
-def explain_loops(kinematics: ClosedKinematics, q: Any, start: Any = None) -> None:
-    """Raise `ClosureError` where a loop does not close at q (nq,) or is singular; quiet where all do.
+def require_closed(solution: Solution, names: str, joint: str, origin: str, q: Any) -> None:
+    """Raise `ClosureError` where a loop does not close or is singular.
 
     Parameters
     ----------
-    kinematics : of the closed chains, implicit loops among them.
+    solution : what the continuation came to.
+    names : of the loops, and `joint` of the dependent joint, that are nearest to singular.
+    origin : where the path begins.
     q : (nq,) the configuration.
-    start : (nq_s,) where the path begins; the reference if None.
     """
-    solution = kinematics.solve(q, start)
-    weakest = int(np.argmin(solution.pivot))
-    body = kinematics.spanning.body_of[kinematics.loops.dependent[weakest]]
-    names = _names_of(kinematics, int(kinematics.clusters.of_body[body]))
-    origin = "the reference configuration" if start is None else "the guess"
     if solution.reached < 1.0:
         raise_at(
             ClosureError,
@@ -36,8 +29,7 @@ def explain_loops(kinematics: ClosedKinematics, q: Any, start: Any = None) -> No
             "on the way is singular; a reference (or a guess) nearer to q avoids the latter",
             q,
         )
-    if not solution.pivot[weakest] >= SINGULAR:
-        joint = kinematics.tree.joint_names[body]
+    if not np.min(solution.pivot) >= SINGULAR:
         raise_at(
             ClosureError,
             f"{names} is singular: the dependent joint '{joint}' is not determined by the independent "
@@ -45,11 +37,3 @@ def explain_loops(kinematics: ClosedKinematics, q: Any, start: Any = None) -> No
             "this one",
             q,
         )
-
-
-def _names_of(kinematics: ClosedKinematics, cluster: int) -> str:
-    """The loops and couplings of a cluster in words."""
-    owners = set(kinematics.rows.owners[kinematics.rows.clusters == cluster].tolist())
-    owners |= {function.owner for function in kinematics.functions if function.cluster == cluster}
-    names = ", ".join(f"'{kinematics.names[owner]}'" for owner in sorted(owners))
-    return f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"

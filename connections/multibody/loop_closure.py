@@ -18,13 +18,11 @@ from connections.geometry import FrameField
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.conditions import FunctionCondition
 from connections.multibody.kinematics import Kinematics
+from connections.multibody.tolerances import CLOSED, LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN
 
-_FIRST_CORRECTION = 0.2  # rad, or lengths relative to the cluster, after which a step is taken for too long
-_LARGEST_CHANGE = 0.6  # of K_d relative to itself, over a step
 _SMALLEST_STEP = 1e-6  # of the path
 _CORRECTIONS = 12
 _CONVERGED, _POLISHING = 1e-12, 3  # corrections smaller than this, and how many of them there are
-_CLOSED = 1e-10  # residual, relative to the cluster's size, of loops that are closed
 
 
 class Solution(NamedTuple):
@@ -58,7 +56,8 @@ class LoopClosure:
     unknown : (nq_s,) whether it belongs to a dependent joint of these clusters.
     q_columns : (nq,) the spanning coordinate that each independent one is.
     affine, offset : q_s = affine q + offset for all coordinates but the unknown ones.
-    lengths : (n_d,) what one unit of each dependent velocity is compared with: 1 rad, or the cluster's size.
+    lengths, free_lengths : (n_d,) and (n_i,) what one unit of each dependent and each independent velocity is
+        compared with: 1 rad, or the cluster's size.
     """
 
     spanning: Kinematics
@@ -74,16 +73,13 @@ class LoopClosure:
     affine: np.ndarray
     offset: np.ndarray
     lengths: np.ndarray
+    free_lengths: np.ndarray
 
-    def residual_at(self, q_s: jax.Array) -> jax.Array:
-        """phi (p,) at q_s (nq_s,), the conditions of functions last."""
-        T = self._transforms_at(q_s)
-        return jnp.concatenate([_values(self.rows, T, q_s), *(f.residual_at(T, q_s) for f in self.functions)])
+    def conditions_at(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """phi (p,), the conditions of functions last, and K = L_X phi, (p, n_d + n_i), at q_s (nq_s,).
 
-    def derivative_at(self, q_s: jax.Array) -> jax.Array:
-        """K = L_X phi, (p, n_d + n_i), along the dependent and then the independent spanning velocities.
-
-        A row is a wrench on the relative twist of its two bodies (`posture`); functions are differentiated.
+        K is along the dependent and then the independent spanning velocities. A row is a wrench on the
+        relative twist of its two bodies (`residuals`); functions are differentiated.
         """
         columns = np.concatenate([self.dependent, self.independent])
         T = self._transforms_at(q_s)
@@ -95,60 +91,104 @@ class LoopClosure:
         relative = moves[self.rows.bodies_b].astype(float) - moves[self.rows.bodies_a]
         coordinate = self.spanning.coordinate_of[columns]
         linear = np.where(coordinate < 0, 0.0, self.rows.coefficients[:, coordinate])
-        rows = self.rows.scales[:, None] * (_wrenches(self.rows, T) @ twists.T * relative + linear)
+        phi = _values(self.rows, T, q_s)
+        K = self.rows.scales[:, None] * (_wrenches(self.rows, T) @ twists.T * relative + linear)
         if not self.functions:
-            return rows
+            return phi, K
+
+        def along(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
+            """The functions, and their derivative along one velocity."""
+            values = lambda q: jnp.concatenate(  # noqa: E731
+                [function.residual_at(self._transforms_at(q), q) for function in self.functions]
+            )
+            value, rate = jax.jvp(values, (q_s,), (direction,))
+            return value, rate
+
         X = self.spanning.frame.matrix_at(q_s)[:, columns]
-
-        def along(direction: jax.Array) -> jax.Array:
-            """The derivative of the functions along one velocity."""
-            values = lambda q: [f.residual_at(self._transforms_at(q), q) for f in self.functions]  # noqa: E731
-            return jnp.concatenate(jax.jvp(values, (q_s,), (direction,))[1])
-
-        return jnp.concatenate([rows, jax.vmap(along, in_axes=1, out_axes=1)(X)])
+        values, rates = jax.vmap(along, in_axes=1, out_axes=(None, 1))(X)
+        return jnp.concatenate([phi, values]), jnp.concatenate([K, rates])
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
-        K = self.derivative_at(q_s)
-        return -_least_squares(K[:, : len(self.dependent)], K[:, len(self.dependent) :])
-
-    def sines_at(self, q_s: jax.Array) -> jax.Array:
-        """For each dependent velocity, the sine of the angle of its column of K_d with those before."""
-        return _sines(self._K_d_at(q_s) * self.lengths)
+        return self._rates(self.conditions_at(q_s)[1])
 
     def solution_at(self, q: jax.Array, start: jax.Array) -> Solution:
         """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
 
-        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if the
-        first correction is small, each is at most half as long as the one before, and K_d has changed so
-        little that |K_d(old)^+ K_d(new) - 1| <= 0.6; otherwise it is halved. So a step stays where Newton's
-        method contracts; between two ways of assembly K_d is singular, and a step does not pass over that.
+        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if no
+        joint turns far, the first correction is small, each is at most half as long as the one before, and
+        K_d has changed so little that |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE`; otherwise it is halved.
+        So a step stays where Newton's method contracts; between two ways of assembly K_d is singular, and a
+        step does not pass over that. The first step, of no length, closes the loops at the start.
         """
         home = start[self.q_columns]
         goal = self.joint_frame.align_at(q, home)
+        columns = len(self.dependent) + len(self.independent)
+        count = len(self.rows.kinds) + sum(function.size(self.spanning) for function in self.functions)
 
         def along(t: jax.Array) -> jax.Array:
             return jnp.where(t == 1.0, goal, self.joint_frame.project_at(home + t * (goal - home)))
 
-        def advance(state: Any) -> Any:
-            t, step, q_s, began = state
-            t_next = jnp.where(began, jnp.minimum(t + step, 1.0), 0.0)  # first, close the loops at the start
-            tried, accepted = self._step(q_s, along(t), along(t_next))
-            shorter = jnp.where(began, 0.5 * step, 0.0)
-            return (
-                jnp.where(accepted, t_next, t),
-                jnp.where(accepted, jnp.where(began, 2.0 * step, step), shorter),
-                jnp.where(accepted, tried, q_s),
-                began | accepted,
+        def advance(path: _Path) -> _Path:
+            """A correction, or the end of a step and the next prediction."""
+            phi, K = self.conditions_at(path.tried)
+            correction = -_least_squares(self._dependent(K), phi[:, None])[:, 0]
+            size = jnp.linalg.norm(correction / self.lengths)
+            settled = path.settled + (size <= _CONVERGED)
+            limit = jnp.where(
+                path.corrections == 0, LARGEST_CORRECTION, jnp.maximum(0.5 * path.before, _CONVERGED)
+            )
+            contracts = path.within & (size <= limit) & (path.corrections < _CORRECTIONS)
+            ended = settled == _POLISHING
+            good = (jnp.max(jnp.abs(phi), initial=0.0) < CLOSED) & (~path.began | self._near(path.K, K))
+            accepted, failed = contracts & ended & good, ~contracts | (ended & ~good)
+            anew = accepted | failed
+            t = jnp.where(accepted, path.aim, path.t)
+            step = jnp.where(accepted & path.began, 2.0, jnp.where(failed, 0.5, 1.0)) * path.step
+            step = jnp.where(failed & ~path.began, 0.0, step)
+            q_s = jnp.where(accepted, path.tried, path.q)
+            K_here = jnp.where(accepted, K, path.K)
+            aim = jnp.where(anew, jnp.minimum(t + step, 1.0), path.aim)
+            here, there = along(t), along(aim)
+            v = self.joint_frame.velocity_at(here, there - here)
+            predicted = self._rates(K_here) @ v[self.free]
+            velocity = jnp.where(anew, predicted, correction)
+            turns = jnp.concatenate([predicted / self.lengths, v[self.free] / self.free_lengths])
+            moved = self._moved(jnp.where(anew, q_s, path.tried), velocity)
+            return _Path(
+                t=t,
+                step=step,
+                q=q_s,
+                K=K_here,
+                began=path.began | accepted,
+                aim=aim,
+                tried=self._with_independent(moved, there),
+                corrections=jnp.where(anew, 0, path.corrections + 1),
+                before=size,
+                settled=jnp.where(anew, 0, settled),
+                within=jnp.where(anew, jnp.max(jnp.abs(turns), initial=0.0) <= LARGEST_TURN, path.within),
             )
 
-        t, _, q_s, _ = jax.lax.while_loop(
-            lambda state: ((state[0] < 1.0) | ~state[3]) & (state[1] > _SMALLEST_STEP),
+        no, zero, one = jnp.asarray(False), jnp.zeros(()), jnp.ones(())
+        path = jax.lax.while_loop(
+            lambda path: ((path.t < 1.0) | ~path.began) & (path.step > _SMALLEST_STEP),
             advance,
-            (jnp.zeros(()), jnp.ones(()), start, jnp.asarray(False)),
+            _Path(
+                t=zero,
+                step=one,
+                q=start,
+                K=jnp.zeros((count, columns)),
+                began=no,
+                aim=zero,
+                tried=self._with_independent(start, home),
+                corrections=jnp.zeros((), dtype=int),
+                before=zero,
+                settled=jnp.zeros((), dtype=int),
+                within=~no,
+            ),
         )
-        at_goal = self._with_independent(q_s, q)
-        return Solution(jnp.where(t == 1.0, at_goal, q_s), t, self.sines_at(q_s))
+        at_goal = self._with_independent(path.q, q)
+        return Solution(jnp.where(path.t == 1.0, at_goal, path.q), path.t, self._sines(path.K))
 
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).
@@ -159,46 +199,58 @@ class LoopClosure:
         q_local = jnp.where(self.local, q_s, jnp.asarray(self.spanning.neutral()))
         return jnp.concatenate([self.spanning.world_transforms_at(q_local), jnp.eye(4)[None]])
 
-    def _K_d_at(self, q_s: jax.Array) -> jax.Array:
-        return self.derivative_at(q_s)[:, : len(self.dependent)]
+    def _dependent(self, K: jax.Array) -> jax.Array:
+        return K[:, : len(self.dependent)]
 
-    def _step(self, q_s: jax.Array, here: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The spanning configuration where q is `there`, from that where it is `here`; whether it is good."""
-        v = self.joint_frame.velocity_at(here, there - here)
-        forward = jnp.zeros(self.spanning.nv).at[self.dependent].set(self.G_at(q_s) @ v[self.free])
-        predicted = self.spanning.frame.retract_at(q_s, forward)
-        found, converged = self._corrected(self._with_independent(predicted, there))
-        old, new = (self._K_d_at(point) * self.lengths for point in (q_s, found))
-        change = _least_squares(old, new) - jnp.eye(len(self.dependent))
-        return found, converged & (jnp.linalg.norm(change) <= _LARGEST_CHANGE)
+    def _rates(self, K: jax.Array) -> jax.Array:
+        """G_d = -K_d^+ K_i, (n_d, n_i)."""
+        return -_least_squares(self._dependent(K), K[:, len(self.dependent) :])
+
+    def _sines(self, K: jax.Array) -> jax.Array:
+        """For each column of K_d, the sine of its angle with the span of those before it, (n_d,)."""
+        R = jnp.linalg.qr(self._dependent(K) * self.lengths, mode="r")
+        return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1e-300)
+
+    def _near(self, old: jax.Array, new: jax.Array) -> jax.Array:
+        """Whether K_d has changed so little that Newton's method contracts in between."""
+        change = _least_squares(self._dependent(old) * self.lengths, self._dependent(new) * self.lengths)
+        return jnp.linalg.norm(change - jnp.eye(len(self.dependent))) <= LARGEST_CHANGE
 
     def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
         """q_s with all joints but the unknown ones where q (nq,) puts them."""
         return jnp.where(self.unknown, q_s, jnp.asarray(self.affine) @ q + self.offset)
 
-    def _corrected(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """q_s after Newton's method on the dependent joints, and whether it contracted from the start."""
-
-        def correct(state: Any) -> Any:
-            count, q_s, before, _, polished = state
-            q_s, size = self._newton(q_s)
-            limit = jnp.where(count == 0, _FIRST_CORRECTION, jnp.maximum(0.5 * before, _CONVERGED))
-            return count + 1, q_s, size, size <= limit, polished + (size <= _CONVERGED)
-
-        _, q_s, _, good, polished = jax.lax.while_loop(
-            lambda state: (state[0] < _CORRECTIONS) & state[3] & (state[4] < _POLISHING),
-            correct,
-            (0, q_s, jnp.asarray(jnp.inf), jnp.asarray(True), 0),
-        )
-        closed = jnp.max(jnp.abs(self.residual_at(q_s)), initial=0.0) < _CLOSED
-        return q_s, good & (polished == _POLISHING) & closed
-
-    def _newton(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """q_s after one correction of the dependent joints, and its length relative to `lengths`."""
-        correction = -_least_squares(self._K_d_at(q_s), self.residual_at(q_s)[:, None])[:, 0]
-        step = jnp.zeros(self.spanning.nv).at[self.dependent].set(correction)
+    def _moved(self, q_s: jax.Array, v_d: jax.Array) -> jax.Array:
+        """q_s after a unit of time at the dependent velocities v_d (n_d,)."""
+        step = jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d)
         moved = self.spanning.frame.project_at(self.spanning.frame.retract_at(q_s, step))
-        return jnp.where(self.unknown, moved, q_s), jnp.linalg.norm(correction / self.lengths)
+        return jnp.where(self.unknown, moved, q_s)
+
+
+class _Path(NamedTuple):
+    """A path that is being followed.
+
+    Parameters
+    ----------
+    t, step : fraction of the path that was followed, and the next step of it.
+    q, K : (nq_s,) the spanning configuration at t, and K there.
+    began : whether the loops have been closed at the start.
+    aim, tried : where the step in work ends, and q_s as corrected so far.
+    corrections, before, settled : how many so far, the length of the last, and how many were small.
+    within : whether the step turns no joint too far.
+    """
+
+    t: jax.Array
+    step: jax.Array
+    q: jax.Array
+    K: jax.Array
+    began: jax.Array
+    aim: jax.Array
+    tried: jax.Array
+    corrections: jax.Array
+    before: jax.Array
+    settled: jax.Array
+    within: jax.Array
 
 
 def _points(rows: Rows, T: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -243,9 +295,3 @@ def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Arra
     (K, right), (K_dot, right_dot) = primals, tangents
     x = _least_squares(K, right)
     return x, _least_squares(K, right_dot - K_dot @ x)
-
-
-def _sines(K: jax.Array) -> jax.Array:
-    """For each column of K, the sine of its angle with the span of those before it, (n,)."""
-    R = jnp.linalg.qr(K, mode="r")
-    return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1e-300)

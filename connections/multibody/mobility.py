@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
-from connections.multibody.closure_errors import SINGULAR
 from connections.multibody.clusters import Rows
 from connections.multibody.conditions import FunctionCondition
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.lengths import velocity_units
 from connections.multibody.residuals import residual_and_derivative
+from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
 _CHOICES = 2000  # sets of independent joints that are compared

@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, NonFiniteError, ShapeError, as_array, require_finite
+from connections.checks import ModelError, ShapeError, as_array, require_finite
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.closed_kinematics import ClosedKinematics
-from connections.multibody.closure_errors import explain_loops
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.regularity import require_regular
@@ -131,6 +130,8 @@ class Model:
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
+        if isinstance(self.kinematics, ClosedKinematics):
+            return self.kinematics.random(rng, lambda q: self.program.follow(q))
         return self.kinematics.random(rng)
 
     def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
@@ -272,9 +273,8 @@ class Model:
 
     def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> jax.Array:
         """q_s (..., nq_s), by continuation from the reference or from `guess`."""
-        point = Argument("q", q, (self.nq,))
         if guess is None:
-            return evaluate(self, "spanning_configuration", kinematics.spanning_at, point)
+            return jnp.asarray(self.program.spanning(q))
         names, size = kinematics.tree.joint_names, kinematics.spanning.nq
         missing = [name for name in names if name not in guess]
         if missing:
@@ -284,18 +284,10 @@ class Model:
         start = np.concatenate(
             [np.atleast_1d(as_array(f"guess of '{name}'", guess[name], (None,))) for name in names]
         )
-        if start.shape == (size,):
-            require_finite("guess", start)
-            start = kinematics.spanning.frame.require_near("guess", start)
-        start_at = Argument("guess", start, (size,), batched=False)
-        q = np.asarray(evaluate(kinematics.joint_frame, "points", lambda p: p, point))
-        arguments = (point._replace(value=q), start_at)
-        try:
-            return evaluate(self, "spanning_from", kinematics.spanning_from_at, *arguments, checked=False)
-        except NonFiniteError:
-            for each in q.reshape(-1, self.nq):
-                explain_loops(kinematics, each, start)
-            raise
+        if start.shape != (size,):
+            raise ShapeError("guess", (size,), start.shape)
+        require_finite("guess", start)
+        return jnp.asarray(self.program.spanning(q, kinematics.spanning.frame.require_near("guess", start)))
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:

@@ -18,21 +18,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import raise_first_index
-from connections.geometry import FrameField, Metric
+from connections.geometry import FrameField, InducedMetric, Metric
 from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.kinematics import Kinematics
 
 if TYPE_CHECKING:
-    from connections.multibody.model import Model
+    from connections.multibody.recursions.program import Program
 
 _WEIGHTLESS = (0.0, 0.0, 0.0)
+
+
+class Robot(Protocol):
+    """What is used of a `Model`: its definitions, and its recursions."""
+
+    @property
+    def kinematics(self) -> Kinematics | ClosedKinematics:
+        """The layout of q and v."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether there are loops or couplings."""
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of v."""
+
+    @property
+    def metric(self) -> InducedMetric:
+        """H by its definition."""
+
+    @property
+    def connection(self) -> InducedConnection:
+        """The Levi-Civita connection by its definition."""
+
+    @property
+    def program(self) -> Program:
+        """The recursions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +76,7 @@ class RecursiveMetric(Metric):
     Source: [E] Algorithm 1.
     """
 
-    model: Model
+    model: Robot
 
     def __post_init__(self) -> None:
         matrix = _Operations(self.model).mass_matrix
@@ -77,7 +107,7 @@ class RecursiveConnection(ConnectionOfMetric):
     Source: [W] Algorithms 1 and 2.
     """
 
-    model: Model
+    model: Robot
 
     def __post_init__(self) -> None:
         model, recursion = self.model, _Operations(self.model)
@@ -129,7 +159,7 @@ class RecursiveConnection(ConnectionOfMetric):
 class _Operations:
     """The recursions without gravity as traced functions of one configuration."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Robot) -> None:
         self._kinematics, self._program = model.kinematics, model.program
 
     @cached_property

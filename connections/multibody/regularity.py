@@ -20,8 +20,7 @@ from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.posture import body_motions, is_length
 from connections.multibody.residuals import residual_and_derivative
-
-SMALLEST_PIVOT = 1e-13  # of what is left of a diagonal entry of H, relative to the terms that it came from
+from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
 def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:

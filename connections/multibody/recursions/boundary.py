@@ -25,7 +25,7 @@ from connections.multibody.recursions.lanes import (
     transpose_chosen,
 )
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
-from connections.multibody.regularity import SMALLEST_PIVOT
+from connections.multibody.tolerances import SMALLEST_PIVOT
 
 FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
 LARGEST = np.finfo(np.float64).max

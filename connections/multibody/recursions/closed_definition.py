@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.geometry.compilation import compiled
+
 if TYPE_CHECKING:
     from connections.multibody.closed_kinematics import ClosedKinematics
 
@@ -72,11 +74,11 @@ class Definition:
 
     @cached_property
     def _one(self) -> Callable[[np.ndarray], jax.Array]:
-        return jax.jit(self.packed_solution_at)
+        return compiled(self.packed_solution_at)
 
     @cached_property
     def _many(self) -> Callable[[np.ndarray], jax.Array]:
-        return jax.jit(jax.vmap(self.packed_solution_at))
+        return compiled(jax.vmap(self.packed_solution_at))
 
     @cached_property
     def _turning(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
@@ -89,7 +91,7 @@ class Definition:
             )
             return rate.T
 
-        return jax.jit(at)
+        return compiled(at)
 
 
 def _places(spans: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,6 @@ from connections.multibody.recursions.closure_layout import unpack_header, unpac
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
 from connections.multibody.recursions.lanes import as_integers, beyond, store, take
 from connections.multibody.recursions.least_squares import (
-    SMALLEST_RATIO,
     column_length,
     factorize,
     routine,
@@ -44,17 +43,21 @@ from connections.multibody.recursions.loop_geometry import (
 )
 from connections.multibody.recursions.loop_motion import advance, move_dependent
 from connections.multibody.recursions.stamp import STAMP
+from connections.multibody.tolerances import (
+    CLOSED,
+    LARGEST_CHANGE,
+    LARGEST_CORRECTION,
+    LARGEST_TURN,
+    SINGULAR,
+)
 
-LARGEST_TURN = 1.0  # rad, of any joint in one step
-LARGEST_CORRECTION = 0.3  # of the predicted point, relative to the loop's size
-LARGEST_CHANGE, USUAL_CHANGE = 0.6, 0.35  # of K_d in one step: what is accepted, what is aimed at
+USUAL_CHANGE = 0.35  # of K_d in one step: what is aimed at, below `LARGEST_CHANGE`
 SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or the loop's size; then the path is said to end
 CLOSE = 1e-6  # rad, or of that size; with less to go a path ends where it should, and its goal is singular
 # Corrections, relative to the loop's size: with which a path may begin, and a step of it end; at the end of
 # the path, below which they should shrink, at which they need not, and the most that may be left.
 SETTLED, SMALL = 1e-10, 1e-4
 POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
-CLOSED = 1e-9  # residual of a condition, relative to the loop's size, of a loop that is closed
 LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
 MOST_TRIALS = 1_000_000
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
@@ -170,7 +173,7 @@ def _settle(loop):
     """Close the loop at the independent coordinates where the path begins; steps are limited."""
     for _ in range(50):
         pivot, length = newton(loop)
-        if not pivot >= SMALLEST_RATIO:
+        if not pivot >= SINGULAR:
             return -1
         if length <= SETTLED:
             _keep(loop)
@@ -216,7 +219,7 @@ def _try(loop, fraction):
     previous, change = 0.0, 0.0
     for trial in range(6):
         pivot, length = newton(loop)
-        if not pivot >= SMALLEST_RATIO:
+        if not pivot >= SINGULAR:
             return -0.5, bounded
         if trial == 0 or length <= SMALL:
             change = _change(loop)
@@ -237,7 +240,7 @@ def _polish(loop):
     previous = 1.0
     for _ in range(20):
         pivot, length = newton(loop)
-        if not pivot >= SMALLEST_RATIO:
+        if not pivot >= SINGULAR:
             return -1
         if length <= POLISHED and length > 0.25 * previous:
             break
@@ -264,7 +267,7 @@ def newton(loop):
             for r in range(p):
                 store(K_d, j * p + r, loop.now[s * p + r])
     pivot = factorize(K_d, p, d)
-    if not pivot >= SMALLEST_RATIO:
+    if not pivot >= SINGULAR:
         return pivot, 0.0
     for r in range(p):
         store(loop.b, r, -loop.phi[r])

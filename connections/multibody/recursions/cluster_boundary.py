@@ -26,7 +26,7 @@ from connections.multibody.recursions.lanes import (
     store,
 )
 from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL, is_current, unpack
-from connections.multibody.regularity import SMALLEST_PIVOT
+from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
 @inlined

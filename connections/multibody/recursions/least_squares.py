@@ -17,11 +17,10 @@ import math
 from numba import njit
 
 from connections.multibody.recursions.lanes import INTERNAL, as_integers, beyond, store
+from connections.multibody.tolerances import SINGULAR
 
 # Sums in the order written: what is left of a closed loop is round-off, and stays the same on all machines.
 routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
-
-SMALLEST_RATIO = 1e-6  # of a pivot to the length of its column, below which the matrix has lost rank
 
 
 def factorization_slots(p: int, d: int) -> int:
@@ -33,7 +32,7 @@ def factorization_slots(p: int, d: int) -> int:
 def factorize(A, p, d):
     """Factorize A in its place; the last pivot, zero where a column is zero or d > p.
 
-    It stops at a pivot below `SMALLEST_RATIO`, and then nothing can be solved.
+    It stops at a pivot below `SINGULAR`, and then nothing can be solved.
     """
     factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
     lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
@@ -53,7 +52,7 @@ def factorize(A, p, d):
             if square > largest:
                 largest, chosen = square, j
         pivot = math.sqrt(max(largest, 0.0))
-        if k >= p or not pivot >= SMALLEST_RATIO:
+        if k >= p or not pivot >= SINGULAR:
             return 0.0 if k >= p else pivot
         if chosen != k:
             _exchange(A, order, p, k, chosen)

@@ -6,10 +6,12 @@ A solution of one configuration is the vector [q_s | G | LG] of `cluster_layout`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
@@ -82,13 +84,24 @@ class Loops:
         _accept(compiled.closure_at(self.closure, q, _NO_GUESS, solution) == 0)
         return solution
 
+    def spanning_rows(self, q: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or the reference. Raises `Refused`."""
+        if not self.solvable:
+            start = self._closed.reference if start is None else start
+            q_s = np.asarray(self._followed(q, start))
+            _accept(bool(np.isfinite(q_s).all()))
+            return q_s
+        return self._solutions(q, _NO_GUESSES if start is None else plain(start[None]))[:, : self.spanning_nq]
+
     def solve_rows(self, q: np.ndarray) -> np.ndarray:
         """The solutions (m, size) at q (m, nq). Raises `Refused`."""
-        if not self.solvable:
-            return self.definition.solve(q)
+        return self._solutions(q, _NO_GUESSES) if self.solvable else self.definition.solve(q)
+
+    def _solutions(self, q: np.ndarray, guesses: np.ndarray) -> np.ndarray:
+        """The same by compiled code; paths begin at `guesses` (1, nq_s)."""
         solution = np.empty((len(q), self.size))
         with self._borrowed() as closure:
-            _accept(compiled.closure_rows(closure, q, _NO_GUESSES, solution) == 0)
+            _accept(compiled.closure_rows(closure, q, guesses, solution) == 0)
         return solution
 
     def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -133,6 +146,11 @@ class Loops:
             names = ", ".join(f"'{self._closed.names[owner]}'" for owner in owners)
             how = "singular or nearly so" if status < 0 else "open"
             raise_at(ClosureError, f"what {names} ties together is {how}", q)
+
+    @cached_property
+    def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+        """(q, start) -> q_s by the definition, for rows of q."""
+        return jax.jit(jax.vmap(self._closed.spanning_from_at, in_axes=(0, None)))
 
     @contextmanager
     def _borrowed(self) -> Iterator[np.ndarray]:

@@ -26,8 +26,9 @@ from connections.multibody.recursions.algebra import add6, dot6, motion_cross, s
 from connections.multibody.recursions.closure import newton
 from connections.multibody.recursions.closure_layout import GEOMETRY, ROW, SCALE, TURN
 from connections.multibody.recursions.lanes import beyond, put, store, take
-from connections.multibody.recursions.least_squares import SMALLEST_RATIO, routine, solve_least
+from connections.multibody.recursions.least_squares import routine, solve_least
 from connections.multibody.recursions.loop_geometry import wrench_rate, wrench_second_rate
+from connections.multibody.tolerances import SINGULAR
 
 _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -42,7 +43,7 @@ def turn_loop(loop, solution, v, start, out):
     p, d = loop.rows, loop.dependent
     for i in range(loop.coordinates):
         store(loop.x, i, solution[loop.source[i]])
-    if not newton(loop)[0] >= SMALLEST_RATIO:
+    if not newton(loop)[0] >= SINGULAR:
         return -1
     _move(loop, solution, v)
     for j in range(loop.independent):

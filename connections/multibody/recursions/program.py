@@ -181,6 +181,34 @@ class Program:
             self._explain("mass_matrix", ("q",), [q])
         return self.loops.dense(solved.reshape(*q.shape[:-1], self.loops.size))
 
+    def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
+        """q_s (..., nq_s) at q (..., nq), followed from `start` (nq_s,), or from the reference.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
+        """
+        assert self.loops is not None and isinstance(self._kinematics, ClosedKinematics)
+        q = numbers("q", q, self.sizes[0])
+        try:
+            q_s = self.loops.spanning_rows(as_rows(q, q.shape[:-1]), start)
+        except Refused:
+            require_finite("q", q)
+            if start is not None:
+                for each in q.reshape(-1, q.shape[-1]):
+                    point = self._kinematics.joint_frame.require_near("q", each)
+                    self._kinematics.explain_loops(point, start)
+            self._explain("mass_matrix", ("q",), [q])
+        return q_s.reshape(*q.shape[:-1], self.loops.spanning_nq)
+
+    def follow(self, q: np.ndarray) -> np.ndarray:
+        """q_s (nq_s,) at q (nq,), NaN where loops do not close."""
+        assert self.loops is not None  # asked of closed chains only
+        try:
+            return self.loops.spanning_rows(q[None], None)[0]
+        except Refused:
+            return np.full(self.loops.spanning_nq, np.nan)
+
     # --- one configuration, rows of them -------------------------------------------------------------------
 
     def _fill_one(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: Any) -> bool:

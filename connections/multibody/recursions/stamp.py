@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 
 from connections.geometry.scales import POINT_TOLERANCE
-from connections.multibody.regularity import SMALLEST_PIVOT
+from connections.multibody import tolerances
 
 # Files of this folder of which nothing is compiled into entries: an edit of them compiles nothing again.
 IN_PYTHON = {
@@ -28,7 +28,7 @@ IN_PYTHON = {
 
 
 def _fingerprint() -> int:
-    digest = hashlib.sha256(repr((POINT_TOLERANCE, SMALLEST_PIVOT)).encode())
+    digest = hashlib.sha256(repr(POINT_TOLERANCE).encode() + Path(tolerances.__file__).read_bytes())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.name not in IN_PYTHON:
             digest.update(path.name.encode() + path.read_bytes())
