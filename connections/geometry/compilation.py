@@ -10,7 +10,7 @@ the caller's hold.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -33,3 +33,24 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return (outside if trace_state_clean() else inside)(*arguments)
 
     return call
+
+
+class traced_once:  # noqa: N801 - a decorator
+    """A method of arrays that is traced once for each object, and not again wherever it is used.
+
+    JAX runs a definition in Python each time that a function containing it is compiled, vectorized or
+    differentiated. Of a function under `jax.jit` it keeps what it has traced. The object must not change.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self._method
+        function = jax.jit(partial(self._method, instance))
+        return instance.__dict__.setdefault(self._name, function)

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
+from connections.geometry.compilation import traced_once
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.spatial import cross, quaternion_product, rotation_matrix
@@ -144,6 +145,7 @@ class Kinematics:
             [pose[1] for pose in moved]
         )
 
+    @traced_once
     def world_transforms_at(self, q: jax.Array) -> jax.Array:
         """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
         quaternions, positions = self.joint_poses_at(q)
@@ -153,6 +155,7 @@ class Kinematics:
             transforms = transforms[above] @ transforms
         return transforms[:-1]
 
+    @traced_once
     def world_quaternions_at(self, q: jax.Array) -> jax.Array:
         """Orientations (N, 4) of the bodies in the world, at q (nq,): products, hence smooth everywhere."""
         quaternions = quaternion_product(jnp.asarray(self.tree.quaternions), self.joint_poses_at(q)[0])
@@ -161,6 +164,7 @@ class Kinematics:
             quaternions = quaternion_product(quaternions[above], quaternions)
         return quaternions[:-1]
 
+    @traced_once
     def Phi_columns_at(self, q: jax.Array) -> jax.Array:
         """The columns of all Phi, (nv, 6): twists [omega; v] in the axes of the joint's child body."""
         columns = []
@@ -172,6 +176,7 @@ class Kinematics:
         order = np.argsort(np.concatenate(starts), kind="stable")
         return jnp.concatenate(columns)[order]
 
+    @traced_once
     def body_jacobians_at(self, q: jax.Array) -> jax.Array:
         """A = X Phi, (N, 6, nv), at q (nq,): body twists [omega; v] = A v, in body axes.
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField
+from connections.geometry.compilation import traced_once
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.conditions import FunctionCondition
 from connections.multibody.kinematics import Kinematics
@@ -75,6 +76,7 @@ class LoopClosure:
     lengths: np.ndarray
     free_lengths: np.ndarray
 
+    @traced_once
     def conditions_at(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
         """phi (p,), the conditions of functions last, and K = L_X phi, (p, n_d + n_i), at q_s (nq_s,).
 
