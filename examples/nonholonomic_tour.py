@@ -115,7 +115,7 @@ def main():
             axes[1, 2].semilogy(times, worst, label=title)
         print(line)
         for one in q.reshape(-1, *q.shape[-2:]):
-            plots.draw_motion(panel, plots.Motion(name, times, one, title), moments=7)
+            plots.draw_motion(panel, plots.VehicleMotion(name, times, one, title), moments=7)
     axes[1, 2].set(xlabel="time [s]", ylabel="relative change of energy", ylim=(1e-17, 1e-12), title="energy")
     axes[1, 2].legend()
     axes[1, 2].grid(alpha=0.3)

@@ -70,7 +70,7 @@ def main():
         print(f"turned by {moved[2]:+.6f} rad; the two routes differ by {gap:.0e}")
         sign = np.sign(sizes["l_1"] * inertia * np.cos(gait.amplitude[0]) - sizes["l_2"] * sizes["I_1"])
         assert np.all(sign * np.diff(speed) > 0.0)
-        motions.append(plots.Motion("roller_racer", times, q, title, {"I_2": inertia}))
+        motions.append(plots.VehicleMotion("roller_racer", times, q, title, {"I_2": inertia}))
         speeds.append(v[:, 0])
     draw(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "roller_racer_gait.png", motions, speeds)
 

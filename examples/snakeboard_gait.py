@@ -69,7 +69,7 @@ def main():
         moved = "  ".join(f"{round(value, 6) + 0.0:+9.6f}" for value in step)
         print(f"{name:<8}{ratio:<9}{moved}   {round(p, 6) + 0.0:+.6f}; the two routes differ by {gap:.0e}")
         assert (abs(p) > 0.05) == (name == "drive") and np.abs(step).max() > 0.1
-        motions[name] = plots.Motion("snakeboard", times, q, f"{name}: frequencies {ratio}")
+        motions[name] = plots.VehicleMotion("snakeboard", times, q, f"{name}: frequencies {ratio}")
     draw(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "snakeboard_gaits.png", motions)
 
 

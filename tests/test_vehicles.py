@@ -254,14 +254,16 @@ def test_a_motion_is_drawn_with_its_path_and_shape():
     axes = figure.subplots(1, 2)
     for name in PARTS:
         q = np.outer(times, np.linspace(0.5, 1.0, vehicle_size(name)))
-        plots.draw_motion(axes[0], plots.Motion(name, times, q, name), moments=3)
-    plots.draw_shape(axes[1], plots.Motion("snakeboard", times, np.zeros((9, 5))), {"psi": 3, "phi": 4})
+        plots.draw_motion(axes[0], plots.VehicleMotion(name, times, q, name), moments=3)
+    plots.draw_shape(
+        axes[1], plots.VehicleMotion("snakeboard", times, np.zeros((9, 5))), {"psi": 3, "phi": 4}
+    )
     assert axes[0].get_ylabel() == "y [m]" and len(axes[1].lines) == 2
     assert len(axes[0].patches) == 3 * 6  # bodies: two of the trailer, none of disc and particle
     with pytest.raises(ValueError, match="'boat' is not drawn: there are snakeboard"):
-        plots.Motion("boat", times, np.zeros((9, 3)))
+        plots.VehicleMotion("boat", times, np.zeros((9, 3)))
     with pytest.raises(cn.ShapeError, match="q of the motion"):
-        plots.Motion("snakeboard", times, np.zeros((8, 5)))
+        plots.VehicleMotion("snakeboard", times, np.zeros((8, 5)))
 
 
 def vehicle_size(name):

@@ -5,6 +5,11 @@
 """
 
 from connections.multibody.audit import audit_coriolis
+from connections.multibody.coriolis_oracles import (
+    coriolis_matrix_by_differentiation,
+    coriolis_matrix_by_jacobians,
+    coriolis_matrix_by_projection,
+)
 from connections.multibody.differences import difference, displace, finite_differences
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
@@ -29,7 +34,7 @@ from connections.multibody.loops import Coincident, Distance
 from connections.multibody.mechanism import Mechanism
 from connections.multibody.mjcf import from_mjcf
 from connections.multibody.model import Model, body_jacobians, inertial_parameters
-from connections.multibody.recursions.calls import (
+from connections.multibody.recursions.functions import (
     christoffel_symbols,
     coriolis_matrix,
     coriolis_product,
@@ -54,11 +59,6 @@ from connections.multibody.rolling import (
     independent_forms,
     momentum_forms,
     rolling_forms,
-)
-from connections.multibody.routes import (
-    coriolis_matrix_by_differentiation,
-    coriolis_matrix_by_jacobians,
-    coriolis_matrix_by_projection,
 )
 from connections.multibody.urdf import from_urdf
 

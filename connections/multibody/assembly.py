@@ -22,11 +22,11 @@ from connections.multibody.conditions import (
     tied_by_loop,
 )
 from connections.multibody.graph import Tree, cluster_bodies
+from connections.multibody.host_kinematics import HostKinematics, moved
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.lengths import cluster_sizes, coordinate_units, scaled, velocity_units
 from connections.multibody.loops import Coupling, Loop, conditions_of
 from connections.multibody.mobility import Conditions
-from connections.multibody.posture import Posture, moved
 from connections.multibody.tolerances import CLOSED
 
 _ROUND_OFF = 1e-15  # residuals, relative too, that no step makes smaller
@@ -150,7 +150,7 @@ class _Assembler:
 
     def _reversed(self, q: np.ndarray) -> bool:
         """Whether a loop closes with an axis against its counterpart, which its conditions also allow."""
-        T = Posture.at(self.spanning, q).transforms
+        T = HostKinematics.at(self.spanning, q).transforms
         for loop in self.loops:
             if callable(loop.closure):
                 continue
@@ -255,7 +255,7 @@ class _Assembler:
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """How far starts reach: half a turn, or the size of the cluster."""
-        K = Posture.at(self.spanning, self.spanning.neutral()).columns[columns]
+        K = HostKinematics.at(self.spanning, self.spanning.neutral()).columns[columns]
         return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
 
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:

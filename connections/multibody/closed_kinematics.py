@@ -32,7 +32,7 @@ from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Kinematics, product_of_frames
 from connections.multibody.lengths import coordinate_units, velocity_units
-from connections.multibody.loop_closure import LoopClosure, Solution
+from connections.multibody.loop_closure import Continuation, LoopClosure
 from connections.multibody.residuals import residual_and_derivative
 from connections.multibody.tolerances import SINGULAR
 
@@ -344,10 +344,10 @@ class ClosedKinematics:
         origin = "the reference configuration" if start is None else "the guess"
         require_closed(solution, names, self.tree.joint_names[body], origin, q)
 
-    def solve(self, q: Any, start: Any = None) -> Solution:
+    def solve(self, q: Any, start: Any = None) -> Continuation:
         """`solution_at`, compiled; from the reference where `start` is None."""
         start = self.reference if start is None else start
-        solution: Solution = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
+        solution: Continuation = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
         return solution
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
-from connections.multibody.loop_closure import Solution
+from connections.multibody.loop_closure import Continuation
 from connections.multibody.tolerances import SINGULAR
 
 
-def require_closed(solution: Solution, names: str, joint: str, origin: str, q: Any) -> None:
+def require_closed(solution: Continuation, names: str, joint: str, origin: str, q: Any) -> None:
     """Raise `ClosureError` where a loop does not close or is singular.
 
     Parameters

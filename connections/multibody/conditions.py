@@ -19,9 +19,9 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.graph import Tree
+from connections.multibody.host_kinematics import HostKinematics
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops import Coupling, Loop, conditions_of
-from connections.multibody.posture import Posture
 
 _NONE = np.zeros(3)
 
@@ -51,7 +51,7 @@ class FunctionCondition(abc.ABC):
 
     @abc.abstractmethod
     def residual_and_derivative(
-        self, kinematics: Kinematics, posture: Posture, moves: np.ndarray, q: np.ndarray
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
 
@@ -87,12 +87,12 @@ class FunctionLoop(FunctionCondition):
         return jnp.atleast_1d(jnp.asarray(self.function(pose)))
 
     def residual_and_derivative(
-        self, kinematics: Kinematics, posture: Posture, moves: np.ndarray, q: np.ndarray
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """As above: dphi along a column is the derivative of the function along the moving poses."""
-        transforms, columns = jnp.asarray(posture.transforms), jnp.asarray(posture.columns)
+        transforms, columns = jnp.asarray(host.transforms), jnp.asarray(host.columns)
         rates = np.stack(
-            [_rate(posture.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
+            [_rate(host.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
         )
 
         def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -125,10 +125,10 @@ class FunctionCoupling(FunctionCondition):
         return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
 
     def residual_and_derivative(
-        self, kinematics: Kinematics, posture: Posture, moves: np.ndarray, q: np.ndarray
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """As above, by the frame of the spanning tree."""
-        transforms, point = jnp.asarray(posture.transforms), jnp.asarray(q)
+        transforms, point = jnp.asarray(host.transforms), jnp.asarray(q)
         derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
         value = self.residual_at(transforms, point)
         return np.asarray(value), np.asarray(derivative @ kinematics.frame.matrix_at(point))

@@ -26,7 +26,7 @@ from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3F
 from connections.geometry.compilation import traced_once
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
-from connections.multibody.spatial import cross, quaternion_product, rotation_matrix
+from connections.multibody.spatial import quaternion_product, rotation_matrix, skew
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ class Kinematics:
         w = jnp.einsum("jab,jb->ja", at_joint, columns[:, :3])
         u = jnp.einsum("jab,jb->ja", at_joint, columns[:, 3:])
         lever = position[:, None] - position[self.body_of]
-        linear = u + jnp.einsum("jab,njb->nja", cross(w), lever)
+        linear = u + jnp.einsum("jab,njb->nja", skew(w), lever)
         back = jnp.swapaxes(rotation, 1, 2)
         twists = jnp.concatenate(
             [jnp.einsum("nab,jb->naj", back, w), jnp.einsum("nab,njb->naj", back, linear)], axis=1

@@ -19,10 +19,10 @@ from connections.multibody.conditions import (
     tied_by_loop,
 )
 from connections.multibody.graph import Tree
+from connections.multibody.host_kinematics import HostKinematics, elementary_motion, is_length, moved
 from connections.multibody.joints import Helical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops import Coupling, Distance, Loop
-from connections.multibody.posture import Posture, elementary_motion, is_length, moved
 
 
 def cluster_sizes(
@@ -97,9 +97,10 @@ def scaled(
     moves = np.concatenate([kinematics.moves, np.zeros((1, kinematics.nv), dtype=bool)]).astype(np.float64)
     result = []
     for function in functions:
+        hosts = [HostKinematics.at(kinematics, point) for point in points]
         rates = [
-            function.residual_and_derivative(kinematics, Posture.at(kinematics, point), moves, point)[1]
-            for point in points
+            function.residual_and_derivative(kinematics, host, moves, point)[1]
+            for host, point in zip(hosts, points, strict=True)
         ]
         sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
         result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))

@@ -5,7 +5,7 @@ and no singularity. With eta the perturbation of q in frame components and dv th
 
     etadot^i = dv^i + s^i_jk eta^j v^k,    dvdot = (da/dq) eta + (da/dv) dv + H^-1 dtau.
 
-Arguments and errors are those of the recursions (`connections.multibody.recursions.calls`).
+Arguments and errors are those of the recursions (`connections.multibody.recursions.functions`).
 Source: [B] Tables 4 to 9; [W] for the brackets.
 """
 
@@ -50,7 +50,7 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
-    parts = model.program.calls["inverse_dynamics_derivatives"](q, v, a, out)
+    parts = model.program.functions["inverse_dynamics_derivatives"](q, v, a, out)
     return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
@@ -75,7 +75,7 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    parts = model.program.calls["forward_dynamics_derivatives"](q, v, tau, out)
+    parts = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
     return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
@@ -106,7 +106,7 @@ def linearize(
     da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
     n, batch = model.nv, da_dq.shape[:-2]
     A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
-    A[..., :n, :n] = _turning(model, q, v)
+    A[..., :n, :n] = _transport_of_velocity(model, q, v)
     A[..., :n, n:] = np.eye(n)
     A[..., n:, :n] = da_dq
     A[..., n:, n:] = da_dv
@@ -144,7 +144,7 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
 
 
-def _turning(model: Model, q: Any, v: Any) -> Any:
+def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
     """s^i_jk v^k, (..., n, n), [i, j]."""
     frame = model.frame
 

@@ -26,7 +26,7 @@ _CORRECTIONS = 12
 _CONVERGED, _POLISHING = 1e-12, 3  # corrections smaller than this, and how many of them there are
 
 
-class Solution(NamedTuple):
+class Continuation(NamedTuple):
     """What the continuation comes to.
 
     Parameters
@@ -114,7 +114,7 @@ class LoopClosure:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
         return self._rates(self.conditions_at(q_s)[1])
 
-    def solution_at(self, q: jax.Array, start: jax.Array) -> Solution:
+    def solution_at(self, q: jax.Array, start: jax.Array) -> Continuation:
         """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
 
         A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if no
@@ -190,7 +190,7 @@ class LoopClosure:
             ),
         )
         at_goal = self._with_independent(path.q, q)
-        return Solution(jnp.where(path.t == 1.0, at_goal, path.q), path.t, self._sines(path.K))
+        return Continuation(jnp.where(path.t == 1.0, at_goal, path.q), path.t, self._sines(path.K))
 
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).

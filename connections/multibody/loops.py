@@ -79,14 +79,14 @@ class Condition:
 
 
 @dataclass(frozen=True, eq=False)
-class Conditions:
+class ClosureConditions:
     """What a closure demands: scalar conditions, and pairs (u, w) with u . R w > 0."""
 
     rows: tuple[Condition, ...]
     sides: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
 
-def conditions_of(closure: Closure) -> Conditions:
+def conditions_of(closure: Closure) -> ClosureConditions:
     """The conditions of a closure that is not a function.
 
     Raises
@@ -95,26 +95,28 @@ def conditions_of(closure: Closure) -> Conditions:
     """
     match closure:
         case Coincident() | Spherical():
-            return Conditions(_at_rest(*_AXES))
+            return ClosureConditions(_at_rest(*_AXES))
         case Distance(length):
-            return Conditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
+            return ClosureConditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
         case Fixed():
-            return Conditions(_at_rest(*_AXES) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
+            return ClosureConditions(_at_rest(*_AXES) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
         case Revolute():
             z = np.array(closure.axis)
-            return Conditions(_at_rest(*_AXES) + _parallel(z), ((z, z),))
+            return ClosureConditions(_at_rest(*_AXES) + _parallel(z), ((z, z),))
         case Prismatic():
             z = np.array(closure.axis)
-            return Conditions(_at_rest(*_across(z)) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
+            return ClosureConditions(
+                _at_rest(*_across(z)) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True))
+            )
         case Cylindrical():
             z = np.array(closure.axis)
-            return Conditions(_at_rest(*_across(z)) + _parallel(z), ((z, z),))
+            return ClosureConditions(_at_rest(*_across(z)) + _parallel(z), ((z, z),))
         case Planar():
             z = _AXES[2]
-            return Conditions(_at_rest(z) + _parallel(z), ((z, z),))
+            return ClosureConditions(_at_rest(z) + _parallel(z), ((z, z),))
         case Universal():
             first, second = np.array(closure.axis_1), np.array(closure.axis_2)
-            return Conditions(
+            return ClosureConditions(
                 _at_rest(*_AXES) + (Condition(DIRECTION, first, second, float(first @ second)),)
             )
     raise ModelError(

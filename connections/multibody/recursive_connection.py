@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _WEIGHTLESS = (0.0, 0.0, 0.0)
 
 
-class Robot(Protocol):
+class Definitions(Protocol):
     """What is used of a `Model`: its definitions, and its recursions."""
 
     @property
@@ -76,7 +76,7 @@ class RecursiveMetric(Metric):
     Source: [E] Algorithm 1.
     """
 
-    model: Robot
+    model: Definitions
 
     def __post_init__(self) -> None:
         matrix = _Operations(self.model).mass_matrix
@@ -107,7 +107,7 @@ class RecursiveConnection(ConnectionOfMetric):
     Source: [W] Algorithms 1 and 2.
     """
 
-    model: Robot
+    model: Definitions
 
     def __post_init__(self) -> None:
         model, recursion = self.model, _Operations(self.model)
@@ -159,7 +159,7 @@ class RecursiveConnection(ConnectionOfMetric):
 class _Operations:
     """The recursions without gravity as traced functions of one configuration."""
 
-    def __init__(self, model: Robot) -> None:
+    def __init__(self, model: Definitions) -> None:
         self._kinematics, self._program = model.kinematics, model.program
 
     @cached_property

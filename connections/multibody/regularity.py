@@ -17,8 +17,8 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.host_kinematics import body_motions, is_length
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.posture import body_motions, is_length
 from connections.multibody.residuals import residual_and_derivative
 from connections.multibody.tolerances import SMALLEST_PIVOT
 

@@ -16,16 +16,16 @@ import numpy as np
 
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.conditions import FunctionCondition
+from connections.multibody.host_kinematics import HostKinematics
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.posture import Posture
 
 
 def residual_and_derivative(
     kinematics: Kinematics, rows: Rows, functions: tuple[FunctionCondition, ...], q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """phi (p,) and K = L_X phi (p, nv), those of `functions` last, at the spanning configuration q (nq,)."""
-    posture = Posture.at(kinematics, q)
-    T, moves = posture.transforms, kinematics.moves
+    host = HostKinematics.at(kinematics, q)
+    T, moves = host.transforms, kinematics.moves
     moves = np.concatenate([moves, np.zeros((1, moves.shape[1]), dtype=bool)]).astype(np.float64)
     a, b = rows.bodies_a, rows.bodies_b
     p_a, p_b = _points(T[a], rows.points_a), _points(T[b], rows.points_b)
@@ -48,10 +48,10 @@ def residual_and_derivative(
     half = np.where(rows.kinds == DISTANCE, 0.5, 1.0)
     phi = rows.scales * half * (value - rows.constants)
     wrenches = np.concatenate([moment, force], axis=1)
-    K = wrenches @ posture.columns.T * (moves[b] - moves[a])
+    K = wrenches @ host.columns.T * (moves[b] - moves[a])
     K += rows.coefficients[:, kinematics.coordinate_of] * np.where(kinematics.coordinate_of < 0, 0.0, 1.0)
     K *= rows.scales[:, None]
-    more = [function.residual_and_derivative(kinematics, posture, moves, q) for function in functions]
+    more = [function.residual_and_derivative(kinematics, host, moves, q) for function in functions]
     return (
         np.concatenate([phi, *(value for value, _ in more)]),
         np.concatenate([K, *(derivative for _, derivative in more)]),

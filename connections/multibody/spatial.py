@@ -20,7 +20,7 @@ _CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = -1.0
 _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0
 
 
-def cross(w: jax.Array) -> jax.Array:
+def skew(w: jax.Array) -> jax.Array:
     """(w x), (..., 3, 3), the matrix of u -> w x u.
 
     Parameters
@@ -39,7 +39,7 @@ def motion_cross(v: jax.Array) -> jax.Array:
 
     Source: [W] VI-A.
     """
-    w, u = cross(v[..., :3]), cross(v[..., 3:])
+    w, u = skew(v[..., :3]), skew(v[..., 3:])
     return _blocks(w, jnp.zeros_like(w), u, w)
 
 
@@ -64,7 +64,7 @@ def force_bar_cross(f: jax.Array) -> jax.Array:
 
     Source: [W] VI-A.
     """
-    n, u = cross(f[..., :3]), cross(f[..., 3:])
+    n, u = skew(f[..., :3]), skew(f[..., 3:])
     return -_blocks(n, u, u, jnp.zeros_like(n))
 
 
@@ -107,7 +107,7 @@ def spatial_inertia(
     mass = jnp.asarray(mass)[..., None, None]
     if rotation is not None:
         inertia = rotation @ inertia @ _transpose(rotation)
-    c = cross(center_of_mass)
+    c = skew(center_of_mass)
     return _blocks(inertia - mass * (c @ c), mass * c, -mass * c, mass * jnp.eye(3))
 
 
@@ -121,7 +121,7 @@ def adjoint(rotation: jax.Array, position: jax.Array) -> jax.Array:
 
     Inertias go the other way: I_b = X^T I_a X. Source: [W] VI-B.
     """
-    return _blocks(rotation, jnp.zeros_like(rotation), cross(position) @ rotation, rotation)
+    return _blocks(rotation, jnp.zeros_like(rotation), skew(position) @ rotation, rotation)
 
 
 def sigma(inertia: jax.Array) -> jax.Array:
@@ -161,9 +161,9 @@ def body_coriolis_blocks(inertia: jax.Array, v: jax.Array) -> jax.Array:
 
     Source: [W] eq. (19).
     """
-    w = cross(v[..., :3])
+    w = skew(v[..., :3])
     h, mass = inertia[..., :3, 3:], inertia[..., 3:4, 3:4]
-    spin = cross(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
+    spin = skew(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
     return _blocks(spin, h @ w, -w @ h, mass * w)
 
 
@@ -179,10 +179,10 @@ def body_factor(inertia: jax.Array, v: jax.Array) -> jax.Array:
 
     Source: [W] eq. (21).
     """
-    w, u = cross(v[..., :3]), cross(v[..., 3:])
+    w, u = skew(v[..., :3]), skew(v[..., 3:])
     rotational, h, mass = inertia[..., :3, :3], inertia[..., :3, 3:], inertia[..., 3:4, 3:4]
-    spin = cross(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
-    shift = cross(jnp.einsum("...ab,...b->...a", h, v[..., :3]))
+    spin = skew(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
+    shift = skew(jnp.einsum("...ab,...b->...a", h, v[..., :3]))
     zero = jnp.zeros_like(spin)
     return _blocks(spin - rotational @ w - h @ u, zero, shift - mass * u, zero)
 
@@ -215,7 +215,7 @@ def rotation_matrix(quaternion: jax.Array) -> jax.Array:
     ----------
     quaternion : (..., 4), unit norm.
     """
-    u = cross(quaternion[..., :3])
+    u = skew(quaternion[..., :3])
     return jnp.eye(3) + 2 * quaternion[..., 3, None, None] * u + 2 * (u @ u)
 
 

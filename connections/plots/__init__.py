@@ -14,11 +14,11 @@ from connections.plots.paper import (
     write_exploration,
     write_figures,
 )
-from connections.plots.vehicles import Motion, draw_motion, draw_shape, draw_vehicle
+from connections.plots.vehicles import VehicleMotion, draw_motion, draw_shape, draw_vehicle
 
 __all__ = [
-    "Motion",
     "StepSweep",
+    "VehicleMotion",
     "draw_motion",
     "draw_shape",
     "draw_vehicle",

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class VehicleMotion:
     """A motion of a named vehicle, to be drawn.
 
     Parameters
@@ -69,7 +69,7 @@ class Motion:
         return self.q[:, [0, 2]] if self.vehicle == "heisenberg_particle" else self.q[:, :2]
 
 
-def draw_motion(axes: Axes, motion: Motion, moments: int = 5) -> None:
+def draw_motion(axes: Axes, motion: VehicleMotion, moments: int = 5) -> None:
     """The path and the vehicle at some moments, pale first, on axes of equal scale.
 
     Parameters
@@ -89,7 +89,7 @@ def draw_motion(axes: Axes, motion: Motion, moments: int = 5) -> None:
     axes.grid(alpha=0.3)
 
 
-def draw_shape(axes: Axes, motion: Motion, shape: Mapping[str, int]) -> None:
+def draw_shape(axes: Axes, motion: VehicleMotion, shape: Mapping[str, int]) -> None:
     """Shape coordinates against time.
 
     Parameters

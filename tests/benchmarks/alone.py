@@ -11,8 +11,8 @@ from numba import njit
 
 from connections.multibody.recursions import christoffel, coriolis
 from connections.multibody.recursions.boundary import read_configuration, read_vector
-from connections.multibody.recursions.lanes import flat_slots_of
 from connections.multibody.recursions.layout import unpack
+from connections.multibody.recursions.simd import flat_slots_of
 
 compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")  # as the library's
 

@@ -15,7 +15,7 @@ from mechanisms import move
 
 import connections as cn
 from connections import multibody as mb
-from connections.multibody import routes, spatial
+from connections.multibody import coriolis_oracles, spatial
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 TOL = 1e-9
@@ -111,9 +111,9 @@ def test_metric_and_connection(name, models, rng):
 
 
 ROUTES = {
-    "projection": routes.coriolis_matrix_by_projection,
-    "jacobians": routes.coriolis_matrix_by_jacobians,
-    "differentiation": routes.coriolis_matrix_by_differentiation,
+    "projection": coriolis_oracles.coriolis_matrix_by_projection,
+    "jacobians": coriolis_oracles.coriolis_matrix_by_jacobians,
+    "differentiation": coriolis_oracles.coriolis_matrix_by_differentiation,
 }
 
 

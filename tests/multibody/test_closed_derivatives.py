@@ -77,7 +77,7 @@ def test_definition_by_automatic_differentiation(rng):
     ours = np.stack(mb.inverse_dynamics_derivatives(robot, q, v, a))
     close(ours[0], expected, 1e-11)
     forgetful = Program(robot.kinematics, robot.gravity)  # control: without second derivatives
-    forgetful.loops.turning = lambda solution, v: np.zeros(forgetful.loops.G_size)
+    forgetful.loops.bias_rates = lambda solution, v: np.zeros(forgetful.loops.G_size)
     wrong = forgetful.evaluate("inverse_dynamics_derivatives", (q, v, a), None)
     assert np.max(np.abs(wrong[0] - expected)) > 1e-3 * np.max(np.abs(expected))
     close(wrong[1:], ours[1:], 1e-13)
@@ -86,7 +86,7 @@ def test_definition_by_automatic_differentiation(rng):
 def test_second_derivative_of_a_function():
     """L_j (L_v G) v = h'''(angle) v^2 of a follower lifted by 0.05 cos angle + 0.02 sin 2 angle."""
     robot, v, angle = model("cam"), np.array([0.4, -1.3]), 0.7
-    rows = robot.program.loops.definition.turning(np.array([0.1, angle, lift_of(angle)]), v)
+    rows = robot.program.loops.definition.bias_rates(np.array([0.1, angle, lift_of(angle)]), v)
     expected = (0.05 * np.sin(angle) - 0.16 * np.cos(2.0 * angle)) * v[1] ** 2
     np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
 

@@ -27,8 +27,8 @@ from connections.multibody.recursions.cluster_layout import (
     solution_layout,
 )
 from connections.multibody.recursions.compiled import compiled
-from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, no_tree, nonzero_blocks
+from connections.multibody.recursions.simd import LANES
 from connections.multibody.recursions.table import RECURSIONS
 
 TOL = 1e-12
@@ -335,7 +335,7 @@ def test_rows(rng, chain, force_cross):
             vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
             vectors += [
                 rng.standard_normal((ROWS, int(kernels.clusters.view(np.int64)[5])))
-            ] * recursion.turning
+            ] * recursion.bias_rates
             good, result = kernels.rows(name, solutions, *vectors, force_cross=force_cross)
             one_by_one = [
                 kernels.at(name, *row, force_cross=force_cross)

@@ -50,7 +50,7 @@ def test_an_edited_public_function_compiles_nothing_again(tmp_path):
     for name in IN_PYTHON:
         (recursions / name).write_text((recursions / name).read_text() + "\n# edited\n")
     assert stamp(tmp_path) == before
-    for path in recursions.glob("*.py"):  # what kernels call is under the decorators of `lanes`
+    for path in recursions.glob("*.py"):  # what kernels call is under the decorators of `simd`
         decorated = (
             "@inlined" in path.read_text() or "@routine" in path.read_text() or "@one" in path.read_text()
         )

@@ -2,8 +2,8 @@
 
 One flat array describes a tree (`layout`); kernels (`forward`, `coriolis`, `christoffel`, `newton_euler`,
 `articulated`, `regression`) read it with the spatial algebra of `algebra`, for one configuration or for
-several in one vector register (`lanes`). `table` says what is to know of each recursion, `entries` compiles
-them, `program` holds what belongs to a model, and `calls` are the public functions. This is the only place
+several in one vector register (`simd`). `table` says what is to know of each recursion, `entries` compiles
+them, `program` holds what belongs to a model, and `functions` are the public ones. This is the only place
 that imports Numba.
 
 For closed chains, `closure` solves the loops (`closure_layout`, `loop_geometry`, `loop_motion`,

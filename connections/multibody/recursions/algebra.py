@@ -9,7 +9,7 @@ body-level factor B of eq. (21) twelve: its right half is zero and its lower lef
 Source: [W] VI-A.
 """
 
-from connections.multibody.recursions.lanes import inlined, load, store
+from connections.multibody.recursions.simd import inlined, load, store
 
 
 @inlined

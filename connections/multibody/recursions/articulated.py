@@ -26,8 +26,8 @@ from connections.multibody.recursions.algebra import (
     scale6,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
 from connections.multibody.recursions.newton_euler import joint_twist
+from connections.multibody.recursions.simd import beyond, inlined, load, put, store, take
 
 LINK = 43  # twist 6, later the acceleration; articulated inertia 21; bias force 6; inertia 10
 COLUMN = 20  # Phi 6, Phidot v 6, U 6, 1/d, u

@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from connections.geometry.scales import POINT_TOLERANCE
-from connections.multibody.recursions.lanes import (
+from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
+from connections.multibody.recursions.simd import (
     LANES,
     beyond,
     clear_block,
@@ -24,7 +25,6 @@ from connections.multibody.recursions.lanes import (
     transpose_block,
     transpose_chosen,
 )
-from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it

@@ -25,7 +25,7 @@ from connections.multibody.recursions.algebra import (
     momentum,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, put, store, take
+from connections.multibody.recursions.simd import inlined, load, put, store, take
 
 LINK = 10  # inertia
 COLUMN = 9  # Phi 6, g 3

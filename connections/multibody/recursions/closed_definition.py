@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class Definition:
-    """What `closure` and `loop_turning` compute, by JAX.
+    """What `closure` and `loop_bias_rates` compute, by JAX.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Definition:
             raise Refused
         return solution
 
-    def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
         q_s, in_G = solution[..., : self._closed.spanning.nq], self.places[0]
         rows = zip(np.atleast_2d(q_s), np.atleast_2d(v), strict=True)
-        turned = [np.asarray(self._turning(*row)).ravel()[in_G] for row in rows]
+        turned = [np.asarray(self._bias_rates(*row)).ravel()[in_G] for row in rows]
         return np.array(turned).reshape(*v.shape[:-1], len(in_G))
 
     @cached_property
@@ -81,7 +81,7 @@ class Definition:
         return compiled(jax.vmap(self.packed_solution_at))
 
     @cached_property
-    def _turning(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+    def _bias_rates(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
         """(q_s, v) -> L_j (L_v G) v for every j, (nv_s, nv)."""
         closed = self._closed
 

@@ -18,7 +18,7 @@ Source: [W] (17) and VI-C; the derivatives by differentiation of tau = G^T tau_s
 
 from connections.multibody.recursions import articulated, derivatives, newton_euler, regression
 from connections.multibody.recursions.clusters import deposit, inverse_mass_matrix, solve_mass_matrix
-from connections.multibody.recursions.lanes import beyond, inlined, load, store
+from connections.multibody.recursions.simd import beyond, inlined, load, store
 
 
 @inlined
@@ -238,7 +238,7 @@ def _move(tree, reduced, work, s, moved):
             for part in range(1, 4):
                 store(work, at + part, 0.0)
         else:
-            LG, T = reduced.solution + reduced.LG_rows[s], reduced.turning + reduced.G_row[s] - tree.nq
+            LG, T = reduced.solution + reduced.LG_rows[s], reduced.bias_rates + reduced.G_row[s] - tree.nq
             along = _contract(work, LG + j * count, 1, v, count)
             store(work, at + 1, along)
             store(work, at + 2, load(work, T + j) + _contract(work, LG + j * count, 1, a, count))

@@ -28,7 +28,6 @@ import math
 from connections.multibody.recursions.boundary import LARGEST, is_unit, unit_factor
 from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
-from connections.multibody.recursions.lanes import as_integers, beyond, store, take
 from connections.multibody.recursions.least_squares import (
     column_length,
     factorize,
@@ -42,6 +41,7 @@ from connections.multibody.recursions.loop_geometry import (
     second_derivatives,
 )
 from connections.multibody.recursions.loop_motion import advance, move_dependent
+from connections.multibody.recursions.simd import as_integers, beyond, store, take
 from connections.multibody.recursions.stamp import STAMP
 from connections.multibody.tolerances import (
     CLOSED,

@@ -1,10 +1,10 @@
-"""The compiled functions that close and turn loops, for one configuration and for rows of them.
+"""The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
 
 ``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
 for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
 its own, in which it works. Both return the status of `closure.solve_from`, the rows that of the first bad
-one; bad rows of `out` are NaN. ``turning_at`` and ``turning_rows`` give L_j (L_v G) v at solutions, laid out
-as G there, and return whether no loop is singular. See `closure` and `loop_turning`.
+one; bad rows of `out` are NaN. ``bias_rates_at`` and ``bias_rates_rows`` give L_j (L_v G) v at solutions,
+laid out as G there, and return whether no loop is singular. See `closure` and `loop_bias_rates`.
 """
 
 import math
@@ -12,8 +12,8 @@ import math
 from connections.multibody.recursions.closure import solve_from
 from connections.multibody.recursions.closure_layout import unpack_header, unpack_loop
 from connections.multibody.recursions.cluster_layout import BAD_INPUT
-from connections.multibody.recursions.lanes import as_integers, beyond, flat_slots_of, inlined, one, rows
-from connections.multibody.recursions.loop_turning import turn_loop
+from connections.multibody.recursions.loop_bias_rates import rates_of_loop
+from connections.multibody.recursions.simd import as_integers, beyond, flat_slots_of, inlined, one, rows
 from connections.multibody.recursions.stamp import STAMP
 
 
@@ -47,27 +47,27 @@ def closure_rows(closure, q, guess, out):
 
 
 @inlined
-def _turn_loops(closure, header, solution, v, out):
+def _rates_of_loops(closure, header, solution, v, out):
     """Whether no loop is singular; out is zero where there are no loops."""
     good = True
     for i in range(header.loops):
         loop = unpack_loop(closure, as_integers(closure)[header.loop_starts + i], header.work)
-        good &= turn_loop(loop, solution, beyond(v, loop.velocity), header.spanning_nq, out) == 0
+        good &= rates_of_loop(loop, solution, beyond(v, loop.velocity), header.spanning_nq, out) == 0
     return good
 
 
 @one
-def turning_at(closure, solution, v, out):
+def bias_rates_at(closure, solution, v, out):
     slots = flat_slots_of(closure)
     header = unpack_header(slots)
     if header.stamp != STAMP or solution.shape[0] != header.size:
         return False
     out[:] = 0.0
-    return _turn_loops(slots, header, flat_slots_of(solution), flat_slots_of(v), flat_slots_of(out))
+    return _rates_of_loops(slots, header, flat_slots_of(solution), flat_slots_of(v), flat_slots_of(out))
 
 
 @rows
-def turning_rows(closure, solution, v, out):
+def bias_rates_rows(closure, solution, v, out):
     slots, good = flat_slots_of(closure), True
     header = unpack_header(slots)
     if header.stamp != STAMP or solution.shape[1] != header.size:
@@ -77,5 +77,5 @@ def turning_rows(closure, solution, v, out):
         solution_row = beyond(flat_slots_of(solution), row * solution.shape[1])
         v_row = beyond(flat_slots_of(v), row * v.shape[1])
         result = beyond(flat_slots_of(out), row * out.shape[1])
-        good &= _turn_loops(slots, header, solution_row, v_row, result)
+        good &= _rates_of_loops(slots, header, solution_row, v_row, result)
     return good

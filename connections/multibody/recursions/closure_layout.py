@@ -29,7 +29,6 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.clusters import LINEAR
 from connections.multibody.recursions.cluster_layout import solution_layout
-from connections.multibody.recursions.lanes import as_integers, beyond, beyond_each, inlined, take
 from connections.multibody.recursions.layout import (
     _KINDS,
     AXES,
@@ -43,6 +42,7 @@ from connections.multibody.recursions.layout import (
     expand,
 )
 from connections.multibody.recursions.least_squares import factorization_slots
+from connections.multibody.recursions.simd import as_integers, beyond, beyond_each, inlined, take
 from connections.multibody.recursions.stamp import STAMP
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ Loop = namedtuple(
         "G",  # (columns, independent)
         "twists",  # (links + 1, independent, 6)
         "rates",  # (links + 1, independent, independent, 6)
-        "turns",  # (links + 1, TURN) of `loop_turning`
+        "turns",  # (links + 1, TURN) of `loop_bias_rates`
     ],
 )
 HEADER, SIZES, INTEGERS, NUMBERS, SECTIONS = len(Header._fields), 8, 12, 4, 17  # of `Header` and of `Loop`
@@ -146,10 +146,10 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
             start, slots = _pack_loop(tables, closed, chains, members)
             loops.append(start)
             work = max(work, slots)
-    turning = chains.coordinate[chains.kind >= SPHERICAL] + np.where(
+    quaternions = chains.coordinate[chains.kind >= SPHERICAL] + np.where(
         chains.kind[chains.kind >= SPHERICAL] == FREE, 3, 0
     )
-    own = np.flatnonzero(np.isin(closed.q_columns, turning))
+    own = np.flatnonzero(np.isin(closed.q_columns, quaternions))
     header = Header(
         stamp=STAMP,
         nq=len(closed.q_columns),
@@ -157,14 +157,14 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
         size=len(template),
         functions=functions,
         quaternions=len(own),
-        spanning_quaternions=len(turning),
+        spanning_quaternions=len(quaternions),
         linear=len(linear),
         loops=len(loops),
         template=tables.add(template),
         reference=tables.add(closed.reference),
         columns=tables.add_integers(closed.q_columns),
         quaternion_starts=tables.add_integers(own),
-        spanning_quaternion_starts=tables.add_integers(turning),
+        spanning_quaternion_starts=tables.add_integers(quaternions),
         linear_starts=tables.add_integers(linear),
         loop_starts=tables.add_integers(loops),
         work=tables.size,

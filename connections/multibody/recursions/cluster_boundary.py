@@ -16,7 +16,8 @@ from connections.multibody.recursions.boundary import (
 )
 from connections.multibody.recursions.closure import solve_linear
 from connections.multibody.recursions.cluster_layout import unpack_clusters
-from connections.multibody.recursions.lanes import (
+from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL, is_current, unpack
+from connections.multibody.recursions.simd import (
     LANES,
     beyond,
     flat_slots_of,
@@ -25,7 +26,6 @@ from connections.multibody.recursions.lanes import (
     slots_of,
     store,
 )
-from connections.multibody.recursions.layout import FREE, HELICAL, SPHERICAL, is_current, unpack
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 

@@ -31,7 +31,7 @@ from connections.multibody.recursions.christoffel import subtract_antisymmetric
 from connections.multibody.recursions.cluster_layout import PER_PAIR
 from connections.multibody.recursions.clusters import COLUMN, deposit, find_entry, store_entries, zero6
 from connections.multibody.recursions.forward import link_inertia, place_links
-from connections.multibody.recursions.lanes import inlined, load, put, store, take
+from connections.multibody.recursions.simd import inlined, load, put, store, take
 
 LINK = 10  # inertia
 ENTRY = 9  # P 6, g 3

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.multibody.closed_kinematics import ClosedKinematics
-from connections.multibody.recursions.lanes import as_integers, beyond, beyond_each, inlined, slots_of
 from connections.multibody.recursions.layout import MASS, PITCH, aligned, expand, pack, workspace_slots
+from connections.multibody.recursions.simd import as_integers, beyond, beyond_each, inlined, slots_of
 from connections.multibody.recursions.stamp import STAMP
 
 HEADER = 13  # numbers before the starts of the sections, as `pack_clusters` writes them
@@ -66,8 +66,8 @@ _SECTIONS = (
     "constant",  # where there are others
 )
 _SECTION_COUNT = len(_SECTIONS)
-Reduction = namedtuple(  # type: ignore[misc]
-    "Reduction",
+ClusterArrays = namedtuple(  # type: ignore[misc]
+    "ClusterArrays",
     [
         "clusters",
         "nv",  # independent velocities
@@ -81,7 +81,7 @@ Reduction = namedtuple(  # type: ignore[misc]
         "constants",  # the numbers at `constant`
         "solution",  # first slots of the sections of the workspace
         "vector",  # the first of three
-        "turning",  # T
+        "bias_rates",  # T
         "entries",
         "pair_slots",
         "zero",  # one slot that holds 0
@@ -167,21 +167,23 @@ def no_clusters() -> np.ndarray:
 
 @inlined
 def unpack_clusters(clusters, tree):
-    """The `Reduction` that `pack_clusters` wrote; its workspace is behind that of `tree`."""
+    """The `ClusterArrays` that `pack_clusters` wrote; its workspace is behind that of `tree`."""
     numbers = slots_of(clusters)
     integers = as_integers(numbers)
     nv, size, G_size, entries, pairs = integers[2], integers[4], integers[5], integers[9], integers[10]
     vector = tree.result + size
-    turning = vector + 3 * nv
-    first_entry = turning + G_size
+    bias_rates = vector + 3 * nv
+    first_entry = bias_rates + G_size
     pair_slots = first_entry + PER_ENTRY * entries
     zero = pair_slots + pairs
     scratch = zero + 1 + nv
     spanning = scratch + nv * nv
     sizes = (integers[1], nv, integers[3], size, G_size, integers[6], integers[7], integers[8])
     sections = beyond_each(integers, integers, HEADER, _SECTION_COUNT)
-    behind = (beyond(numbers, integers[12]), tree.result, vector, turning, first_entry, pair_slots, zero)
-    return Reduction(*(sizes + sections + behind + (zero + 1, scratch, spanning, spanning + integers[11])))
+    behind = (beyond(numbers, integers[12]), tree.result, vector, bias_rates, first_entry, pair_slots, zero)
+    return ClusterArrays(
+        *(sizes + sections + behind + (zero + 1, scratch, spanning, spanning + integers[11]))
+    )
 
 
 class _Links(NamedTuple):

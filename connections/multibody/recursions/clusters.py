@@ -31,7 +31,7 @@ from connections.multibody.recursions.algebra import (
 )
 from connections.multibody.recursions.articulated import invert_by_elimination, solve_by_elimination
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
+from connections.multibody.recursions.simd import beyond, inlined, load, put, store, take
 
 LINK = 28  # twist 6, inertia 10, factor 12
 CONTORSION = 15  # per link, behind LINK of all of them

@@ -23,8 +23,8 @@ from connections.multibody.recursions.table import RECURSIONS
 SOLVERS: dict[str, tuple[str, str]] = {
     "closure_at": ("closure_entries", "m 1 1 1"),
     "closure_rows": ("closure_entries", "m 2 2 2"),
-    "turning_at": ("closure_entries", "m 1 1 1"),
-    "turning_rows": ("closure_entries", "m 2 2 2"),
+    "bias_rates_at": ("closure_entries", "m 1 1 1"),
+    "bias_rates_rows": ("closure_entries", "m 2 2 2"),
 }
 _lock = threading.Lock()
 
@@ -78,7 +78,7 @@ def _recursion(name: str) -> tuple[Any, str, list[Any]]:
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
     row = RECURSIONS[recursion]
     closed, choice = name.startswith("closed_"), " b" * row.body_factor
-    vectors = 1 + len(row.vectors) + (closed and row.turning)
+    vectors = 1 + len(row.vectors) + (closed and row.bias_rates)
     core = row.core(0, 0)
     if kind == "at":
         arguments = ("m m c b" if closed else "m") + " 1" * vectors + choice + f" {len(core)}"
@@ -116,8 +116,8 @@ def _show_foreign_arrays(function: Any, count: int) -> None:
 def _trial(arguments: str) -> list[Any]:
     """Arguments without content that are taken as good by what was compiled from today's sources."""
     from connections.multibody.recursions.cluster_layout import no_clusters
-    from connections.multibody.recursions.lanes import LANES
     from connections.multibody.recursions.layout import no_tree
+    from connections.multibody.recursions.simd import LANES
 
     nothing: dict[str, Any] = {"1": np.zeros(0), "2": np.zeros((0, 0)), "3": np.zeros((3, 0, 0))}
     nothing |= {

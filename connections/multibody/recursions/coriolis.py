@@ -22,7 +22,7 @@ from connections.multibody.recursions.algebra import (
     scale6,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, put, store, take
+from connections.multibody.recursions.simd import inlined, load, put, store, take
 
 LINK = 28  # twist 6, inertia 10, factor 12
 COLUMN = 12  # Phi 6, Phidot 6

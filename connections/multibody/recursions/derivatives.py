@@ -32,8 +32,8 @@ from connections.multibody.recursions.algebra import (
     scale6,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import beyond, inlined, load, put, store, take
 from connections.multibody.recursions.newton_euler import joint_twist
+from connections.multibody.recursions.simd import beyond, inlined, load, put, store, take
 
 LINK = 40  # twist 6, acceleration 6, inertia 10, factor 12, force 6
 COLUMN = 24  # Phi 6, Phidot + psi 6, psi 6, psi' 6

@@ -111,7 +111,7 @@ def _of_trees(row: Recursion, rows: bool) -> dict[str, str]:
 def _of_closed_chains(row: Recursion, rows: bool) -> dict[str, str]:
     """What stands in the templates of closed chains."""
     places = [(f"reduced.vector + {i} * reduced.nv, reduced.nv", v) for i, v in enumerate(row.vectors)]
-    places += [("reduced.turning, reduced.G_size", "turning")] * row.turning
+    places += [("reduced.bias_rates, reduced.G_size", "bias_rates")] * row.bias_rates
     names = {
         "loops": "closure, clusters, solved, ",
         "arguments": _arguments([vector for _, vector in places], row),

@@ -6,7 +6,6 @@ disappear, and composites are plain sums.
 """
 
 from connections.multibody.recursions.algebra import rotate_columns
-from connections.multibody.recursions.lanes import inlined, load, put, sine_cosine, take
 from connections.multibody.recursions.layout import (
     CENTER,
     FREE,
@@ -20,6 +19,7 @@ from connections.multibody.recursions.layout import (
     PRISMATIC,
     ROTATION,
 )
+from connections.multibody.recursions.simd import inlined, load, put, sine_cosine, take
 
 
 @inlined

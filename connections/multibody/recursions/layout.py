@@ -24,7 +24,7 @@ from connections.checks import ModelError
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.recursions.lanes import LANES, as_integers, beyond, inlined, slots_of
+from connections.multibody.recursions.simd import LANES, as_integers, beyond, inlined, slots_of
 from connections.multibody.recursions.stamp import STAMP
 
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)

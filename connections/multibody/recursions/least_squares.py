@@ -16,7 +16,7 @@ import math
 
 from numba import njit
 
-from connections.multibody.recursions.lanes import INTERNAL, as_integers, beyond, store
+from connections.multibody.recursions.simd import INTERNAL, as_integers, beyond, store
 from connections.multibody.tolerances import SINGULAR
 
 # Sums in the order written: what is left of a closed loop is round-off, and stays the same on all machines.

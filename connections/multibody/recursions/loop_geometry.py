@@ -41,9 +41,9 @@ from connections.multibody.recursions.closure_layout import (
     U,
     W,
 )
-from connections.multibody.recursions.lanes import beyond, inlined, put, sine_cosine, store, take
 from connections.multibody.recursions.layout import FREE, HELICAL, POSE, PRISMATIC
 from connections.multibody.recursions.least_squares import routine
+from connections.multibody.recursions.simd import beyond, inlined, put, sine_cosine, store, take
 
 ROUND_OFF = 1e-5  # of a point, relative to the lengths that lead to it, in units of `closure.CLOSED`
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)

@@ -6,10 +6,10 @@ the exponential up to terms of third order.
 
 import math
 
-from connections.multibody.recursions.lanes import beyond, inlined, put, store, take
 from connections.multibody.recursions.layout import FREE, PRISMATIC
 from connections.multibody.recursions.least_squares import routine
 from connections.multibody.recursions.loop_geometry import quaternion_columns
+from connections.multibody.recursions.simd import beyond, inlined, put, store, take
 
 
 @routine

@@ -104,25 +104,25 @@ class Loops:
             _accept(compiled.closure_rows(closure, q, guesses, solution) == 0)
         return solution
 
-    def turning(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (G_size,). Raises `Refused`."""
         if not self.solvable:
             _accept(v.shape == (self._closed.nv,))
-            return self.definition.turning(solution, v)
+            return self.definition.bias_rates(solution, v)
         result = np.zeros(self.G_size)
         if not self.linear:
             _accept(v.shape == (self._closed.nv,))
-            _accept(compiled.turning_at(self.closure, solution, v, result))
+            _accept(compiled.bias_rates_at(self.closure, solution, v, result))
         return result
 
-    def turning_rows(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def bias_rates_rows(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """The same for rows of solutions and velocities, (m, G_size)."""
         if not self.solvable:
-            return self.definition.turning(solution, v)
+            return self.definition.bias_rates(solution, v)
         result = np.zeros((len(v), self.G_size))
         if not self.linear:
             with self._borrowed() as closure:
-                _accept(compiled.turning_rows(closure, solution, v, result))
+                _accept(compiled.bias_rates_rows(closure, solution, v, result))
         return result
 
     def dense(self, solution: np.ndarray) -> Solution:

@@ -25,7 +25,7 @@ from connections.multibody.recursions.algebra import (
     subtract6,
 )
 from connections.multibody.recursions.forward import link_inertia, place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, load, put, store, take
+from connections.multibody.recursions.simd import inlined, load, put, store, take
 
 LINK = 24  # twist 6, second twist 6, acceleration 6, force 6
 PRODUCT_COLUMN = 12  # Phi 6, Phidot 6

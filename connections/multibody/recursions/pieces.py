@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from connections.multibody.recursions.lanes import LANES
+from connections.multibody.recursions.simd import LANES
 from connections.multibody.recursions.threads import get_num_threads, pool
 
 # Seconds of work. To wake a thread and to wait for it takes 0.05 ms on an idle machine; on a busy one it

@@ -18,9 +18,9 @@ import numpy as np
 
 from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
 from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.host_kinematics import body_motions
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.posture import body_motions
 from connections.multibody.recursions.arguments import (
     apart,
     as_rows,
@@ -32,10 +32,10 @@ from connections.multibody.recursions.arguments import (
 from connections.multibody.recursions.closed_definition import Refused
 from connections.multibody.recursions.cluster_layout import closed_memory, lane_slots, pack_clusters
 from connections.multibody.recursions.compiled import compiled
-from connections.multibody.recursions.lanes import LANES
 from connections.multibody.recursions.layout import aligned, nonzero_blocks, pack, workspace_slots
 from connections.multibody.recursions.loop_solutions import Loops, Solution
 from connections.multibody.recursions.pieces import in_pieces
+from connections.multibody.recursions.simd import LANES
 from connections.multibody.recursions.table import BODY_FACTORS, RECURSIONS, is_force_cross
 from connections.multibody.regularity import first_irregular
 
@@ -53,7 +53,7 @@ def call(q, {vectors}{factor}out):
             result = empty(core) if out is None else out
             {keep}
             {solve}
-            if at({given}, {vectors}{choice}{turning}result):
+            if at({given}, {vectors}{choice}{bias_rates}result):
                 return result
     except NOT_AS_THEY_ARE:
         pass
@@ -92,7 +92,7 @@ class Program:
 
     Attributes
     ----------
-    calls : recursion -> its public call, ``(q, vectors..., body_factor, out)`` without what it does not have.
+    functions : recursion -> its public function, ``(q, vectors..., body_factor, out)``, of these what it has.
     arrays : what compiled code takes first: the tree's flat array with a workspace, and for closed chains the
         loops' and the clusters'.
     loops : what solves the loops, None for trees.
@@ -119,7 +119,7 @@ class Program:
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.calls = _Calls(self)
+        self.functions = _Functions(self)
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
@@ -138,7 +138,8 @@ class Program:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : `calls`.
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : as in
+            `functions`.
         """
         row = RECURSIONS[name]
         choice = (is_force_cross(body_factor),) if row.body_factor else ()
@@ -218,24 +219,24 @@ class Program:
         function, (q, *others) = compiled.require(f"closed_{name}_at"), vectors
         try:
             given = q if self.loops.linear else self.loops.solve(q)
-            turning = [self.loops.turning(given, others[0])] if RECURSIONS[name].turning else []
+            bias_rates = [self.loops.bias_rates(given, others[0])] if RECURSIONS[name].bias_rates else []
         except Refused:
             return False
-        return bool(function(*self.arrays, not self.loops.linear, given, *others, *turning, *choice, out))
+        return bool(function(*self.arrays, not self.loops.linear, given, *others, *bias_rates, *choice, out))
 
     def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) from rows (m, ...) in this thread; whether the input was good."""
         loops = self.loops
         if loops is None:
             return self._batch(name).fill(self.arrays, (*rows, *choice, out))
-        turning = RECURSIONS[name].turning
+        bias_rates = RECURSIONS[name].bias_rates
         try:
             for first in range(0, len(out), _CHUNK):
                 chunk = slice(first, first + _CHUNK)
                 q, *others = (row[chunk] for row in rows)
                 given = q if loops.linear else loops.solve_rows(q)
-                if turning:
-                    others.append(loops.turning_rows(given, others[0]))
+                if bias_rates:
+                    others.append(loops.bias_rates_rows(given, others[0]))
                 arguments = given, *others, *choice, out[chunk]
                 if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
                     return False
@@ -320,7 +321,7 @@ class Program:
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
 
 
-class _Calls(dict[str, Callable[..., np.ndarray]]):
+class _Functions(dict[str, Callable[..., np.ndarray]]):
     """The public calls of a program, each made when it is first asked for."""
 
     def __init__(self, program: Program) -> None:
@@ -348,7 +349,7 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         "choice": "factors[body_factor], " * row.body_factor,
         "keep": "",
         "solve": "",
-        "turning": "",
+        "bias_rates": "",
         "given": "memory, q",
     }
     scope: dict[str, Any] = {
@@ -366,9 +367,9 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
     if loops is not None:
         names["given"] = "memory, closure, clusters, solved, given"
         names["solve"] = "given = q" if loops.linear else "given = solve(q)"
-        names["turning"] = f"turning(given, {row.vectors[0]}), " if row.turning else ""
+        names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
         scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
-        scope |= {"solve": loops.solve, "turning": loops.turning}
+        scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
     at = f"{name}_at" if loops is None else f"closed_{name}_at"
 
     def first_call(*arguments: Any) -> bool:

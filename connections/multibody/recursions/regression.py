@@ -11,9 +11,9 @@ which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and L
 
 from connections.multibody.recursions.algebra import add6, cross3, motion_cross
 from connections.multibody.recursions.forward import place_links, store_columns
-from connections.multibody.recursions.lanes import inlined, put, store, take
 from connections.multibody.recursions.layout import AXES, PARAMETERS, POSE
 from connections.multibody.recursions.newton_euler import joint_twist
+from connections.multibody.recursions.simd import inlined, put, store, take
 
 LINK = 18  # twist 6, reference twist 6, reference acceleration 6
 

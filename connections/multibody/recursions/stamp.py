@@ -16,7 +16,7 @@ IN_PYTHON = {
     "__init__.py",
     "arguments.py",
     "blockwise.py",
-    "calls.py",
+    "functions.py",
     "closed_definition.py",
     "compiled.py",
     "loop_solutions.py",

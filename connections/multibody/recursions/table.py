@@ -31,7 +31,7 @@ class Recursion:
     inverse : the mass matrix has to be regular.
     closed : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, and the
         choice of the body factor.
-    turning : closed chains need L_j (L_v G) v, laid out as G is in a solution, as a further vector.
+    bias_rates : closed chains need L_j (L_v G) v, laid out as G is in a solution, as a further vector.
     """
 
     kernel: str
@@ -42,7 +42,7 @@ class Recursion:
     mirrored: bool = False
     inverse: bool = False
     closed: str = ""
-    turning: bool = False
+    bias_rates: bool = False
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
@@ -129,7 +129,7 @@ RECURSIONS = {
         shape=(3, N, N),
         sparse=True,
         closed="closed_dynamics.inverse_dynamics_derivatives",
-        turning=True,
+        bias_rates=True,
     ),
     "forward_dynamics_derivatives": Recursion(
         "derivatives.forward_dynamics_derivatives",
@@ -137,7 +137,7 @@ RECURSIONS = {
         shape=(3, N, N),
         inverse=True,
         closed="closed_dynamics.forward_dynamics_derivatives",
-        turning=True,
+        bias_rates=True,
     ),
 }
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion

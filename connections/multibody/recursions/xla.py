@@ -222,7 +222,7 @@ def _handler(name: str) -> Any:
         vectors, axes, choice = 2, 1, ""
     else:
         row = RECURSIONS[name.removeprefix("closed_")]
-        vectors, axes = 1 + len(row.vectors) + (closed and row.turning), len(row.shape)
+        vectors, axes = 1 + len(row.vectors) + (closed and row.bias_rates), len(row.shape)
         choice = "False, " * row.body_factor
     given = "closure, clusters, solved, " * closed + "".join(f"x{i}[row], " for i in range(vectors)) + choice
     names = dict(

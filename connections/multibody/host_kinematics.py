@@ -18,7 +18,7 @@ from connections.multibody.kinematics import Kinematics
 
 
 @dataclass(frozen=True, eq=False)
-class Posture:
+class HostKinematics:
     """Poses and columns at one spanning configuration.
 
     Parameters
@@ -31,8 +31,8 @@ class Posture:
     columns: np.ndarray
 
     @classmethod
-    def at(cls, kinematics: Kinematics, q: np.ndarray) -> Posture:
-        """The posture of a spanning tree at q (nq,)."""
+    def at(cls, kinematics: Kinematics, q: np.ndarray) -> HostKinematics:
+        """Those of a spanning tree at q (nq,)."""
         tree = kinematics.tree
         transforms = np.tile(np.eye(4), (len(tree.joints) + 1, 1, 1))
         columns = []

@@ -25,16 +25,16 @@ from connections.multibody.clusters import LINEAR
 from connections.multibody.recursions.algebra import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.recursions.closure import newton
 from connections.multibody.recursions.closure_layout import GEOMETRY, ROW, SCALE, TURN
-from connections.multibody.recursions.lanes import beyond, put, store, take
 from connections.multibody.recursions.least_squares import routine, solve_least
 from connections.multibody.recursions.loop_geometry import wrench_rate, wrench_second_rate
+from connections.multibody.recursions.simd import beyond, put, store, take
 from connections.multibody.tolerances import SINGULAR
 
 _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @routine
-def turn_loop(loop, solution, v, start, out):
+def rates_of_loop(loop, solution, v, start, out):
     """L_j (L_v G) v of the loop's dependent columns; 0, or -1 where the loop is singular.
 
     v : (n,) from the first column of the loop's cluster on.

@@ -37,7 +37,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
-    return model.program.calls["mass_matrix"](q, out)
+    return model.program.functions["mass_matrix"](q, out)
 
 
 def coriolis_matrix(
@@ -59,7 +59,7 @@ def coriolis_matrix(
 
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
-    return model.program.calls["coriolis_matrix"](q, v, body_factor, out)
+    return model.program.functions["coriolis_matrix"](q, v, body_factor, out)
 
 
 def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
@@ -78,7 +78,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
-    return model.program.calls["mass_matrix_rate"](q, v, out)
+    return model.program.functions["mass_matrix_rate"](q, v, out)
 
 
 def christoffel_symbols(
@@ -99,7 +99,7 @@ def christoffel_symbols(
 
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
-    return model.program.calls["christoffel_symbols"](q, body_factor, out)
+    return model.program.functions["christoffel_symbols"](q, body_factor, out)
 
 
 def coriolis_product(
@@ -122,7 +122,7 @@ def coriolis_product(
 
     Source: [W] (20).
     """
-    return model.program.calls["coriolis_product"](q, v, w, body_factor, out)
+    return model.program.functions["coriolis_product"](q, v, w, body_factor, out)
 
 
 def coriolis_transpose_product(
@@ -145,7 +145,7 @@ def coriolis_transpose_product(
 
     Source: [W] II and (20).
     """
-    return model.program.calls["coriolis_transpose_product"](q, v, w, body_factor, out)
+    return model.program.functions["coriolis_transpose_product"](q, v, w, body_factor, out)
 
 
 def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
@@ -165,7 +165,7 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
 
     Source: [E] (15) to (18).
     """
-    return model.program.calls["inverse_dynamics"](q, v, a, out)
+    return model.program.functions["inverse_dynamics"](q, v, a, out)
 
 
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -183,7 +183,7 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [E] (1).
     """
-    return model.program.calls["gravity"](q, out)
+    return model.program.functions["gravity"](q, out)
 
 
 def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
@@ -203,7 +203,7 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
-    return model.program.calls["forward_dynamics"](q, v, tau, out)
+    return model.program.functions["forward_dynamics"](q, v, tau, out)
 
 
 def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -221,7 +221,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
-    return model.program.calls["inverse_mass_matrix"](q, out)
+    return model.program.functions["inverse_mass_matrix"](q, out)
 
 
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
@@ -245,4 +245,4 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
-    return model.program.calls["regressor"](q, v, v_r, a_r, out)
+    return model.program.functions["regressor"](q, v, v_r, a_r, out)
