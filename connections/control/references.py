@@ -26,7 +26,7 @@ from connections.checks import ShapeError, as_array, require_finite, require_sam
 from connections.control.gains import gain_matrix
 from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.evaluation import Argument, evaluate, require_admissible
-from connections.geometry.groups import quaternion_multiply, rotation_matrix
+from connections.geometry.rotations import quaternion_product, rotation_matrix
 from connections.geometry.scales import sizes_of_array, velocity_sizes
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
@@ -354,7 +354,7 @@ def _attractor(
 
 def _relative_quaternion(a: jax.Array, b: jax.Array) -> jax.Array:
     """a^-1 b for unit quaternions (x, y, z, w), the representative with w >= 0."""
-    q = quaternion_multiply(a * jnp.array([-1.0, -1.0, -1.0, 1.0]), b)
+    q = quaternion_product(a * jnp.array([-1.0, -1.0, -1.0, 1.0]), b)
     return q * jnp.where(q[3] < 0.0, -1.0, 1.0)
 
 

@@ -15,6 +15,13 @@ import numpy as np
 
 from connections.checks import PointError, raise_at, require_finite
 from connections.geometry.frames import FrameField
+from connections.geometry.rotations import (
+    LEVI_CIVITA,
+    quaternion_exponential,
+    quaternion_product,
+    rotation_matrix,
+    skew,
+)
 from connections.geometry.scales import POINT_TOLERANCE
 
 
@@ -65,7 +72,7 @@ class SO3Frame(FrameField):
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
         """q * exp(xi): the geodesic of the bi-invariant metric."""
-        return quaternion_multiply(q, quaternion_exponential(xi))
+        return quaternion_product(q, quaternion_exponential(xi))
 
     def near_at(self, q: jax.Array) -> jax.Array:
         """| |q| - 1 | <= `POINT_TOLERANCE`."""
@@ -176,42 +183,6 @@ def unit_quaternions(name: str, q: np.ndarray) -> np.ndarray:
     return q / norms
 
 
-def skew(a: jax.Array) -> jax.Array:
-    """(a x), (3, 3)."""
-    x, y, z = a[0], a[1], a[2]
-    zero = jnp.zeros_like(x)
-    return jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
-
-
-def quaternion_multiply(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Hamilton product a * b of quaternions (x, y, z, w), (4,)."""
-    (av, aw), (bv, bw) = (a[:3], a[3]), (b[:3], b[3])
-    return jnp.concatenate([aw * bv + bw * av + jnp.cross(av, bv), (aw * bw - av @ bv)[None]])
-
-
-def quaternion_exponential(xi: jax.Array) -> jax.Array:
-    """Unit quaternion of the rotation vector `xi` (3,) [rad]; smooth at zero."""
-    square = xi @ xi
-    small = square < 1e-6
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    sinc = jnp.where(small, 0.5 - square / 48.0 + square**2 / 3840.0, jnp.sin(angle / 2) / angle)
-    cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(angle / 2))
-    return jnp.concatenate([sinc * xi, cosine[None]])
-
-
-def rotation_matrix(q: jax.Array) -> jax.Array:
-    """R of the unit quaternion (x, y, z, w), (3, 3): body axes to fixed axes."""
-    r, w = q[:3], q[3]
-    return (w * w - r @ r) * jnp.eye(3) + 2.0 * jnp.outer(r, r) + 2.0 * w * skew(r)
-
-
-def _levi_civita() -> np.ndarray:
-    symbol = np.zeros((3, 3, 3))
-    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        symbol[a, b, c], symbol[a, c, b] = 1.0, -1.0
-    return symbol
-
-
 def _se3_structure() -> np.ndarray:
     s = np.zeros((6, 6, 6))
     s[:3, :3, :3] = LEVI_CIVITA
@@ -220,6 +191,5 @@ def _se3_structure() -> np.ndarray:
     return s
 
 
-LEVI_CIVITA = _levi_civita()
 SE3_STRUCTURE = _se3_structure()
 _SO3 = SO3Frame()

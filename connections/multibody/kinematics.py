@@ -24,9 +24,9 @@ from scipy.spatial.transform import Rotation
 
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.compilation import traced_once
+from connections.geometry.rotations import quaternion_product, rotation_matrix, skew
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
-from connections.multibody.spatial import quaternion_product, rotation_matrix, skew
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,22 +12,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-# Levi-Civita symbol with the sign that makes (w x)_ab = _CROSS[a, b, c] w_c.
-_CROSS = np.zeros((3, 3, 3))
-_CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = -1.0
-_CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = 1.0
-
-
-def skew(w: jax.Array) -> jax.Array:
-    """(w x), (..., 3, 3), the matrix of u -> w x u.
-
-    Parameters
-    ----------
-    w : (..., 3), any unit.
-    """
-    return jnp.einsum("abc,...c->...ab", _CROSS, w)
+from connections.geometry.rotations import skew
 
 
 def motion_cross(v: jax.Array) -> jax.Array:
@@ -188,35 +174,6 @@ def body_factor(inertia: jax.Array, v: jax.Array) -> jax.Array:
 
 
 # --- rotations --------------------------------------------------------------------------------------------
-
-# Hamilton's product of quaternions (x, y, z, w): (a b)_i = _QUATERNION[i, j, k] a_j b_k.
-_QUATERNION = np.zeros((4, 4, 4))
-_QUATERNION[:3, :3, :3] = _CROSS.transpose(0, 2, 1)
-_QUATERNION[[0, 1, 2], [0, 1, 2], 3] = 1.0
-_QUATERNION[[0, 1, 2], 3, [0, 1, 2]] = 1.0
-_QUATERNION[3, [0, 1, 2], [0, 1, 2]] = -1.0
-_QUATERNION[3, 3, 3] = 1.0
-
-
-def quaternion_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a b, (..., 4): first b, then a; quaternions are (x, y, z, w).
-
-    Parameters
-    ----------
-    a, b : (..., 4) quaternions.
-    """
-    return jnp.einsum("ijk,...j,...k->...i", _QUATERNION, a, b)
-
-
-def rotation_matrix(quaternion: jax.Array) -> jax.Array:
-    """R, (..., 3, 3), of a unit quaternion (x, y, z, w): from body axes to the axes it is measured in.
-
-    Parameters
-    ----------
-    quaternion : (..., 4), unit norm.
-    """
-    u = skew(quaternion[..., :3])
-    return jnp.eye(3) + 2 * quaternion[..., 3, None, None] * u + 2 * (u @ u)
 
 
 def _transpose(matrix: jax.Array) -> jax.Array:

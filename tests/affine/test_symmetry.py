@@ -7,7 +7,7 @@ import systems
 from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
-from connections.geometry.groups import quaternion_multiply
+from connections.geometry.rotations import quaternion_product
 
 
 def add(g, h):
@@ -73,7 +73,7 @@ def test_the_heisenberg_group_keeps_its_form_and_not_the_euclidean_metric():
 
 def test_rotations_keep_the_left_invariant_frame_in_quaternion_coordinates():
     """nq = 4 > n = 3; the top's metric is constant in that frame, and invariant with it."""
-    turns = cn.GroupAction(lambda q, g: quaternion_multiply(g, q), quaternion_multiply, np.eye(4)[3])
+    turns = cn.GroupAction(lambda q, g: quaternion_product(g, q), quaternion_product, np.eye(4)[3])
     q, g = (x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True) for x in (Q, G))
     turns.check_invariant_frame(systems.TOP.frame, q, g).require()
     assert turns.check_action(q, g, 1.1 * g[::-1]).ok  # quaternions of any norm are a group

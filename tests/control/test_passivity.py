@@ -16,7 +16,7 @@ from connections.control import (
     submanifold_reference,
     trajectory_reference,
 )
-from connections.geometry.groups import quaternion_exponential, quaternion_multiply
+from connections.geometry.rotations import quaternion_exponential, quaternion_product
 
 TIMES, SPIN_TIMES = np.linspace(0.0, 6.0, 121), np.linspace(0.0, 12.0, 61)
 GAIN = np.array([[2.0, 0.3, 0.0], [0.3, 1.5, 0.1], [0.0, 0.1, 2.5]])
@@ -30,7 +30,7 @@ def curve(t):
 
 def turning(t):
     first = quaternion_exponential(jnp.stack([0.8 * jnp.sin(t), 0.0 * t, 0.3 * t]))
-    return quaternion_multiply(first, quaternion_exponential(jnp.array([0.0, 0.4, 0.3]) * t))
+    return quaternion_product(first, quaternion_exponential(jnp.array([0.0, 0.4, 0.3]) * t))
 
 
 def wrong_model(metric, connection=None):

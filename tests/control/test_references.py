@@ -17,7 +17,7 @@ from connections.control import (
     task_reference,
     trajectory_reference,
 )
-from connections.geometry.groups import quaternion_exponential, quaternion_multiply
+from connections.geometry.rotations import quaternion_exponential, quaternion_product
 
 SO3, SE3 = cn.SO3Frame(), cn.SE3Frame()
 
@@ -28,7 +28,7 @@ def curve(t):
 
 def turning(t):
     first = quaternion_exponential(jnp.stack([0.3 * t, jnp.sin(t), 0.2 * t**2]))
-    return quaternion_multiply(first, quaternion_exponential(jnp.array([0.0, 0.4, 1.0]) * t))
+    return quaternion_product(first, quaternion_exponential(jnp.array([0.0, 0.4, 1.0]) * t))
 
 
 def pose(t):
@@ -91,10 +91,10 @@ def test_trajectory_on_groups_damps_the_error_exactly(frame, trajectory, rng):
 
 def test_rotation_error_is_the_logarithm_and_ignores_the_sign_of_the_quaternion(rng):
     q_d, turn = random_quaternion(rng), np.array([0.4, -1.2, 0.9])
-    q = quaternion_multiply(jnp.asarray(q_d), quaternion_exponential(jnp.asarray(turn)))
+    q = quaternion_product(jnp.asarray(q_d), quaternion_exponential(jnp.asarray(turn)))
     np.testing.assert_allclose(configuration_error_at(SO3, q, q_d), turn, rtol=1e-12)
     np.testing.assert_allclose(configuration_error_at(SO3, -q, q_d), turn, rtol=1e-12)
-    tiny = quaternion_multiply(jnp.asarray(q_d), quaternion_exponential(1e-5 * jnp.asarray(turn)))
+    tiny = quaternion_product(jnp.asarray(q_d), quaternion_exponential(1e-5 * jnp.asarray(turn)))
     np.testing.assert_allclose(configuration_error_at(SO3, tiny, q_d), 1e-5 * turn, rtol=1e-9)
 
 

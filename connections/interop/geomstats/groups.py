@@ -17,9 +17,10 @@ import numpy as np
 from connections.checks import MetricError
 from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
-from connections.geometry.groups import SE3Frame, SO3Frame, rotation_matrix
+from connections.geometry.groups import SE3Frame, SO3Frame
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric
+from connections.geometry.rotations import rotation_matrix
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization, gram

@@ -17,8 +17,8 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry import CoordinateFrame, FrameField
+from connections.geometry.rotations import quaternion_product, rotation_matrix
 from connections.multibody.joints.base import Joint, Transform
-from connections.multibody.spatial import quaternion_product, rotation_matrix
 
 _ANGLE, _LENGTH = np.pi, 1.0  # random coordinates lie within plus and minus these: rad, m
 _PARALLEL = 1e-6  # sine of the angle between the axes below which a universal joint has lost one direction

@@ -1,0 +1,61 @@
+"""Rotations and quaternions in JAX, for the whole package. Quaternions are (x, y, z, w), of unit norm."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+LEVI_CIVITA = np.zeros((3, 3, 3))  # (a x b)_i = LEVI_CIVITA[i, j, k] a_j b_k
+LEVI_CIVITA[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
+LEVI_CIVITA[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
+
+
+def skew(w: jax.Array) -> jax.Array:
+    """(w x), (..., 3, 3), the matrix of u -> w x u.
+
+    Parameters
+    ----------
+    w : (..., 3), any unit.
+    """
+    return jnp.einsum("abc,...c->...ab", -LEVI_CIVITA, w)
+
+
+# Hamilton's product of quaternions (x, y, z, w): (a b)_i = _QUATERNION[i, j, k] a_j b_k.
+_QUATERNION = np.zeros((4, 4, 4))
+_QUATERNION[:3, :3, :3] = LEVI_CIVITA
+_QUATERNION[[0, 1, 2], [0, 1, 2], 3] = 1.0
+_QUATERNION[[0, 1, 2], 3, [0, 1, 2]] = 1.0
+_QUATERNION[3, [0, 1, 2], [0, 1, 2]] = -1.0
+_QUATERNION[3, 3, 3] = 1.0
+
+
+def quaternion_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """a b, (..., 4): first b, then a; quaternions are (x, y, z, w).
+
+    Parameters
+    ----------
+    a, b : (..., 4) quaternions.
+    """
+    return jnp.einsum("ijk,...j,...k->...i", _QUATERNION, a, b)
+
+
+def rotation_matrix(quaternion: jax.Array) -> jax.Array:
+    """R, (..., 3, 3), of a unit quaternion (x, y, z, w): from body axes to the axes it is measured in.
+
+    Parameters
+    ----------
+    quaternion : (..., 4), unit norm.
+    """
+    u = skew(quaternion[..., :3])
+    return jnp.eye(3) + 2 * quaternion[..., 3, None, None] * u + 2 * (u @ u)
+
+
+def quaternion_exponential(xi: jax.Array) -> jax.Array:
+    """Unit quaternion of the rotation vector `xi` (3,) [rad]; smooth at zero."""
+    square = xi @ xi
+    small = square < 1e-6
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    sinc = jnp.where(small, 0.5 - square / 48.0 + square**2 / 3840.0, jnp.sin(angle / 2) / angle)
+    cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(angle / 2))
+    return jnp.concatenate([sinc * xi, cosine[None]])
