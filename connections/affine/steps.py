@@ -24,7 +24,7 @@ import jax.numpy as jnp
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
 
 
-class RelativeSteps(diffrax.AbstractAdaptiveStepSizeController):
+class RelativeSteps(diffrax.AbstractAdaptiveStepSizeController[Any, Any]):
     """Step sizes for which the largest error of a component is one tolerance.
 
     Parameters

@@ -247,7 +247,7 @@ class AdaptiveLoop:
         Y, s = self._law_at(t, q, v, state)
         return Y @ parameters - self.gain @ s, s
 
-    def _rhs(self, t: jax.Array, y: tuple, args: Any) -> tuple:
+    def _rhs(self, t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
         q, v, parameters, state = y
         Y, s = self._law_at(t, q, v, state)
         tau = Y @ parameters - self.gain @ s
@@ -256,14 +256,14 @@ class AdaptiveLoop:
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
         return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
 
-    def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
+    def _sizes(self, elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
         q, v, parameters, state = y
         metric = self.plant.metric  # type: ignore[attr-defined]
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
         motion = motion_sizes(self.frame, metric, elapsed, q, v)
         return *motion, known, self.reference.state_sizes_at(metric, q, state)
 
-    def _project(self, y: tuple) -> tuple:
+    def _project(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.family.frame.project_at(y[0]), *y[1:]
 
 

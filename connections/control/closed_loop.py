@@ -184,19 +184,19 @@ class ClosedLoop:
     ) -> tuple[jax.Array, jax.Array]:
         return self.reference.pair_at(t, q, v, state)
 
-    def _rhs(self, t: jax.Array, y: tuple, args: Any) -> tuple:
+    def _rhs(self, t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
         q, v, state = y
         tau = self.torque_at(t, q, v, state)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
         return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
 
-    def _sizes(self, elapsed: jax.Array, y: tuple) -> tuple:
+    def _sizes(self, elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
         q, v, state = y
         metric = self.plant.metric
         motion = motion_sizes(self.frame, metric, elapsed, q, v)
         return *motion, self.reference.state_sizes_at(metric, q, state)
 
-    def _project(self, y: tuple) -> tuple:
+    def _project(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.plant.metric.frame.project_at(y[0]), *y[1:]
 
 

@@ -141,7 +141,7 @@ class MomentumObserver:
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
-        def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
+        def rhs(t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
             q, v, z = y
             tau = jnp.zeros(n) if control is None else jnp.asarray(control(t, q, v))
             if tau.shape != (n,):
@@ -149,10 +149,10 @@ class MomentumObserver:
             v_dot = plant.forward_dynamics_at(q, v, tau, t)
             return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
 
-        def project(y: tuple) -> tuple:
+        def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
             return frame.project_at(y[0]), *y[1:]
 
-        def sizes(elapsed: jax.Array, y: tuple) -> tuple:
+        def sizes(elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
             q, v, _ = y
             length = lengths_of(plant.metric.matrix_at(q))
             momentum = length * jnp.sum(length * jnp.abs(v))

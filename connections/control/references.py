@@ -367,14 +367,16 @@ def _rotation_vector(q: jax.Array) -> jax.Array:
     return jnp.where(small, series, 2.0 * jnp.arctan2(sine, q[3]) / sine) * q[:3]
 
 
-def _require_output(name: str, function: Callable, expected: tuple, *inputs: tuple) -> None:
+def _require_output(
+    name: str, function: Callable[..., Any], expected: tuple[Any, ...], *inputs: tuple[Any, ...]
+) -> None:
     """Raise `ShapeError` unless `function` maps float64 arrays of the input shapes to the expected shape."""
     got = _output_shape(name, function, inputs)
     if got != expected:
         raise ShapeError(name, expected, got)
 
 
-def _output_length(name: str, function: Callable, largest: int, *inputs: tuple) -> int:
+def _output_length(name: str, function: Callable[..., Any], largest: int, *inputs: tuple[Any, ...]) -> int:
     """Length m of a vector function with 1 <= m <= largest."""
     got = _output_shape(name, function, inputs)
     if len(got) != 1 or not 1 <= got[0] <= largest:
@@ -382,7 +384,7 @@ def _output_length(name: str, function: Callable, largest: int, *inputs: tuple) 
     return got[0]
 
 
-def _output_shape(name: str, function: Callable, inputs: tuple) -> tuple:
+def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not callable(function):
         raise TypeError(f"{name} must be a function, got {type(function).__name__}")
     arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in inputs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from connections.explorer import drawing
@@ -30,8 +32,8 @@ class RobotView(drawing.FilmView):
         super().__init__(desk, "robot")
         self.shapes = shapes(robot.model)
         self.centers = np.stack([shape.center for shape in self.shapes])
-        self._moved: tuple | None = None  # what was asked for when the motion was computed
-        self._carried: tuple | None = None
+        self._moved: tuple[Any, ...] | None = None  # what was asked for when the motion was computed
+        self._carried: tuple[Any, ...] | None = None
         self._drawn, self._seed = False, 0
         self.motion: RobotMotion
         self._add_controls()
@@ -175,7 +177,7 @@ class RobotView(drawing.FilmView):
         for handle, vectors in zip(self.arrows, self.vectors, strict=True):
             handle.points = drawing.arrows(self.points[k], vectors[k])
 
-    def _question(self) -> tuple:
+    def _question(self) -> tuple[Any, ...]:
         velocities = tuple(slider.value for slider in self.velocities)
         postures = tuple(slider.value for slider in self.postures.values())
         return (self.duration.value, self.speed.value, velocities, postures)

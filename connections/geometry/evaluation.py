@@ -91,11 +91,13 @@ class _BatchError(ValueError):
     """Batch axes do not broadcast; translated into a `ShapeError` that names the arguments."""
 
 
-def _with_validity(owner, point_function, arguments, checked):
+def _with_validity(
+    owner: Any, point_function: Callable[..., Any], arguments: Sequence[Argument], checked: bool
+) -> Callable[..., Any]:
     cores = [len(item.core) for item in arguments]
     batched = [item.batched for item in arguments]
 
-    def at_point(*arrays):
+    def at_point(*arrays: Any) -> tuple[Any, Any]:
         ok: Any = True
         if checked:
             p, ok = admit_at(owner, arrays[0])
@@ -105,7 +107,7 @@ def _with_validity(owner, point_function, arguments, checked):
             ok = ok & jnp.all(jnp.isfinite(leaf))
         return values, ok
 
-    def over_batch(*arrays):
+    def over_batch(*arrays: Any) -> tuple[Any, Any]:
         shapes = [a.shape[: a.ndim - c] for a, c, b in zip(arrays, cores, batched, strict=True) if b]
         try:
             batch = jnp.broadcast_shapes(*shapes)
@@ -125,13 +127,20 @@ def _with_validity(owner, point_function, arguments, checked):
     return over_batch
 
 
-def _raise_batch_error(arguments, arrays) -> None:
+def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
     shapes = {item.name: a.shape for item, a in zip(arguments, arrays, strict=True) if item.batched}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     raise ShapeError("batch axes", "shapes that broadcast together", text)
 
 
-def _explain(owner, key, values, arguments, arrays, checked) -> None:
+def _explain(
+    owner: Any,
+    key: Hashable,
+    values: Any,
+    arguments: Sequence[Argument],
+    arrays: Sequence[Any],
+    checked: bool,
+) -> None:
     for item, array in zip(arguments, arrays, strict=True):
         require_finite(item.name, array)
     if checked:

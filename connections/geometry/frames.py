@@ -71,8 +71,13 @@ class FrameField(abc.ABC):
     def value_and_lie_derivative_at(self, f: PointFunction, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """f(q) and L_{X_i} f by one forward pass, so that what f factorizes is factorized once."""
         X = self.matrix_at(q)
-        along = jax.vmap(lambda direction: jax.jvp(f, (q,), (direction,)), in_axes=1, out_axes=(None, 0))
-        return along(X)
+
+        def along(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value, rate = jax.jvp(f, (q,), (direction,))
+            return value, rate
+
+        value, rates = jax.vmap(along, in_axes=1, out_axes=(None, 0))(X)
+        return value, rates
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """s[k, i, j] of [X_i, X_j] = s^k_ij X_k, (n, n, n)."""

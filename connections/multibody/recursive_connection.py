@@ -26,7 +26,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.induced import InducedConnection
-from connections.affine.levi_civita import raise_first_index
+from connections.affine.koszul import raise_first_index
 from connections.geometry import FrameField, InducedMetric, Metric
 from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.kinematics import Kinematics

@@ -82,7 +82,7 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
     def one(D: jax.Array) -> tuple[jax.Array, jax.Array]:
         nabla = ContorsionConnection(metric, lambda q: D)
 
-        def rhs(t: jax.Array, y: tuple, args: Any) -> tuple:
+        def rhs(t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
             q, z = y  # the first transported vector is the geodesic's velocity
             return z[0], -jax.vmap(lambda vector: nabla.apply_at(q, z[0], vector))(z)
 

@@ -273,7 +273,7 @@ def _connected(address: str, timeout: float) -> Client:
 
 async def _shake_hands(address: str, timeout: float) -> None:
     """Connect and disconnect; `Client` would wait forever for a port that takes connections and is silent."""
-    from distributed.comm import connect
+    from distributed.comm.core import connect
 
     comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)
     comm.abort()

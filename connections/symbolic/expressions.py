@@ -263,7 +263,7 @@ def _reduced(p: PolyElement, pairs: list[tuple[int, int]], eliminate_sine: tuple
     """The polynomial modulo s^2 + c^2 = 1 for every pair: s^2, or c^2, no longer occurs."""
     for (s, c), sine in zip(pairs, eliminate_sine, strict=True):
         out, kept = (s, c) if sine else (c, s)
-        groups: dict[int, dict] = {}
+        groups: dict[int, dict[Any, Any]] = {}
         for powers, value in p.terms():
             rest = (*powers[:out], powers[out] % 2, *powers[out + 1 :])
             groups.setdefault(powers[out] // 2, {})[rest] = value

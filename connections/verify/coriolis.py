@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -49,12 +50,14 @@ def _velocities(subject: Subject, sample: Sample) -> Array:
     return np.array([sample.v, *e, *pairs])
 
 
-def _worst(pairs) -> tuple[float, float]:
+def _worst(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
     return pairs[int(np.argmax([Check("pair", residual, scale, 1.0).relative for residual, scale in pairs]))]
 
 
-def _bias_gaps(subject: Subject, sample: Sample, D: Array | None, bias) -> list[tuple[float, float]]:
+def _bias_gaps(
+    subject: Subject, sample: Sample, D: Array | None, bias: Callable[[Array], Array]
+) -> list[tuple[float, float]]:
     """C v less a bias, for many velocities."""
     low, scale = subject.first_kind(sample.q) - (0.0 if D is None else D), subject.scale(sample.q)
     pairs = []
@@ -162,7 +165,9 @@ def family(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]
     return float(np.max(np.abs(C - other))), _scale(subject, sample) + float(np.max(np.abs(beta)))
 
 
-def _half_derivative(subject: Subject, sample: Sample, correction: Array, wrong: bool, salt: str):
+def _half_derivative(
+    subject: Subject, sample: Sample, correction: Array, wrong: bool, salt: str
+) -> tuple[float, float]:
     """C* against (1/2) d(Cv)/dv + correction, with d(Cv)/dv from Hamel's bias."""
     built = np.einsum("ijk,j->ik", subject.hamel_symbols(sample.q), sample.v) + correction
     D = random_contorsion(subject.rng(salt), subject.n, subject.scale(sample.q)) if wrong else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,9 @@ PROPOSITIONS: list[Proposition] = []
 proposition = partial(stated, PROPOSITIONS)
 
 FLOW_TIME = 0.4
+
+Field = Callable[[Array], Array]  # of points
+Spray = Callable[[Array, Array], Array]  # (q, v) -> Gamma(v, v)
 
 
 def contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> Array:
@@ -55,7 +59,7 @@ def _flow_time(subject: Subject, sample: Sample) -> float:
     return min(FLOW_TIME, 0.5 * subject.room / float(np.max(np.abs(_unit_velocity(subject, sample)))))
 
 
-def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float, float]:
+def inner_product_drift(subject: Subject, sample: Sample, Gamma: Field) -> tuple[float, float]:
     """How far the inner products of transported vectors, orthonormal at first, drift along a flow line."""
     Z = np.linalg.inv(np.linalg.cholesky(subject.H(sample.q))).T
     time = _flow_time(subject, sample)
@@ -63,13 +67,13 @@ def inner_product_drift(subject: Subject, sample: Sample, Gamma) -> tuple[float,
     return float(np.max(np.abs(carried.T @ subject.H(end) @ carried - np.eye(subject.n)))), 1.0
 
 
-def geodesic_gap(subject: Subject, sample: Sample, spray, reference) -> tuple[float, float]:
+def geodesic_gap(subject: Subject, sample: Sample, spray: Spray, reference: Spray) -> tuple[float, float]:
     """How far the motions of two sprays (q, v) -> Gamma(v, v) end from one another."""
     start = (sample.q, _unit_velocity(subject, sample), _flow_time(subject, sample))
     return _end_gap(sample.q, *(subject.numerics.geodesic(field, *start) for field in (spray, reference)))
 
 
-def hamel_spray(subject: Subject, D: Array | None = None):
+def hamel_spray(subject: Subject, D: Array | None = None) -> Spray:
     """(q, v) -> H^-1 (bias - D(v, v)), the bias by Hamel's equations: no connection enters."""
 
     def spray(q: Array, v: Array) -> Array:

@@ -175,7 +175,7 @@ class NonholonomicSubject:
     seed: int
     action: GroupAction | None = None
     draw: int = 0
-    _memory: dict = field(default_factory=dict)
+    _memory: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def nabla(self) -> ConstrainedConnection:

@@ -229,11 +229,16 @@ def constrained_tensor(
     return solution, rank, np.array(null).reshape(-1, n, n, n)
 
 
-def _block(unknowns, metric_part, torsion_part, geodesic_part) -> tuple[Array, Array]:
+def _block(
+    unknowns: list[tuple[int, ...]],
+    metric_part: Array | None,
+    torsion_part: Array | None,
+    geodesic_part: Array | None,
+) -> tuple[Array, Array]:
     column = {unknown: index for index, unknown in enumerate(unknowns)}
     rows, right = [], []
 
-    def equation(value: float, *terms: tuple[tuple[int, int, int], float]) -> None:
+    def equation(value: float, *terms: tuple[tuple[int, ...], float]) -> None:
         row = np.zeros(len(unknowns))
         for unknown, factor in terms:
             row[column[unknown]] += factor

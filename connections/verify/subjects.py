@@ -93,7 +93,7 @@ class Subject:
     bodies: Bodies | None = None
     room: float = np.inf
     draw: int = 0
-    _memory: dict = field(default_factory=dict)
+    _memory: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def metric(self) -> Metric:

@@ -90,7 +90,9 @@ def _value(value: Any) -> Any:
     return value.coefficients[0] if isinstance(value, Series) else value
 
 
-def _evaluate(algebra: TaylorAlgebra, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
+def _evaluate(
+    algebra: TaylorAlgebra, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]
+) -> list[Any]:
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
 

@@ -337,7 +337,8 @@ def nested(algebra: TaylorAlgebra, equation: Any, operands: list[Array], varying
         return [jnp.asarray(out, dtype=float) for out in bind(equation, values)]
 
     def derivatives(row: jax.Array) -> list[list[jax.Array]]:
-        function, found = (lambda t: along(row, t)), []
+        function: Callable[[Any], Any] = lambda t: along(row, t)  # noqa: E731
+        found = []
         for degree in range(order + 1):
             found.append([value / factorial(degree) for value in function(0.0)])
             function = _slope(function)

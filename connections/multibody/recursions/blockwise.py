@@ -32,8 +32,8 @@ def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     ------
     ShapeError : the last axis of an argument, or the batch axes, do not fit. TypeError : complex numbers.
     """
-    import dask
     import dask.array as da
+    from dask.delayed import delayed
 
     names = ("q", *RECURSIONS[name].vectors)
     core = program.cores[name]
@@ -48,7 +48,7 @@ def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> d
         _block,
         result,
         *arguments,
-        program=dask.delayed(program, pure=False, traverse=False),
+        program=delayed(program, pure=False, traverse=False),
         recursion=name,
         body_factor=body_factor,
         new_axes={axes + number: size for number, size in enumerate(core)},
