@@ -39,35 +39,35 @@ class ClosedChainFrame(FrameField):
         return self.joints.ambient_dim
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
-        """As the independent joints' frame has it."""
+        """X (nq, nv) of the independent joints' frame."""
         return self.joints.matrix_at(q)
 
     def dual_at(self, q: jax.Array) -> jax.Array:
-        """As the independent joints' frame has it."""
+        """The dual basis (nv, nq) of the independent joints' frame."""
         return self.joints.dual_at(q)
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
-        """Those of the joints."""
+        """The structure functions (nv, nv, nv) of the independent joints' frame."""
         return self.joints.structure_functions_at(q)
 
     def project_at(self, q: jax.Array) -> jax.Array:
-        """Joint by joint."""
+        """q with each quaternion normalized."""
         return self.joints.project_at(q)
 
     def near_at(self, q: jax.Array) -> jax.Array:
-        """Joint by joint."""
+        """Whether each quaternion is nearly of norm one; one boolean."""
         return self.joints.near_at(q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
-        """Joint by joint."""
+        """q with each quaternion normalized, or `PointError` that names the joint."""
         return self.joints.require_near(name, q)
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """Joint by joint."""
+        """q with each quaternion of the sign that is nearer to the reference."""
         return self.joints.align_at(q, reference)
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
-        """Joint by joint."""
+        """Each joint moved by its components of xi."""
         return self.joints.retract_at(q, xi)
 
     def valid_at(self, q: jax.Array) -> jax.Array:

@@ -32,7 +32,7 @@ class HostKinematics:
 
     @classmethod
     def at(cls, kinematics: Kinematics, q: np.ndarray) -> HostKinematics:
-        """Those of a spanning tree at q (nq,)."""
+        """The poses and columns of a spanning tree at q (nq,)."""
         tree = kinematics.tree
         transforms = np.tile(np.eye(4), (len(tree.joints) + 1, 1, 1))
         columns = []

@@ -49,7 +49,7 @@ def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
 
 
 def apart(given: Iterable[Any], out: np.ndarray) -> list[Any]:
-    """What is given, arrays that may overlap `out` as copies: they are read while it is filled, and after."""
+    """The values; arrays that may overlap `out` are copied, because they are read while it is filled."""
     return [x.copy() if isinstance(x, np.ndarray) and np.may_share_memory(x, out) else x for x in given]
 
 
