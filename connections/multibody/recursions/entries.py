@@ -20,7 +20,7 @@ from typing import Any
 from connections.multibody.recursions.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _PACKAGE = __name__.rpartition(".")[0]
-_BOUNDARY = "lanes", "layout", "cluster_layout", "boundary", "cluster_boundary"  # what templates call
+_BOUNDARY = "simd", "layout", "cluster_layout", "boundary", "cluster_boundary"  # what templates call
 
 _AT = """
 @one
