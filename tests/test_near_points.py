@@ -228,6 +228,13 @@ def test_loops_that_are_functions(rng):
         with pytest.raises(PointError, match="joint 'trunk'"):
             function(model, stretched(model, q, 1.001), v)
 
+    def joints(at):
+        return np.concatenate([*model.spanning_configuration(at).values()])
+
+    assert largest_error(joints(near), joints(q)) < 1e-12
+    with pytest.raises(PointError, match="joint 'trunk'"):
+        joints(stretched(model, q, 1.001))
+
 
 # --- other embedded manifolds -----------------------------------------------------------------------------
 

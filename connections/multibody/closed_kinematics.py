@@ -366,7 +366,7 @@ class ClosedKinematics:
         """The least sine of the angle of a column of K_d with those before it."""
         K = residual_and_derivative(self.spanning, self.loops.rows, self.functions, q_s)[1]
         R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
-        return float((np.abs(np.diagonal(R)) / np.linalg.norm(R, axis=0)).min())
+        return float((np.abs(np.diagonal(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)).min())
 
     @cached_property
     def _compiled_solution(self) -> Any:

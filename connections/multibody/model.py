@@ -273,6 +273,9 @@ class Model:
 
     def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> jax.Array:
         """q_s (..., nq_s), by continuation from the reference or from `guess`."""
+        if guess is None and isinstance(q, jax.core.Tracer):
+            point = Argument("q", q, (self.nq,))
+            return evaluate(self, "spanning_configuration", kinematics.spanning_at, point)
         if guess is None:
             return jnp.asarray(self.program.spanning(q))
         names, size = kinematics.tree.joint_names, kinematics.spanning.nq

@@ -3,8 +3,8 @@
 All are relative to what compares with them, so that no unit of length, mass or time decides anything.
 """
 
-# phi of a condition, relative to its loop's size, where the loop is closed: Newton's method ends at 1e-15 or
-# so times the condition of K_d, and loops that stay open by more than a rounded-off model file would show it.
+# phi of a condition, relative to its loop's size, below which the loop is closed. What Newton's method leaves
+# is round-off, 1e-15 or so, which a K_d that is nearly singular (`SINGULAR`) makes up to 1e6 times larger.
 CLOSED = 1e-9
 # Sine of the angle between a column of K_d and those before it, below which the dependent joints are not
 # determined: G = -K_d^+ K_i has lost six of its sixteen digits there, and its derivative twelve.

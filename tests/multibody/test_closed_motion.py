@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from closed_chains import BARS, PLANS, four_bar
@@ -150,6 +152,19 @@ def test_the_branch_is_that_of_small_steps(name, models, rng):
     for direction in rng.uniform(-1.0, 1.0, (3, model.nv)):
         q = move(model, model.neutral(), spread * direction)
         np.testing.assert_allclose(joints_of(model, q, plan.joints), oracle.follow(q, 200), atol=1e-10)
+
+
+def test_all_joints_in_traced_code(models):
+    """By the definition there, by the recursions outside; the derivative is that of differences."""
+    model, step = models("four-bar"), 1e-5
+    q = model.neutral() + 0.3
+
+    def joints(at):
+        return jnp.concatenate([*model.spanning_configuration(at).values()])
+
+    np.testing.assert_allclose(jax.jit(joints)(q), joints(q), atol=1e-12)
+    differences = (np.asarray(joints(q + step)) - np.asarray(joints(q - step))) / (2.0 * step)
+    np.testing.assert_allclose(np.asarray(jax.jacfwd(joints)(q))[:, 0], differences, rtol=1e-8)
 
 
 def test_a_guess_chooses_the_branch(models):

@@ -8,7 +8,7 @@ from recursion_functions import FUNCTIONS, agree, call, model, states
 from connections import multibody as mb
 
 # Below and beyond 1e5, from where on angles are reduced; beyond 1e6, which `sine_cosine` takes.
-ANGLES = (-99_999.75, 100_000.5, 1_234_567.25, -3e7, 1e9 + 0.5, 1e15)
+ANGLES = (7.5, -99_999.75, 100_000.5, 1_234_567.25, -3e7, 1e9 + 0.5, 1e15)
 
 
 def within_half_a_turn(angle):

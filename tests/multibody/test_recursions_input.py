@@ -337,21 +337,3 @@ def test_other_number_types_are_converted(name, of, rng):
         neutral = [robot.neutral(), *floats]
         expected = call(name, *neutral, of=robot)
         np.testing.assert_array_equal(call(name, *[x.astype(int) for x in neutral], of=robot), expected)
-
-
-@each_function
-@pytest.mark.parametrize("turns", [1, 10**3, 10**6])
-def test_whole_turns_change_nothing(name, turns, rng):
-    """Up to the rounding of the angles themselves, one configuration or many."""
-    q, *rest = states(name, rng, 9)
-    slices = [model().configuration_slice(joint) for joint in model().joint_names]
-    kinds = [type(joint) for joint in model().kinematics.tree.joints]
-    turned = q.copy()
-    for kind, where in zip(kinds, slices, strict=True):
-        if kind in (mb.Revolute, mb.Cylindrical, mb.Universal):
-            turned[:, where.start] += 2.0 * np.pi * turns
-        elif kind is mb.Planar:
-            turned[:, where.stop - 1] -= 2.0 * np.pi * turns
-    expected = call(name, q, *rest)
-    assert agree(call(name, turned, *rest), expected, 1e-13 * turns + 1e-12)
-    assert agree(call(name, turned[0], *(x[0] for x in rest)), expected[0], 1e-13 * turns + 1e-12)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
@@ -149,8 +150,13 @@ class Loops:
 
     @cached_property
     def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q, start) -> q_s by the definition, for rows of q."""
-        return jax.jit(jax.vmap(self._closed.spanning_from_at, in_axes=(0, None)))
+        """(q, start) -> q_s by the definition, for rows of q; NaN where q is off the manifold."""
+        closed, frame = self._closed, self._closed.joint_frame
+
+        def at(q: jax.Array, start: jax.Array) -> jax.Array:
+            return jnp.where(frame.near_at(q), closed.spanning_from_at(frame.project_at(q), start), jnp.nan)
+
+        return jax.jit(jax.vmap(at, in_axes=(0, None)))
 
     @contextmanager
     def _borrowed(self) -> Iterator[np.ndarray]:
