@@ -61,7 +61,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
-SHOWN = {"recursions": ("calls", "threads")}  # the other modules there are kernels and what runs them
+# The other modules of these folders are kernels, and what makes calls of them.
+SHOWN: dict[str, tuple[str, ...]] = {"kernels": (), "dynamics": ("recursive_connection", "threads")}
 
 
 def prepare_docstring(app, what, name, obj, options, lines):
@@ -115,7 +116,7 @@ def list_modules(app, docname, source):
 
 def _is_public(path):
     shown = SHOWN.get(path.parent.name)
-    return path.stem in shown if shown else not path.name.startswith("_")
+    return not path.name.startswith("_") if shown is None else path.stem in shown
 
 
 def setup(app):

@@ -1,11 +1,13 @@
 """The documentation is executed: conventions.md, the README example, and the lists that must be complete."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import connections
+from connections import multibody
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(connections.__file__).parent
@@ -71,6 +73,14 @@ def test_every_room_is_in_the_api_page() -> None:
     listed = re.findall(r"^@modules (\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
     rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
     assert rooms - set(listed) == {room for room in rooms if room.startswith("_")}
+
+
+def test_public_names_of_multibody_are_in_the_api_page() -> None:
+    settings = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    for name in multibody.__all__:
+        module = getattr(getattr(multibody, name), "__module__", None)  # not of constants and aliases
+        path = ROOT / (module or "connections.multibody.model").replace(".", "/")
+        assert not str(path).startswith(str(PACKAGE)) or settings["_is_public"](path.with_suffix(".py")), name
 
 
 def test_equations_page_names_code_that_exists() -> None:

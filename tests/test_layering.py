@@ -77,7 +77,7 @@ WRONG = {
 RIGHT = {
     "affine/right_room.py": "from connections.geometry.frames import FrameField",
     "affine/right_sibling.py": "from .koszul import koszul",
-    "multibody/recursions/right_library.py": "import numba",
+    "multibody/kernels/right_library.py": "import numba",
     "cli/right_rooms.py": "from connections import plots, verify",
 }
 

@@ -23,7 +23,7 @@ from connections.coriolis import induced_coriolis_matrix
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
-from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from html import escape
 import numpy as np
 
 from connections import multibody as mb
-from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import LINEAR
 from connections.multibody.inertia import skew
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Rgb = tuple[int, int, int]
 

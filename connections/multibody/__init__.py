@@ -10,7 +10,24 @@ from connections.multibody.coriolis_oracles import (
     coriolis_matrix_by_jacobians,
     coriolis_matrix_by_projection,
 )
-from connections.multibody.differences import difference, displace, finite_differences
+from connections.multibody.description.mechanism import Mechanism
+from connections.multibody.description.mjcf import from_mjcf
+from connections.multibody.description.urdf import from_urdf
+from connections.multibody.dynamics.recursive_connection import RecursiveConnection, RecursiveMetric
+from connections.multibody.dynamics.threads import get_num_threads, set_num_threads
+from connections.multibody.functions import (
+    christoffel_symbols,
+    coriolis_matrix,
+    coriolis_product,
+    coriolis_transpose_product,
+    forward_dynamics,
+    gravity,
+    inverse_dynamics,
+    inverse_mass_matrix,
+    mass_matrix,
+    mass_matrix_rate,
+    regressor,
+)
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -30,25 +47,9 @@ from connections.multibody.linearization import (
     linearize,
     zero_order_hold,
 )
-from connections.multibody.loops import Coincident, Distance
-from connections.multibody.mechanism import Mechanism
-from connections.multibody.mjcf import from_mjcf
+from connections.multibody.loops.closures import Coincident, Distance
+from connections.multibody.manifold import difference, displace, finite_differences
 from connections.multibody.model import Model, body_jacobians, inertial_parameters
-from connections.multibody.recursions.functions import (
-    christoffel_symbols,
-    coriolis_matrix,
-    coriolis_product,
-    coriolis_transpose_product,
-    forward_dynamics,
-    gravity,
-    inverse_dynamics,
-    inverse_mass_matrix,
-    mass_matrix,
-    mass_matrix_rate,
-    regressor,
-)
-from connections.multibody.recursions.threads import get_num_threads, set_num_threads
-from connections.multibody.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.rolling import (
     Ball,
@@ -60,7 +61,6 @@ from connections.multibody.rolling import (
     momentum_forms,
     rolling_forms,
 )
-from connections.multibody.urdf import from_urdf
 
 __all__ = [
     "Ball",

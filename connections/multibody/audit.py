@@ -7,8 +7,8 @@ from typing import Any
 from connections.coriolis import AuditReport
 from connections.coriolis import audit_coriolis as audit_black_boxes
 from connections.coriolis.measurements import BlackBoxCoriolis
+from connections.multibody.functions import mass_matrix
 from connections.multibody.model import Model
-from connections.multibody.recursions.functions import mass_matrix
 
 
 def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:

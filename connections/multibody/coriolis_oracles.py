@@ -17,7 +17,7 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
-from connections.multibody.recursions.functions import coriolis_matrix, inverse_dynamics, mass_matrix
+from connections.multibody.functions import coriolis_matrix, inverse_dynamics, mass_matrix
 from connections.multibody.spatial import body_coriolis_blocks
 
 if TYPE_CHECKING:

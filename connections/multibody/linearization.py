@@ -5,7 +5,7 @@ and no singularity. With eta the perturbation of q in frame components and dv th
 
     etadot^i = dv^i + s^i_jk eta^j v^k,    dvdot = (da/dq) eta + (da/dv) dv + H^-1 dtau.
 
-Arguments and errors are those of the recursions (`connections.multibody.recursions.functions`).
+Arguments and errors are those of the recursions (`connections.multibody.functions`).
 Source: [B] Tables 4 to 9; [W] for the brackets.
 """
 
@@ -19,7 +19,7 @@ from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
-from connections.multibody.differences import positive_step
+from connections.multibody.manifold import positive_step
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model

@@ -20,16 +20,16 @@ from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, evaluate
-from connections.multibody.closed_kinematics import ClosedKinematics
+from connections.multibody.dynamics.regularity import require_regular
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
-from connections.multibody.regularity import require_regular
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
-    from connections.multibody.recursions.program import Program
-    from connections.multibody.recursive_connection import RecursiveConnection
+    from connections.multibody.dynamics.program import Program
+    from connections.multibody.dynamics.recursive_connection import RecursiveConnection
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -187,7 +187,7 @@ class Model:
     @cached_property
     def recursive_connection(self) -> RecursiveConnection:
         """The same connection by recursion: faster on the processor, with the same derivatives."""
-        from connections.multibody.recursive_connection import RecursiveConnection
+        from connections.multibody.dynamics.recursive_connection import RecursiveConnection
 
         return RecursiveConnection(self)
 
@@ -228,7 +228,7 @@ class Model:
     @cached_property
     def program(self) -> Program:
         """What the recursions know of the robot: flat arrays, and workspaces."""
-        from connections.multibody.recursions.program import Program  # imports Numba
+        from connections.multibody.dynamics.program import Program  # imports Numba
 
         return Program(self.kinematics, self.gravity)
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import LINEAR
-from connections.multibody.conditions import FunctionCoupling, FunctionLoop
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.constraints import FunctionCoupling, FunctionLoop
 from connections.multibody.model import Model
 from connections.plots.canvas import BLACK, BLUE, GREY, RED, color, new_figure
 

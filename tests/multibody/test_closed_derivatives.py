@@ -13,7 +13,7 @@ from mechanisms import derivative_along, move
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
 from connections.multibody import spatial
-from connections.multibody.recursions.program import Program
+from connections.multibody.dynamics.program import Program
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 FILES = ["six_bar", "planar_leg_linkage", "mini_cheetah"]

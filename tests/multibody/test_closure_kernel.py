@@ -11,10 +11,11 @@ from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 from connections import multibody as mb
 from connections.checks import ClosureError
 from connections.multibody.clusters import POSITION
-from connections.multibody.recursions.closure_layout import pack_closure
-from connections.multibody.recursions.cluster_layout import BAD_INPUT, solution_layout
-from connections.multibody.recursions.compiled import compiled
-from connections.multibody.residuals import residual_and_derivative
+from connections.multibody.dynamics.cluster_packing import solution_layout
+from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.loop_packing import pack_closure
+from connections.multibody.kernels.layout import BAD_INPUT
+from connections.multibody.loops.residuals import residual_and_derivative
 
 NO_GUESS = np.zeros(0)
 

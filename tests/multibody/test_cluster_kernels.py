@@ -14,26 +14,19 @@ from closed_chains import four_bar_with_branches, gear_train
 from mechanisms import MOVING, random_mechanism
 
 from connections import multibody as mb
-from connections.multibody.closed_kinematics import ClosedKinematics
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
-from connections.multibody.recursions.closure_layout import pack_closure
-from connections.multibody.recursions.cluster_layout import (
-    _SECTIONS,
-    BAD_INPUT,
-    HEADER,
-    closed_memory,
-    lane_slots,
-    pack_clusters,
-    solution_layout,
-)
-from connections.multibody.recursions.compiled import compiled
-from connections.multibody.recursions.layout import aligned, no_tree, nonzero_blocks
-from connections.multibody.recursions.simd import LANES
-from connections.multibody.recursions.table import RECURSIONS
+from connections.multibody.dynamics.cluster_packing import pack_clusters, solution_layout
+from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.loop_packing import no_closure, pack_closure
+from connections.multibody.dynamics.table import RECURSIONS
+from connections.multibody.dynamics.tree_packing import aligned, nonzero_blocks, pack, with_workspace
+from connections.multibody.kernels.layout import BAD_INPUT, CLUSTERS
+from connections.multibody.kernels.simd import LANES
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 TOL = 1e-12
 ROWS = LANES + 3
-NO_CLOSURE = no_tree()  # for solutions made elsewhere it need only come from the same sources
+NO_CLOSURE = no_closure()  # for solutions made elsewhere it need only come from the same sources
 
 
 def merge(parents, cluster):
@@ -172,13 +165,16 @@ class Kernels:
     """The compiled functions on the arrays of one closed chain."""
 
     def __init__(self, closed):
-        self.closed, self.clusters = closed, pack_clusters(closed)
-        self.memory = closed_memory(closed, (0.0, 0.0, -9.81), self.clusters)
+        tree = pack(closed.spanning, (0.0, 0.0, -9.81))
+        self.closed, self.clusters = closed, pack_clusters(closed, tree)
+        self.slots = CLUSTERS.read(self.clusters, "result")
+        self.memory = with_workspace(tree, self.slots)
 
     def section(self, name):
-        """A section of integers of the array of clusters."""
-        integers, place = self.clusters.view(np.int64), HEADER + _SECTIONS.index(name)
-        return integers[integers[place] : integers[place + 1]]
+        """A table of integers of the array of clusters."""
+        following = (*CLUSTERS.integers, *CLUSTERS.numbers)[CLUSTERS.integers.index(name) + 1]
+        start, stop = (CLUSTERS.read(self.clusters, part) for part in (name, following))
+        return self.clusters.view(np.int64)[start:stop]
 
     def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
         out, function = np.full(self.core(name), np.nan), compiled.require(f"closed_{name}_at")
@@ -187,7 +183,7 @@ class Kernels:
 
     def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
         m, core = len(vectors[0]), self.core(name)
-        work = aligned(lane_slots(self.closed, self.clusters) + np.prod(core) + LANES, LANES)
+        work = aligned(self.slots + np.prod(core) + LANES, LANES)
         nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
         blocks, out = nonzero_blocks(nonzero), np.full((m, np.prod(core)), np.nan)
         function = compiled.require(f"closed_{name}_rows")

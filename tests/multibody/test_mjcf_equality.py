@@ -5,7 +5,7 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.residuals import residual_and_derivative
+from connections.multibody.loops.residuals import residual_and_derivative
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -7,7 +7,7 @@ from mechanisms import assemble, move
 from oracles import force_cross, motion_cross, rigid_body_coriolis, rigid_body_inertia
 
 from connections import multibody as mb
-from connections.multibody.recursions import algebra
+from connections.multibody.kernels import algebra
 
 TOL = 1e-13
 

@@ -8,9 +8,8 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
-from connections.multibody.recursions import articulated, christoffel, coriolis, newton_euler, regression
-from connections.multibody.recursions import compiled as registry
-from connections.multibody.recursions.layout import PER_COLUMN, PER_LINK
+from connections.multibody.dynamics import compiled as registry
+from connections.multibody.kernels import layout
 
 
 def pendulum(*joints):
@@ -74,16 +73,14 @@ def test_only_what_needs_the_inverse_says_that_the_mass_matrix_is_singular():
 
 
 def test_workspaces_have_room_for_every_recursion():
-    per_link = (
-        articulated.LINK,
-        coriolis.LINK + coriolis.CONTORSION,
-        newton_euler.LINK,
-        regression.LINK,
-        christoffel.LINK,
-    )
-    per_column = (articulated.COLUMN, coriolis.COLUMN, newton_euler.PRODUCT_COLUMN, christoffel.COLUMN)
-    assert max(per_link) <= PER_LINK
-    assert max(per_column) <= PER_COLUMN
+    records = {name: part for name, part in vars(layout).items() if hasattr(part, "_fields")}
+    sizes = {name: part.size for name, part in records.items() if name.endswith(("_LINK", "_COLUMN"))}
+    assert len(sizes) >= 13
+    for name, size in sizes.items():
+        assert size <= (layout.PER_LINK if name.endswith("_LINK") else layout.PER_COLUMN)
+    assert layout.CORIOLIS_LINK.size + layout.CONTORSION.size <= layout.PER_LINK
+    for entry in (layout.MASS_COLUMN, layout.CORIOLIS_COLUMN, layout.CHRISTOFFEL_COLUMN):
+        assert entry.size <= layout.PER_ENTRY
 
 
 def test_a_function_that_is_ready_is_had_while_another_compiles():

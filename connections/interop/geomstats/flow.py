@@ -17,7 +17,7 @@ from connections.affine.logarithms import logarithms
 from connections.affine.shooting import TIGHT, Shooting
 from connections.checks import IntegrationError, MetricError
 from connections.geometry.metrics import Metric
-from connections.multibody.recursive_connection import RecursiveConnection
+from connections.multibody.dynamics.recursive_connection import RecursiveConnection
 
 __all__ = ["exponentials", "logarithms", "symbols", "transported"]
 

@@ -1,0 +1,1 @@
+"""Robots as people write them: mechanisms in code, URDF, URDF+ and MJCF files."""

@@ -1,0 +1,328 @@
+"""`Mechanism`: bodies and joints, one at a time, and then the `Model` that they form.
+
+>>> import numpy as np
+>>> from connections import multibody as mb
+>>> mechanism = mb.Mechanism()
+>>> mechanism.add_body("cart", mass=2.0)
+>>> mechanism.add_body("pole", mass=0.5, center_of_mass=(0, 0, 0.4), inertia=np.diag([0.03, 0.03, 0]))
+>>> mechanism.add_joint("slide", "world", "cart", mb.Prismatic((1, 0, 0)))
+>>> mechanism.add_joint("hinge", "cart", "pole", mb.Revolute((0, 1, 0)))
+>>> mechanism.build()
+Model(2 bodies, nq=2, nv=2)
+
+The joints form a tree, which `add_loop` closes and `add_coupling` ties. Arguments are checked before anything
+of them is kept: a refused call leaves the mechanism as it was. Source: [W] VI-B, VI-C.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.graph import GROUND, Edge, Link, build_tree
+from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
+from connections.multibody.joints import Joint
+from connections.multibody.loops.assembly import assemble
+from connections.multibody.loops.closures import Coupling, Loop, conditions_of
+from connections.multibody.model import DEFAULT_GRAVITY, Model
+
+WORLD = "world"
+_RIGID = 1e-9  # how far a placement may be from a rigid transform, entry by entry
+
+
+class Mechanism:
+    """Bodies, joints, loops and couplings in the making; `build` turns them into a `Model`."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, Link] = {}
+        self._edges: dict[str, Edge] = {}
+        self._above: dict[str, Edge] = {}  # the joint that moves a body, by the name of the body
+        self._loops: dict[str, Loop] = {}
+        self._couplings: dict[str, Coupling] = {}
+
+    def add_body(
+        self,
+        name: str,
+        mass: float = 0.0,
+        center_of_mass: Any = (0.0, 0.0, 0.0),
+        inertia: Any = None,
+    ) -> None:
+        """Add a rigid body.
+
+        Parameters
+        ----------
+        name : unique among bodies; "world" is the ground.
+        mass : kg, positive or zero. A body without mass is legal where H is positive definite all the same.
+        center_of_mass : (3,) m, in body axes from the body origin.
+        inertia : (3, 3) kg m^2 about the centre of mass, in body axes; zero if None.
+
+        Raises
+        ------
+        ModelError : the name is taken or empty; a number is not finite, an array not of this shape, the mass
+            negative, or the inertia not symmetric.
+
+        Warns
+        -----
+        InertiaWarning : no distribution of mass has this inertia.
+        """
+        _require_name("body", name, self._links)
+        if name == WORLD:
+            raise ModelError(f"body '{WORLD}': this is the name of the ground")
+        inertia = np.zeros((3, 3)) if inertia is None else inertia
+        link = Link(name, body_inertia(name, mass, center_of_mass, inertia))
+        flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
+        if flaw:
+            warnings.warn(f"body '{name}': inertia {flaw}", InertiaWarning, stacklevel=2)
+        self._links[name] = link
+
+    def add_joint(self, name: str, parent: str, child: str, joint: Joint, placement: Any = None) -> None:
+        """Move the body `child` relative to `parent` by a joint.
+
+        Parameters
+        ----------
+        name : unique among joints.
+        parent, child : bodies that have been added; the parent of a root body is "world".
+        joint : its type, for example ``Revolute((0, 0, 1))``.
+        placement : (4, 4) homogeneous transform, m: the joint frame in the frame of the parent. The child
+            frame coincides with the joint frame where the joint is neutral. The identity if None.
+
+        Raises
+        ------
+        ModelError : the name is taken or empty; a body does not exist; the child has a joint already, or
+            carries the parent; `joint` is not a joint; the placement is not a proper rigid transform to 1e-9.
+        """
+        _require_name("joint", name, self._edges)
+        if not isinstance(joint, Joint):
+            raise ModelError(f"joint '{name}': expected a joint such as Revolute((0, 0, 1)), got {joint!r}")
+        for role, body in (("parent", parent), ("child", child)):
+            known = isinstance(body, str) and body in self._links
+            if not known and not (role == "parent" and body == WORLD):
+                raise ModelError(f"joint '{name}': its {role} body {body!r} does not exist; add it first")
+        if child in self._above:
+            raise ModelError(
+                f"body '{child}' is moved by joint '{self._above[child].name}' and cannot be moved by "
+                f"'{name}', too; close a loop by add_loop"
+            )
+        self._require_no_cycle(name, parent, child)
+        transform = _rigid_transform(f"joint '{name}'", placement)
+        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform)
+        self._edges[name] = self._above[child] = edge
+
+    def add_loop(
+        self,
+        name: str,
+        body_a: str,
+        body_b: str,
+        closure: Any,
+        placement_a: Any = None,
+        placement_b: Any = None,
+        independent: Sequence[str] | None = None,
+    ) -> None:
+        """Close a loop between two bodies.
+
+        Parameters
+        ----------
+        name : unique among loops and couplings.
+        body_a, body_b : bodies that have been added, or "world".
+        closure : ``Coincident()``; ``Distance(length)``; a joint whose motion from frame a to frame b stays
+            free, for example ``Revolute((0, 0, 1))``, and ``Fixed()`` for none; or a JAX-traceable function
+            of the (4, 4) transform of frame b in frame a, zero (k,) where the loop closes.
+        placement_a, placement_b : (4, 4), m: the frames a and b in their bodies; the identity if None.
+        independent : names of joints of its cluster that are independent; the others between the two bodies
+            are dependent, unless another loop or coupling names them. If no loop or coupling of a cluster
+            says so, joints are chosen that determine the others well; ``model.joint_names`` and
+            ``model.cluster_tree`` say which.
+
+        Raises
+        ------
+        ModelError : the name is taken or empty; a body does not exist, or both are the same; the closure is
+            none of these; a placement is not a proper rigid transform to 1e-9.
+
+        Source: [W] VI-C, implicit constraints.
+        """
+        _require_name("loop or coupling", name, {**self._loops, **self._couplings})
+        for body in (body_a, body_b):
+            if not (isinstance(body, str) and (body == WORLD or body in self._links)):
+                raise ModelError(f"loop '{name}': the body {body!r} does not exist; add it first")
+        if body_a == body_b:
+            raise ModelError(f"loop '{name}': both ends are on '{body_a}'")
+        if isinstance(closure, type) or not callable(closure):
+            try:
+                conditions_of(closure)
+            except ModelError as error:
+                raise ModelError(f"loop '{name}': {error}") from error
+        frame_a, frame_b = (_rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
+        link_a, link_b = (GROUND if body == WORLD else body for body in (body_a, body_b))
+        listed = _joint_list(name, independent)
+        self._loops[name] = Loop(name, link_a, link_b, closure, frame_a, frame_b, listed)
+
+    def add_coupling(
+        self,
+        name: str,
+        joints: Mapping[str, float] | Sequence[str],
+        offset: float = 0.0,
+        function: Callable[..., Any] | None = None,
+        independent: Sequence[str] | None = None,
+    ) -> None:
+        """Couple joints: sum of coefficient * position = offset, or function(*positions) = offset.
+
+        Parameters
+        ----------
+        name : unique among loops and couplings.
+        joints : {joint: coefficient}, of joints of one coordinate; or, with a function, names of joints.
+        offset : what the sum or the function equals.
+        function : JAX-traceable, one argument per joint in their order, a number for a joint of one
+            coordinate and (nq_J,) for others -> a number or (k,). For example a cam,
+            ``lambda crank, follower: follower - lift * jnp.cos(crank)``.
+        independent : names of joints of its cluster that are independent; as in `add_loop`.
+
+        Raises
+        ------
+        ModelError : the name is taken or empty; a joint does not exist or moves nothing; fewer than two
+            joints; a joint of several coordinates in a sum; a coefficient that is zero or not finite.
+
+        Source: [W] VI-C, explicit constraints.
+        """
+        _require_name("loop or coupling", name, {**self._loops, **self._couplings})
+        names, coefficients = _coupled(name, joints, function)
+        for joint in names:
+            if joint not in self._edges:
+                raise ModelError(f"coupling '{name}': the joint {joint!r} does not exist; add it first")
+            kind = self._edges[joint].joint
+            if kind.nv == 0 or (function is None and kind.nq != 1):
+                raise ModelError(
+                    f"coupling '{name}': joint '{joint}' has {kind.nq} coordinates; a sum takes joints of "
+                    "one, a function takes others, too"
+                )
+        if function is not None and not callable(function):
+            raise ModelError(f"coupling '{name}': expected a function, got {function!r}")
+        offset = _number(f"coupling '{name}': the offset", offset)
+        listed = _joint_list(name, independent)
+        self._couplings[name] = Coupling(name, names, coefficients, offset, function, listed)
+
+    def build(self, gravity: Any = DEFAULT_GRAVITY, reference: Mapping[str, Any] | None = None) -> Model:
+        """The model of what has been added so far; later additions do not change it.
+
+        Parameters
+        ----------
+        gravity : (3,) acceleration of free fall in world axes, m/s^2.
+        reference : {joint: configuration} from which loops are closed, others being neutral; of several ways
+            to assemble a loop it chooses the one nearby. If None, the neutral configuration where it closes
+            and is regular, else one that is searched for.
+
+        Joints are numbered depth first, those of one parent in the order in which they were added; in
+        ``model.joint_names`` only independent joints appear, those of one cluster together.
+
+        Raises
+        ------
+        ModelError : there are no bodies; a body has no joint that moves or holds it; nothing moves; gravity
+            is not three finite numbers; a joint moves nothing that has inertia; a loop does not close, is
+            singular at the reference, or leaves nothing to move; couplings contradict each other; joints
+            declared independent do not determine the others.
+        """
+        if not self._links:
+            raise ModelError("the mechanism has no bodies")
+        loose = [name for name in self._links if name not in self._above]
+        if loose:
+            names = ", ".join(f"'{name}'" for name in loose)
+            raise ModelError(f"not connected: no joint leads to {names}; the parent of a root is '{WORLD}'")
+        if reference is not None and not isinstance(reference, Mapping):
+            raise ModelError(f"reference: expected {{joint name: configuration}}, got {reference!r}")
+        tree = build_tree(list(self._links.values()), list(self._edges.values()))
+        loops, couplings = list(self._loops.values()), list(self._couplings.values())
+        return Model.of(assemble(tree, loops, couplings, reference), gravity)
+
+    def __repr__(self) -> str:
+        ties = {"loops": len(self._loops), "couplings": len(self._couplings)}
+        more = "".join(f", {count} {kind}" for kind, count in ties.items() if count)
+        return f"Mechanism({len(self._links)} bodies, {len(self._edges)} joints{more})"
+
+    def _require_no_cycle(self, name: str, parent: str, child: str) -> None:
+        """Refuse the joint if `child` carries `parent`; bodies have one joint above each, so a walk tells."""
+        body, steps = parent, []
+        while body != child:
+            edge = self._above.get(body)
+            if edge is None or edge.parent == GROUND:
+                return
+            steps.append(f" -[{edge.name}] -> '{body}'")
+            body = str(edge.parent)
+        path = f"'{child}'" + "".join(reversed(steps)) + f" -[{name}] -> '{child}'"
+        raise ModelError(f"the joints form a cycle: {path}")
+
+
+def _require_name(kind: str, name: Any, taken: dict[str, Any]) -> None:
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"a {kind} needs a name, got {name!r}")
+    if name in taken:
+        raise ModelError(f"there is a {kind} '{name}' already")
+
+
+def _coupled(
+    name: str, joints: Any, function: Callable[..., Any] | None
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The joints of a coupling and their coefficients."""
+    if function is not None:
+        names = (joints,) if isinstance(joints, str) else tuple(joints)
+        coefficients: tuple[float, ...] = ()
+    elif isinstance(joints, Mapping):
+        names = tuple(joints)
+        coefficients = tuple(
+            _number(f"coupling '{name}': the coefficient of '{joint}'", joints[joint]) for joint in joints
+        )
+        if 0.0 in coefficients:
+            raise ModelError(
+                f"coupling '{name}': the coefficient of '{names[coefficients.index(0.0)]}' is zero"
+            )
+    else:
+        raise ModelError(f"coupling '{name}': expected {{joint: coefficient}}, got {joints!r}")
+    if len(set(names)) < max(2, len(names)):
+        raise ModelError(f"coupling '{name}': expected two or more different joints, got {names}")
+    return names, coefficients
+
+
+def _number(what: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be a number, got {value!r}") from error
+    if not np.isfinite(number):
+        raise ModelError(f"{what} is not finite: {number}")
+    return number
+
+
+def _joint_list(name: str, independent: Sequence[str] | None) -> tuple[str, ...] | None:
+    if independent is None:
+        return None
+    if isinstance(independent, str) or not all(isinstance(joint, str) for joint in independent):
+        raise ModelError(f"'{name}': independent: expected a list of joint names, got {independent!r}")
+    return tuple(independent)
+
+
+def _rigid_transform(owner: str, placement: Any) -> np.ndarray:
+    """`placement` as a (4, 4) array of its own, if it is rigid; None is the identity."""
+    if placement is None:
+        return np.eye(4)
+    try:
+        transform = np.array(placement, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{owner}: its placement is not an array of numbers") from error
+    if transform.shape != (4, 4):
+        raise ModelError(f"{owner}: its placement must be (4, 4), got {transform.shape}")
+    if not np.isfinite(transform).all():
+        raise ModelError(f"{owner}: its placement is not finite")
+    R = transform[:3, :3]
+    if np.max(np.abs(transform[3] - [0.0, 0.0, 0.0, 1.0])) > _RIGID:
+        raise ModelError(f"{owner}: the last row of its placement is {transform[3]}, not (0, 0, 0, 1)")
+    excess = float(np.max(np.abs(R.T @ R - np.eye(3))))
+    if excess > _RIGID:
+        raise ModelError(
+            f"{owner}: its placement is not a rigid transform: R^T R differs from the identity by "
+            f"{excess:.1e}, more than {_RIGID:g}"
+        )
+    if np.linalg.det(R) < 0.0:
+        raise ModelError(f"{owner}: its placement is a reflection: det R = -1")
+    return transform

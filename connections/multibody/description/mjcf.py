@@ -1,0 +1,239 @@
+"""MJCF files, compiled by MuJoCo, into a `Model`.
+
+Joint types: free, ball, slide, hinge, several on one body, at any ``pos``; bodies without a joint are fixed
+to their parents, mocap bodies too. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` but for
+quaternions, which are (x, y, z, w) here and (w, x, y, z) there. ``ref`` is kept: an angle or displacement
+means what it does in the file, and it is at q = ref, not at q = 0, that the body is where the file draws it.
+v is ``qvel`` but for free joints: there [velocity in world axes; angular velocity in body axes], here the
+body twist [omega; v].
+
+A joint that does not turn about the origin of its body has its anchor there instead: body axes are MuJoCo's,
+the origin is the anchor of the body's last hinge or ball. Of k joints on a body, the first k - 1 move bodies
+without mass, named ``body/joint``.
+
+What acts on the joints is not part of the model: actuators, springs, damping, friction, limits, contacts,
+gravity compensation. Active equality constraints connect, weld and joint are loops and couplings
+(`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, where a file is
+drawn. What else changes or couples the motion itself is refused by name: other equality constraints, armature
+of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from connections.checks import ModelError
+from connections.multibody.description.mechanism import WORLD, Mechanism
+from connections.multibody.description.mjcf_equality import (
+    active_equalities,
+    add_equalities,
+    held_joints,
+    transform,
+)
+from connections.multibody.description.xml import read_root, require_file
+from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
+from connections.multibody.model import Model
+
+
+def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any = None) -> Model:
+    """The model of the robot described in an MJCF file.
+
+    Parameters
+    ----------
+    path : the file.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2; that of the file if None.
+    reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
+        `Mechanism.build`; joints that it does not name are where ``qpos0`` has them.
+
+    Raises
+    ------
+    ImportError : MuJoCo is not installed; it comes with ``pip install "connections[mjcf]"``.
+    ModelError : the file is missing or not MJCF, or MuJoCo refuses it; nothing moves; an active equality
+        constraint is neither connect nor weld nor joint, or contradicts others; the loops do not close near
+        the reference; an actuator or tendon has an armature that couples joints. The message names the file
+        and the constraint, actuator or tendon.
+
+    Warns
+    -----
+    UserWarning : joints have armature. It would add to the diagonal of H, and is left out.
+    """
+    path = Path(path)
+    require_file(path)
+    mujoco = _mujoco()
+    try:
+        compiled = _compile(mujoco, path)
+        _refuse_couplings(mujoco, compiled)
+        equalities = active_equalities(mujoco, compiled)
+        held = held_joints(mujoco, compiled, equalities)
+        mechanism, origins = _mechanism(mujoco, compiled, held)
+        namers = partial(_body_name, compiled), partial(_joint_name, compiled)
+        add_equalities(mujoco, compiled, mechanism, equalities, origins, *namers)
+        if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
+            reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
+        model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+    armed = _joints_with_armature(mujoco, compiled)
+    if armed:
+        names = ", ".join(f"'{name}'" for name in armed)
+        text = f"{path}: the armature of {names} is left out; it would add to the diagonal of the mass matrix"
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return model
+
+
+def _mujoco() -> ModuleType:
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError('from_mjcf needs MuJoCo: pip install "connections[mjcf]"') from error
+    return mujoco
+
+
+def _compile(mujoco: ModuleType, path: Path) -> Any:
+    read_root(path, "mujoco", "MJCF")
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        raise ModelError(f"MuJoCo refuses it: {' '.join(str(error).split())}") from error
+
+
+def _gravity(mujoco: ModuleType, compiled: Any) -> np.ndarray:
+    off = compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    return np.zeros(3) if off else compiled.opt.gravity
+
+
+# --- what is not supported ---------------------------------------------------------------------------------
+
+
+def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
+    """Raise `ModelError` for the first armature in the file that couples joints."""
+    for number in np.flatnonzero(compiled.tendon_armature):
+        name = compiled.tendon(number).name or f"number {number}"
+        raise ModelError(f"tendon '{name}' has armature, which couples joints: not yet supported")
+    for number in np.flatnonzero(compiled.actuator_armature):
+        if not _on_joint(mujoco, compiled, number):
+            name = compiled.actuator(number).name or f"number {number}"
+            raise ModelError(
+                f"actuator '{name}' has armature and does not act on a joint: couplings are not yet supported"
+            )
+
+
+def _joints_with_armature(mujoco: ModuleType, compiled: Any) -> list[str]:
+    """Names of the joints whose own armature, or that of an actuator on them, is not zero."""
+    joints = set(compiled.dof_jntid[compiled.dof_armature != 0.0])
+    for number in np.flatnonzero(compiled.actuator_armature):
+        if _on_joint(mujoco, compiled, number):
+            joints.add(compiled.actuator_trnid[number, 0])
+    return [_joint_name(compiled, number) for number in sorted(joints)]
+
+
+def _on_joint(mujoco: ModuleType, compiled: Any, actuator: int) -> bool:
+    kinds = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+    return mujoco.mjtTrn(compiled.actuator_trntype[actuator]) in kinds
+
+
+# --- bodies and joints -------------------------------------------------------------------------------------
+
+
+def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> tuple[Mechanism, np.ndarray]:
+    """All bodies and joints in MuJoCo's order, which is depth first, and the origins of the bodies' frames.
+
+    Parameters
+    ----------
+    held : positions of the joints that do not move, by number.
+    """
+    mechanism = Mechanism()
+    origins = np.zeros((compiled.nbody, 3))  # of our frame of a body in MuJoCo's frame of it, m
+    for body in range(1, compiled.nbody):
+        above = compiled.body_parentid[body]
+        parent, name = _body_name(compiled, above), _body_name(compiled, body)
+        pose = transform(compiled.body_pos[body] - origins[above], compiled.body_quat[body])
+        last = compiled.body_jntadr[body] + compiled.body_jntnum[body] - 1
+        for number in range(compiled.body_jntadr[body], last + 1):
+            kind, start, turns = _joint(mujoco, compiled, number)
+            if isinstance(kind, Free):  # its configuration is the pose in the world
+                pose = np.eye(4)
+            anchor = compiled.jnt_pos[number] if turns else origins[body]
+            pose = pose @ transform(anchor - origins[body]) @ start
+            origins[body] = anchor
+            if number in held:
+                pose, kind = pose @ _moved(kind, held[number]), Fixed()
+            joint = _joint_name(compiled, number)
+            child = name if number == last else f"{name}/{joint}"
+            _add_body(mechanism, compiled, child, body if number == last else None, anchor)
+            mechanism.add_joint(joint, parent, child, kind, pose)
+            parent, pose = child, np.eye(4)
+        if not compiled.body_jntnum[body]:
+            _add_body(mechanism, compiled, name, body, origins[body])
+            mechanism.add_joint(f"{name} (fixed)", parent, name, Fixed(), pose)
+    return mechanism, origins
+
+
+def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.ndarray, bool]:
+    """The joint, its pose (4, 4) at q = 0 from that in the file, and whether it turns about its anchor."""
+    kind, axis = compiled.jnt_type[number], compiled.jnt_axis[number]
+    ref = float(compiled.qpos0[compiled.jnt_qposadr[number]])
+    start = np.eye(4)
+    match mujoco.mjtJoint(kind):
+        case mujoco.mjtJoint.mjJNT_FREE:
+            return Free(), start, False
+        case mujoco.mjtJoint.mjJNT_BALL:
+            return Spherical(), start, True
+        case mujoco.mjtJoint.mjJNT_SLIDE:
+            start[:3, 3] = -ref * axis
+            return Prismatic(axis), start, False
+        case mujoco.mjtJoint.mjJNT_HINGE:
+            start[:3, :3] = Rotation.from_rotvec(-ref * axis).as_matrix()
+            return Revolute(axis), start, True
+    raise ModelError(f"joint '{_joint_name(compiled, number)}': unknown type {kind}")
+
+
+def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, origin: np.ndarray) -> None:
+    """Add the body with its inertia about `origin` (3,), m, in MuJoCo's frame of it; without mass if None."""
+    if body is None:
+        mechanism.add_body(name)
+        return
+    R = transform(np.zeros(3), compiled.body_iquat[body])[:3, :3]
+    inertia = R @ np.diag(compiled.body_inertia[body]) @ R.T
+    mechanism.add_body(name, compiled.body_mass[body], compiled.body_ipos[body] - origin, inertia)
+
+
+def _moved(joint: Joint, position: float) -> np.ndarray:
+    """(4, 4), m: the child frame of a hinge or slide in its joint frame at `position`, rad or m."""
+    pose = np.eye(4)
+    if isinstance(joint, Prismatic):
+        pose[:3, 3] = position * np.array(joint.axis)
+    elif isinstance(joint, Revolute):
+        pose[:3, :3] = Rotation.from_rotvec(position * np.array(joint.axis)).as_matrix()
+    return pose
+
+
+def _drawn(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> dict[str, np.ndarray]:
+    """The configuration of every moving joint in ``qpos0``, quaternions as (x, y, z, w)."""
+    configurations = {}
+    for number in range(compiled.njnt):
+        kind, start = mujoco.mjtJoint(compiled.jnt_type[number]), compiled.jnt_qposadr[number]
+        size = {mujoco.mjtJoint.mjJNT_FREE: 7, mujoco.mjtJoint.mjJNT_BALL: 4}.get(kind, 1)
+        q = np.array(compiled.qpos0[start : start + size])
+        if size > 1:
+            q[-4:] = np.roll(q[-4:], -1)
+        if number not in held:
+            configurations[_joint_name(compiled, number)] = q
+    return configurations
+
+
+def _body_name(compiled: Any, number: int) -> str:
+    return WORLD if number == 0 else compiled.body(number).name or f"body {number}"
+
+
+def _joint_name(compiled: Any, number: int) -> str:
+    return compiled.joint(number).name or f"joint {number}"

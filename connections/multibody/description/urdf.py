@@ -1,0 +1,160 @@
+"""URDF files, read through yourdfpy's parser, into a `Model`; URDF+ and mimic joints, too (`urdf_plus`).
+
+Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
+joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
+is ignored; a missing ``<inertial>`` is zero. What is not supported is refused by name, never skipped.
+
+The axis of a planar joint is the normal of its plane. The frame of its child link is turned so that z is that
+normal, by the smallest rotation; x and y of the joint's configuration are along the turned axes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
+from connections.multibody.description.urdf_plus import read_closures
+from connections.multibody.description.xml import read_root, require_file
+from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
+from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
+from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
+from connections.multibody.loops.assembly import assemble
+from connections.multibody.loops.closures import Coupling, Loop
+from connections.multibody.model import DEFAULT_GRAVITY, Model
+
+ROOT_JOINT = "root_joint"
+
+
+class _File(NamedTuple):
+    """What a URDF file says.
+
+    Parameters
+    ----------
+    links : in the file's order.
+    edges : the joints, sorted by name.
+    root : the link that is no joint's child.
+    loops, couplings : of URDF+, mimic joints among the couplings.
+    flaws : what is wrong with inertias.
+    """
+
+    links: list[Link]
+    edges: list[Edge]
+    root: str
+    loops: list[Loop]
+    couplings: list[Coupling]
+    flaws: list[str]
+
+
+def from_urdf(
+    path: str | os.PathLike[str],
+    floating_base: bool = False,
+    gravity: Any = DEFAULT_GRAVITY,
+    reference: Any = None,
+) -> Model:
+    """The model of the robot described in a URDF or URDF+ file.
+
+    Parameters
+    ----------
+    path : the file.
+    floating_base : put a free joint named ``root_joint`` between the world and the root link, first in
+        ``joint_names``; otherwise the root link is fixed to the world.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+    reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
+        `Mechanism.build`.
+
+    Raises
+    ------
+    ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
+        do not form a tree; a joint type, loop or coupling is not supported; a loop, coupling or mimic joint
+        names what does not exist or contradicts others; an axis or ratio is zero, a number is not finite, a
+        mass is negative, an inertia is not symmetric, or a moving part has no inertia; the loops do not close
+        near the reference. The message names the file and the link, joint, loop or coupling.
+
+    Warns
+    -----
+    InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
+    """
+    path = Path(path)
+    require_file(path)
+    try:
+        file = _read(path)
+        if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):
+            raise ModelError(
+                f"a joint is already named '{ROOT_JOINT}', the name of the floating base's joint"
+            )
+        base: Joint = Free() if floating_base else Fixed()
+        trunk = Edge(
+            ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
+        )
+        tree = build_tree(file.links, [trunk, *file.edges])
+        model = Model.of(assemble(tree, file.loops, file.couplings, reference), gravity)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+    if file.flaws:
+        warnings.warn(f"{path}: " + "; ".join(file.flaws), InertiaWarning, stacklevel=2)
+    return model
+
+
+def _read(path: Path) -> _File:
+    """The file, checked as far as it can be without building the model."""
+    root = read_root(path, "robot", "a URDF")
+    elements = [element for element in root if element.tag in ("link", "joint")]
+    for element in elements:
+        require_complete(element)
+    robot = parse(elements)
+    turns = {
+        joint.child: normal_turn(f"joint '{joint.name}'", joint.axis)
+        for joint in robot.joints
+        if joint.type == "planar"
+    }
+    edges = sorted((_edge(joint, turns) for joint in robot.joints), key=lambda edge: edge.name)
+    base = find_root([link.name for link in robot.links], edges)
+    loops, couplings = read_closures(root, edges, turns)
+    flaws = []
+    for link in robot.links:
+        flaw = link.inertial is not None and inertia_flaw(link.inertial.inertia)
+        if flaw:
+            flaws.append(f"link '{link.name}': inertia {flaw}")
+    links = [_link(link, turns) for link in robot.links]
+    return _File(links, edges, str(base), loops, couplings, flaws)
+
+
+def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
+    if parsed.inertial is None:
+        return Link(parsed.name, NO_INERTIA)
+    pose = placement_of(f"link '{parsed.name}'", parsed.inertial.origin)
+    inertia = body_inertia(
+        parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
+    )
+    turn = turns.get(parsed.name, np.eye(4))
+    return Link(parsed.name, inertia.seen_from(turn[:3, :3].T, np.zeros(3)))
+
+
+def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
+    before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
+    placement = before.T @ placement_of(f"joint '{parsed.name}'", parsed.origin) @ after
+    return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
+
+
+def _joint(name: str, parsed: Any) -> Joint:
+    try:
+        match parsed.type:
+            case "revolute" | "continuous":
+                return Revolute(parsed.axis)
+            case "prismatic":
+                return Prismatic(parsed.axis)
+            case "floating":
+                return Free()
+            case "fixed":
+                return Fixed()
+            case "planar":
+                return Planar()
+    except ModelError as error:
+        raise ModelError(f"joint '{name}': {error}") from error
+    raise ModelError(f"joint '{name}': unknown type '{parsed.type}'")

@@ -1,0 +1,135 @@
+"""The compiled functions by name, each compiled (or read from Numba's cache) when it is first asked for.
+
+Where the arguments are not exactly float64 arrays of the right dimensions, a call raises `TypeError`;
+`Program.evaluate` then makes them right, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from connections.multibody.dynamics.table import RECURSIONS
+
+# What solves loops: the module that holds it, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1
+# an int64 array, b a boolean, m, l and c the arrays of the tree, the loops and the clusters, w a workspace of
+# several configurations.
+# All functions return whether all is well, or a whole number that is zero if it is.
+SOLVERS: dict[str, tuple[str, str]] = {
+    "closure_at": ("loop_entries", "l 1 1 1"),
+    "closure_rows": ("loop_entries", "l 2 2 2"),
+    "bias_rates_at": ("loop_entries", "l 1 1 1"),
+    "bias_rates_rows": ("loop_entries", "l 2 2 2"),
+}
+_lock = threading.Lock()
+
+
+class Compiled:
+    """Functions as attributes, for one configuration (``_at``) and for rows of them (``_rows``).
+
+    The first call of each compiles it, or reads it from Numba's cache.
+    """
+
+    def __init__(self) -> None:
+        self._ready: set[str] = set()
+        recursions = [f"{name}_{kind}" for name in RECURSIONS for kind in ("at", "rows")]
+        for name in (*recursions, *SOLVERS):
+            setattr(self, name, partial(self._first_call, name))
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set by name
+        raise AttributeError(name)
+
+    def _first_call(self, name: str, *arguments: Any) -> Any:
+        return self.require(name)(*arguments)
+
+    def require(self, name: str) -> Any:
+        """The compiled function `name`: one of `SOLVERS`, or a recursion's, as `entries.entry` names it."""
+        if name in self._ready:
+            return getattr(self, name)
+        with _lock:
+            if name not in self._ready:
+                function, arguments, trial = _solver(name) if name in SOLVERS else _recursion(name)
+                function.compile(_signature(arguments))
+                if not _is_good(function(*trial)):
+                    function.recompile()  # what Numba found on disk comes from other sources
+                function.disable_compile()  # other types raise TypeError instead of compiling again
+                _show_foreign_arrays(function, len(trial))
+                setattr(self, name, function)
+                self._ready.add(name)
+        return getattr(self, name)
+
+
+def _solver(name: str) -> tuple[Any, str, list[Any]]:
+    """What solves loops, its arguments, and some without content."""
+    module, arguments = SOLVERS[name]
+    home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
+    return getattr(home, name), arguments, _trial(arguments)
+
+
+def _recursion(name: str) -> tuple[Any, str, list[Any]]:
+    """A recursion's entry, its arguments, and some without content."""
+    from connections.multibody.dynamics.entries import entry  # imports Numba
+
+    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
+    row = RECURSIONS[recursion]
+    closed, choice = name.startswith("closed_"), " b" * row.body_factor
+    vectors = 1 + len(row.vectors) + (closed and row.bias_rates)
+    core = row.core(0, 0)
+    if kind == "at":
+        arguments = ("m l c b" if closed else "m") + " 1" * vectors + choice + f" {len(core)}"
+        return entry(name), arguments, [*_trial(arguments)[:-1], np.zeros(core)]
+    arguments = ("m l c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2"
+    return entry(name), arguments, _trial(arguments)
+
+
+def _signature(arguments: str) -> Any:
+    from numba import boolean, float64, int64
+
+    arrays = {"m": float64[::1], "1": float64[::1], "2": float64[:, ::1], "3": float64[:, :, ::1]}
+    arrays |= {"l": arrays["1"], "c": arrays["1"], "w": arrays["2"]}
+    kinds = arrays | {"i1": int64[::1], "b": boolean}
+    return tuple(kinds[argument] for argument in arguments.split())
+
+
+def _is_good(result: bool | int) -> bool:
+    return result if isinstance(result, bool) else result == 0
+
+
+def _show_foreign_arrays(function: Any, count: int) -> None:
+    """Let Numba refuse arrays of the other byte order once.
+
+    What it knows of a type it looks up by a fingerprint that leaves out byte order and alignment; whichever
+    array comes first decides for all.
+    """
+    swapped = np.dtype(np.float64).newbyteorder()
+    for dimensions in (1, 2, 3):
+        foreign = np.zeros((1,) * dimensions, swapped)
+        with contextlib.suppress(TypeError):
+            function(*[foreign] * count)
+
+
+def _trial(arguments: str) -> list[Any]:
+    """Arguments without content that are taken as good by what was compiled from today's sources."""
+    from connections.multibody.dynamics.cluster_packing import no_clusters
+    from connections.multibody.dynamics.loop_packing import no_closure
+    from connections.multibody.dynamics.tree_packing import no_tree
+    from connections.multibody.kernels.simd import LANES
+
+    nothing: dict[str, Any] = {"1": np.zeros(0), "2": np.zeros((0, 0)), "3": np.zeros((3, 0, 0))}
+    nothing |= {
+        "m": no_tree(),
+        "l": no_closure(),
+        "c": no_clusters(),
+        "w": np.zeros((1, LANES)),
+        "i1": np.zeros(0, np.int64),
+        "b": False,
+    }
+    return [nothing[argument] for argument in arguments.split()]
+
+
+compiled = Compiled()

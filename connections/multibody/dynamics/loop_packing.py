@@ -1,0 +1,275 @@
+"""The closed loops of a mechanism written as the flat array `layout.CLOSURE`, with a `LOOP` for each.
+
+What does not depend on the configuration (clusters without conditions, and with linear ones only) is solved
+here, once. The rest are loops: the links of one cluster as `tree_packing` expands them, in the axes of the
+link that carries them, columns s, conditions r, and a table T[s, r] that makes the matrix of the conditions,
+
+    K[r, s] = T[s, r] f_r . Phi_s   (geometric),    K[r, s] = T[s, r]   (linear),
+
+with f_r the wrench of the condition (`loop_geometry`). A solution is laid out as `cluster_packing` says.
+Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.clusters import LINEAR
+from connections.multibody.dynamics.cluster_packing import solution_layout
+from connections.multibody.dynamics.tree_packing import KINDS, expand, with_workspace
+from connections.multibody.kernels.layout import (
+    CLOSURE,
+    CONDITION,
+    FREE,
+    LOOP,
+    LOOP_PARAMETERS,
+    PARAMETERS,
+    SPHERICAL,
+    bits,
+    loop_work,
+)
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+
+
+def pack_closure(closed: ClosedKinematics) -> np.ndarray:
+    """The flat array of all loops with its workspace, which one thread at a time may use.
+
+    Raises
+    ------
+    ModelError : a loop that ties bodies which different bodies carry.
+    """
+    rows, chains = closed.rows, _Chains.of(closed)
+    template = chains.template.copy()
+    linear: list[np.ndarray] = []
+    loops: list[np.ndarray] = []
+    work = 0
+    for cluster in [] if closed.functions else np.unique(rows.clusters):
+        members = np.flatnonzero(rows.clusters == cluster)
+        if (rows.kinds[members] == LINEAR).all():
+            linear.append(_pack_linear(closed, chains, members, template))
+        else:
+            loop, slots = _pack_loop(closed, chains, members)
+            loops.append(loop)
+            work = max(work, slots)
+    turning = chains.kind >= SPHERICAL
+    quaternions = chains.coordinate[turning] + np.where(chains.kind[turning] == FREE, 3, 0)
+    own = np.flatnonzero(np.isin(closed.q_columns, quaternions))
+    starts = np.cumsum([0, *map(len, linear), *map(len, loops)])[:-1]
+    sizes = {
+        "nq": len(closed.q_columns),
+        "spanning_nq": closed.spanning.nq,
+        "size": len(template),
+        "functions": len(closed.functions),
+        "quaternions": len(own),
+        "spanning_quaternions": len(quaternions),
+        "linear": len(linear),
+        "loops": len(loops),
+    }
+    integers = {
+        "columns": closed.q_columns,
+        "quaternion_starts": own,
+        "spanning_quaternion_starts": quaternions,
+        "linear_starts": starts[: len(linear)],
+        "loop_starts": starts[len(linear) :],
+    }
+    tables = np.concatenate([*linear, *loops, ()])
+    numbers = {"template": template, "reference": closed.reference, "tables": tables, "work": ()}
+    return with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
+
+
+def no_closure() -> np.ndarray:
+    """The array of a mechanism without joints, for trying out compiled functions."""
+    sizes, integers = dict.fromkeys(CLOSURE.sizes[1:], 0), dict.fromkeys(CLOSURE.integers, ())
+    return CLOSURE.pack(sizes, integers, dict.fromkeys(CLOSURE.numbers, ()))
+
+
+class _Chains(NamedTuple):
+    """Elementary links of the spanning tree, link 0 the ground, and columns; numbers of the whole tree."""
+
+    body: np.ndarray  # (links + 1,) which the link's joint moves
+    parent: np.ndarray
+    kind: np.ndarray
+    coordinate: np.ndarray  # (links + 1,) first coordinate
+    first: np.ndarray  # (links + 2,) first column
+    carrier: np.ndarray  # (bodies + 1,) link that is the body; the last number stands for the ground
+    parameters: np.ndarray  # (links + 1, PARAMETERS) as `tree_packing` writes them
+    place: np.ndarray  # (nv_s,) as `Loop.place`
+    G_at: np.ndarray  # (nv_s,)
+    LG_at: np.ndarray
+    template: np.ndarray  # a solution with the unit rows of G of the independent velocities, else zero
+
+    @classmethod
+    def of(cls, closed: ClosedKinematics) -> _Chains:
+        """The links and columns of the spanning tree of `closed`."""
+        spanning, clusters, layout = closed.spanning, closed.clusters, solution_layout(closed)
+        links = expand(spanning)
+        lengths = [len(joint.chain) for joint in spanning.tree.joints]
+        ground = np.concatenate([np.zeros(PARAMETERS.axes), np.eye(3).ravel()])
+        place, template = np.empty(spanning.nv, dtype=np.int64), np.zeros(layout.size)
+        counts = np.zeros((clusters.count, 2), dtype=np.int64)
+        for s, body in enumerate(spanning.body_of):
+            cluster, free = clusters.of_body[body], int(clusters.independent[body])
+            number = counts[cluster, free]
+            place[s] = number if free else -1 - number
+            counts[cluster, free] += 1
+            if free:
+                template[layout.G[s] + number] = 1.0
+        return cls(
+            body=np.concatenate([[-1], np.repeat(np.arange(len(lengths)), lengths)]),
+            parent=np.array([0] + [link.parent for link in links]),
+            kind=np.array([-1] + [KINDS[type(link.joint)] for link in links]),
+            coordinate=np.concatenate([[0], np.cumsum([0] + [link.joint.nq for link in links])[:-1]]),
+            first=np.concatenate([[0, 0], np.cumsum([link.joint.nv for link in links])]),
+            carrier=np.append(np.cumsum(lengths), 0),
+            parameters=np.stack([ground] + [link.parameters for link in links]),
+            place=place,
+            G_at=layout.G,
+            LG_at=layout.LG,
+            template=template,
+        )
+
+    def E(self, body: int) -> np.ndarray:
+        """(3, 3), axes of the link that is this body, in those of the body; -1 is the ground."""
+        return self.parameters[self.carrier[body], PARAMETERS.axes :].reshape(3, 3)
+
+
+def _pack_linear(
+    closed: ClosedKinematics, chains: _Chains, members: np.ndarray, template: np.ndarray
+) -> np.ndarray:
+    """What `solve_linear` reads of q_d = G q_i + g; writes G into the template of solutions.
+
+    [ numbers of q_d and of q_i | spanning coordinates of both | rows of G, each with its constant last ].
+    """
+    of_body, cluster = closed.clusters.of_body, closed.rows.clusters[members[0]]
+    G, offset = closed.linear
+    own = of_body[closed.spanning.body_of] == cluster
+    coordinate = closed.spanning.coordinate_of
+    dependent = np.flatnonzero(own & (chains.place < 0))
+    first, stop = closed.column_starts[cluster : cluster + 2]
+    columns = np.arange(first, stop)[coordinate[closed.v_columns[first:stop]] >= 0]
+    rows, q_d, q_i = (
+        G[np.ix_(dependent, columns)],
+        coordinate[dependent],
+        coordinate[closed.v_columns[columns]],
+    )
+    template[chains.G_at[dependent][:, None] + columns - first] = rows
+    integers = bits([len(dependent), len(columns), *q_d, *q_i])
+    return np.concatenate([integers, np.column_stack([rows, offset[q_d]]).ravel()])
+
+
+def _pack_loop(closed: ClosedKinematics, chains: _Chains, members: np.ndarray) -> tuple[np.ndarray, int]:
+    """The array of a loop, and how many slots of workspace it needs."""
+    cluster = closed.rows.clusters[members[0]]
+    links = np.flatnonzero(np.isin(chains.body, np.flatnonzero(closed.clusters.of_body == cluster)))
+    local = np.zeros(len(chains.body), dtype=np.int64)
+    local[links] = np.arange(1, len(links) + 1)
+    widths = [chains.first[link + 1] - chains.first[link] for link in links]
+    columns = np.concatenate([np.arange(chains.first[link], chains.first[link + 1]) for link in links])
+    nq = [{SPHERICAL: 4, FREE: 7}.get(kind, 1) for kind in chains.kind[links]]
+    source = np.concatenate(
+        [chains.coordinate[link] + np.arange(n) for link, n in zip(links, nq, strict=True)]
+    )
+    parent = np.concatenate([[0], local[chains.parent[links]]])
+    link_a, link_b, conditions = _row_tables(closed, chains, members, local)
+    n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
+    parts = [*range(PARAMETERS.mass), PARAMETERS.pitch]
+    placements = chains.parameters[np.concatenate([[0], links])][:, parts]
+    points = conditions[:, CONDITION.point_a : CONDITION.u].reshape(-1, 2, 3)
+    reach = (
+        np.linalg.norm(placements[:, LOOP_PARAMETERS.position : LOOP_PARAMETERS.pitch], axis=1).sum()
+        + np.linalg.norm(points, axis=2).sum()
+    )
+    work = loop_work(len(links), len(columns), n, d, len(members), len(source))
+    packed = LOOP.pack(
+        sizes={
+            "number": cluster,
+            "links": len(links),
+            "columns": len(columns),
+            "independent": n,
+            "dependent": d,
+            "rows": len(members),
+            "coordinates": len(source),
+            "velocity": closed.column_starts[cluster],
+        },
+        integers={
+            "source": source,
+            "follows": ~np.repeat(closed.clusters.independent[chains.body[links]], nq),
+            "parent": parent,
+            "kind": [-1, *chains.kind[links]],
+            "coordinate": np.cumsum([0, 0, *nq])[:-1],
+            "first": np.cumsum([0, 0, *widths]),
+            "place": chains.place[columns],
+            "G_at": chains.G_at[columns],
+            "LG_at": chains.LG_at[columns],
+            "row_kind": closed.rows.kinds[members],
+            "link_a": link_a,
+            "link_b": link_b,
+        },
+        numbers={
+            "parameters": placements,
+            "row_parameters": conditions,
+            "T": _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths),
+            "lengths": [reach, closed.clusters.sizes[cluster]],
+        },
+        work=work,
+    )
+    return packed, sum(work.values())
+
+
+def _row_tables(
+    closed: ClosedKinematics, chains: _Chains, members: np.ndarray, local: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Links of the loop that the bodies of the conditions are, and points and directions in their axes."""
+    rows, clusters = closed.rows, closed.clusters
+    ends: list[list[int]] = []
+    parameters = np.zeros((len(members), CONDITION.size))
+    for row, member in zip(parameters, members, strict=True):
+        row[CONDITION.constant :] = rows.constants[member], rows.scales[member]
+        if rows.kinds[member] == LINEAR:
+            ends.append([0, 0])
+            continue
+        a, b = int(rows.bodies_a[member]), int(rows.bodies_b[member])
+        inside = [body >= 0 and clusters.of_body[body] == rows.clusters[member] for body in (a, b)]
+        carriers = [
+            int(clusters.supports[body]) if own else body for body, own in zip((a, b), inside, strict=True)
+        ]
+        if carriers[0] != carriers[1]:
+            raise ModelError(f"{_owners(closed, [member])} ties bodies that different bodies carry")
+        ends.append(
+            [local[chains.carrier[body]] if own else 0 for body, own in zip((a, b), inside, strict=True)]
+        )
+        E_a, E_b = chains.E(a), chains.E(b)
+        row[CONDITION.point_a : CONDITION.u] = *E_a.T @ rows.points_a[member], *E_b.T @ rows.points_b[member]
+        row[CONDITION.u : CONDITION.constant] = *E_a.T @ rows.u[member], *E_b.T @ rows.w[member]
+    link_a, link_b = np.array(ends).T
+    return link_a, link_b, parameters
+
+
+def _conditions_by_column(
+    closed: ClosedKinematics,
+    chains: _Chains,
+    members: np.ndarray,
+    columns: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray, np.ndarray],
+    widths: list[int],
+) -> np.ndarray:
+    """T[s, r], (m, p): plus or minus the scale where column s moves b or a only, or linear coefficients."""
+    parent, link_a, link_b = ends
+    moves = np.eye(len(parent), dtype=bool)
+    for link in range(1, len(parent)):
+        moves[link] |= moves[parent[link]]
+    link_of = np.repeat(np.arange(1, len(parent)), widths)
+    geometric = moves[link_b][:, link_of].astype(float) - moves[link_a][:, link_of]
+    of_column = closed.spanning.coordinate_of[columns]
+    linear = np.where(of_column >= 0, closed.rows.coefficients[members][:, of_column], 0.0)
+    table = np.where((closed.rows.kinds[members] == LINEAR)[:, None], linear, geometric)
+    return (table * closed.rows.scales[members][:, None]).T
+
+
+def _owners(closed: ClosedKinematics, members: Sequence[int]) -> str:
+    names = dict.fromkeys(closed.names[owner] for owner in closed.rows.owners[members])
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,183 @@
+"""The loops of a closed chain, solved: by compiled code, or where closures are users' functions, by JAX.
+
+A solution of one configuration is the vector [q_s | G | LG] of `cluster_packing`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ClosureError, raise_at
+from connections.multibody.dynamics.arguments import plain
+from connections.multibody.dynamics.closed_definition import Definition, Refused
+from connections.multibody.dynamics.cluster_packing import solution_layout
+from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.loop_packing import pack_closure
+from connections.multibody.dynamics.tree_packing import aligned
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+
+_NO_GUESS, _NO_GUESSES = np.zeros(0), np.zeros((0, 0))
+
+
+class Solution(NamedTuple):
+    """The loops solved at (...) configurations.
+
+    Parameters
+    ----------
+    q : (..., nq_s) configurations of the spanning tree.
+    G : (..., nv_s, nv) velocities of the spanning tree are G v.
+    LG : (..., nv_s, nv, nv) derivatives LG[s, j, k] of G[s, k] along column j.
+    """
+
+    q: np.ndarray
+    G: np.ndarray
+    LG: np.ndarray
+
+
+class Loops:
+    """What solves the loops of a mechanism.
+
+    Parameters
+    ----------
+    closed : its kinematics.
+
+    Attributes
+    ----------
+    closure : the flat array `CLOSURE`, workspace included.
+    size, spanning_nq, G_size : numbers in a solution, in its q_s, and in its G.
+    definition : the solutions by JAX.
+    solvable : whether compiled code can solve the loops.
+    linear : whether there are no loops but linear couplings, which every recursion solves itself.
+
+    Single calls share a workspace; the interpreter's lock, which they do not release, keeps them apart.
+    Pieces of batches have workspaces of their own, kept for later batches.
+    """
+
+    def __init__(self, closed: ClosedKinematics) -> None:
+        self._closed, self.solvable = closed, not closed.functions
+        self.linear = not closed.implicit_clusters.any()
+        self.closure = pack_closure(closed)
+        spans, self.size = _spans(closed)
+        self.definition = Definition(closed, spans)
+        self.spanning_nq, self.G_size = closed.spanning.nq, len(self.definition.places[0])
+        self._workspaces: deque[np.ndarray] = deque()
+
+    def solve(self, q: np.ndarray) -> np.ndarray:
+        """The solution (size,) at q (nq,).
+
+        Raises
+        ------
+        Refused : of another shape, not finite, or where a loop does not close or is singular. Numba's
+            `TypeError` for another dtype.
+        """
+        if not self.solvable:
+            _accept(q.shape == (self._closed.nq,) and q.dtype == np.float64)  # JAX would take other ones, too
+            return self.definition.solve(q)
+        solution = np.empty(self.size)
+        _accept(compiled.closure_at(self.closure, q, _NO_GUESS, solution) == 0)
+        return solution
+
+    def spanning_rows(self, q: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or the reference. Raises `Refused`."""
+        if not self.solvable:
+            start = self._closed.reference if start is None else start
+            q_s = np.asarray(self._followed(q, start))
+            _accept(bool(np.isfinite(q_s).all()))
+            return q_s
+        return self._solutions(q, _NO_GUESSES if start is None else plain(start[None]))[:, : self.spanning_nq]
+
+    def solve_rows(self, q: np.ndarray) -> np.ndarray:
+        """The solutions (m, size) at q (m, nq). Raises `Refused`."""
+        return self._solutions(q, _NO_GUESSES) if self.solvable else self.definition.solve(q)
+
+    def _solutions(self, q: np.ndarray, guesses: np.ndarray) -> np.ndarray:
+        """The same by compiled code; paths begin at `guesses` (1, nq_s)."""
+        solution = np.empty((len(q), self.size))
+        with self._borrowed() as closure:
+            _accept(compiled.closure_rows(closure, q, guesses, solution) == 0)
+        return solution
+
+    def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """L_j (L_v G) v for every j, laid out as G in a solution, (G_size,). Raises `Refused`."""
+        if not self.solvable:
+            _accept(v.shape == (self._closed.nv,))
+            return self.definition.bias_rates(solution, v)
+        result = np.zeros(self.G_size)
+        if not self.linear:
+            _accept(v.shape == (self._closed.nv,))
+            _accept(compiled.bias_rates_at(self.closure, solution, v, result))
+        return result
+
+    def bias_rates_rows(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The same for rows of solutions and velocities, (m, G_size)."""
+        if not self.solvable:
+            return self.definition.bias_rates(solution, v)
+        result = np.zeros((len(v), self.G_size))
+        if not self.linear:
+            with self._borrowed() as closure:
+                _accept(compiled.bias_rates_rows(closure, solution, v, result))
+        return result
+
+    def dense(self, solution: np.ndarray) -> Solution:
+        """Solutions (..., size) taken apart."""
+        batch, n, m = solution.shape[:-1], self._closed.nv, self._closed.spanning.nv
+        in_G, in_LG = self.definition.places
+        G, LG = np.zeros((*batch, m * n)), np.zeros((*batch, m * n**2))
+        start = self.spanning_nq + self.G_size
+        G[..., in_G], LG[..., in_LG] = solution[..., self.spanning_nq : start], solution[..., start:]
+        q_s = solution[..., : self.spanning_nq].copy()
+        return Solution(q_s, G.reshape(*batch, m, n), LG.reshape(*batch, m, n, n))
+
+    def explain(self, q: np.ndarray) -> None:
+        """Raise `ClosureError` where compiled code refuses loops that the definition closes at q (nq,)."""
+        if not self.solvable:
+            return
+        status = compiled.closure_at(self.closure, plain(q), _NO_GUESS, np.empty(self.size))
+        if 0 < abs(status) <= self._closed.clusters.count:
+            rows = self._closed.rows
+            owners = np.unique(rows.owners[rows.clusters == abs(status) - 1])
+            names = ", ".join(f"'{self._closed.names[owner]}'" for owner in owners)
+            how = "singular or nearly so" if status < 0 else "open"
+            raise_at(ClosureError, f"what {names} ties together is {how}", q)
+
+    @cached_property
+    def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+        """(q, start) -> q_s by the definition, for rows of q; NaN where q is off the manifold."""
+        closed, frame = self._closed, self._closed.joint_frame
+
+        def at(q: jax.Array, start: jax.Array) -> jax.Array:
+            return jnp.where(frame.near_at(q), closed.spanning_from_at(frame.project_at(q), start), jnp.nan)
+
+        return jax.jit(jax.vmap(at, in_axes=(0, None)))
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[np.ndarray]:
+        """A copy of `closure`, whose workspace no other thread has."""
+        try:
+            copy = self._workspaces.pop()
+        except IndexError:
+            copy = aligned(len(self.closure))
+            copy[:] = self.closure
+        yield copy
+        self._workspaces.append(copy)
+
+
+def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:
+    """For each spanning velocity the first column and the number of columns of its cluster, G and LG."""
+    layout, starts = solution_layout(closed), np.asarray(closed.column_starts)
+    cluster = closed.clusters.of_body[closed.spanning.body_of]
+    columns = [starts[cluster], np.diff(starts)[cluster], layout.G, layout.LG]
+    return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int64), layout.size
+
+
+def _accept(good: bool) -> None:
+    if not good:
+        raise Refused

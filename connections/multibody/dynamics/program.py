@@ -1,0 +1,383 @@
+"""A model made ready for the recursions: flat arrays, workspaces, batches, and what is wrong with bad input.
+
+A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
+dtypes, batches, bad input) comes to `Program.evaluate`, which converts, broadcasts, and says what is wrong.
+Batches are cut into pieces for threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from types import CodeType
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
+from connections.multibody.dynamics.arguments import (
+    apart,
+    as_rows,
+    is_lazy,
+    numbers,
+    plain,
+    require_output,
+)
+from connections.multibody.dynamics.closed_definition import Refused
+from connections.multibody.dynamics.cluster_packing import pack_clusters
+from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.loop_solutions import Loops, Solution
+from connections.multibody.dynamics.pieces import in_pieces
+from connections.multibody.dynamics.regularity import first_irregular
+from connections.multibody.dynamics.table import BODY_FACTORS, RECURSIONS, is_force_cross
+from connections.multibody.dynamics.tree_packing import aligned, nonzero_blocks, pack, with_workspace
+from connections.multibody.host_kinematics import body_motions
+from connections.multibody.joints import Free, Spherical
+from connections.multibody.kernels.layout import CLUSTERS, TREE
+from connections.multibody.kernels.simd import LANES
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+
+Gravity = tuple[float, float, float]
+_CHUNK = 128  # configurations whose solutions are kept at a time
+# What compiled code raises for arguments that `Program.evaluate` has to look at: Numba a TypeError, but a
+# ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
+_NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+
+# The public call of a recursion; `at` is the compiled function for one configuration.
+_CALL = """
+def call(q, {vectors}{factor}out):
+    try:
+        if q.ndim == 1:
+            result = empty(core) if out is None else out
+            {keep}
+            {solve}
+            if at({given}, {vectors}{choice}{bias_rates}result):
+                return result
+    except NOT_AS_THEY_ARE:
+        pass
+    return evaluate(name, (q, {vectors}), out{factor_given})
+"""
+
+
+class _Batch:
+    """A recursion for rows of configurations: compiled function, blocks that are not zero, workspaces."""
+
+    def __init__(self, function: Any, blocks: np.ndarray, slots: int) -> None:
+        self._function, self._blocks, self._slots = function, blocks, slots
+        self._workspaces: deque[np.ndarray] = deque()
+
+    def fill(self, arrays: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Whether all went well; the last argument is filled.
+
+        Every thread has a workspace of its own, zero where this recursion's result is.
+        """
+        try:
+            work = self._workspaces.pop()
+        except IndexError:
+            work = aligned(self._slots, LANES)
+        good: bool = self._function(*arrays, work, self._blocks, *arguments)
+        self._workspaces.append(work)
+        return good
+
+
+class Program:
+    """The recursions' view of a mechanism; a tree is one without loops.
+
+    Parameters
+    ----------
+    kinematics : of the tree or the closed chain.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+    Attributes
+    ----------
+    functions : recursion -> its public function, ``(q, vectors..., body_factor, out)``, of these what it has.
+    arrays : what compiled code takes first: the tree's flat array with a workspace, and for closed chains the
+        loops' and the clusters'.
+    loops : what solves the loops, None for trees.
+    cores : recursion -> the shape of its result for one configuration.
+    sizes : last axes of q and of vectors.
+
+    Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
+    them apart. Pieces of batches have workspaces of their own, kept for later batches.
+    """
+
+    def __init__(self, kinematics: Kinematics | ClosedKinematics, gravity: Gravity) -> None:
+        self._kinematics, self._gravity = kinematics, gravity
+        self.loops: Loops | None = None
+        if isinstance(kinematics, ClosedKinematics):
+            tree, self.loops = pack(kinematics.spanning, gravity), Loops(kinematics)
+            clusters = pack_clusters(kinematics, tree)
+            self._slots = CLUSTERS.read(clusters, "result")
+            self.memory = with_workspace(tree, self._slots)
+            self.arrays: tuple[np.ndarray, ...] = (self.memory, self.loops.closure, clusters)
+        else:
+            tree = pack(kinematics, gravity)
+            self._slots = TREE.read(tree, "result")
+            self.memory = with_workspace(tree, self._slots)
+            self.arrays = (self.memory,)
+        n, bodies = kinematics.nv, len(kinematics.tree.joints)
+        self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
+        self.functions = _Functions(self)
+        self.sizes = ((kinematics.nq,), *[(n,)] * 3)
+        self._batches: dict[str, _Batch] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self._kinematics, self._gravity)
+
+    def evaluate(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
+        """What the recursion `name` gives for any input that can be read as arrays of numbers.
+
+        Parameters
+        ----------
+        name : a key of `RECURSIONS`.
+        given : q (..., nq) and then vectors (..., nv).
+        out : the array to fill, or None.
+        body_factor : where the recursion has a choice.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : as in
+            `functions`.
+        """
+        row = RECURSIONS[name]
+        choice = (is_force_cross(body_factor),) if row.body_factor else ()
+        if is_lazy(given, out):
+            from connections.multibody.dynamics.dask_arrays import lazy  # imports Dask
+
+            return cast("np.ndarray", lazy(self, name, given, body_factor))
+        names = "q", *row.vectors
+        vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
+        batch, core = batch_axes(names, vectors), self.cores[name]
+        if out is not None:
+            require_output(out, (*batch, *core))
+            vectors = apart(vectors, out)
+        result = np.empty((*batch, *core)) if out is None else out
+        if batch:
+            rows = [as_rows(vector, batch) for vector in vectors]
+            flat = result.reshape(len(rows[0]), math.prod(core))
+            good = in_pieces(
+                len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
+            )
+        else:
+            good = self._fill_one(name, [plain(vector) for vector in vectors], choice, result)
+        if not good:
+            self._explain(name, names, vectors)
+        return result
+
+    def solution(self, q: Any) -> Solution:
+        """The loops solved at q (..., nq).
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError : as the public functions.
+        ClosureError : loops do not close, or are singular.
+        """
+        assert self.loops is not None  # asked of closed chains only
+        q = numbers("q", q, self.sizes[0])
+        try:
+            solved = self.loops.solve_rows(as_rows(q, q.shape[:-1]))
+        except Refused:
+            self._explain("mass_matrix", ("q",), [q])
+        return self.loops.dense(solved.reshape(*q.shape[:-1], self.loops.size))
+
+    def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
+        """q_s (..., nq_s) at q (..., nq), followed from `start` (nq_s,), or from the reference.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
+        """
+        assert self.loops is not None and isinstance(self._kinematics, ClosedKinematics)
+        q = numbers("q", q, self.sizes[0])
+        try:
+            q_s = self.loops.spanning_rows(as_rows(q, q.shape[:-1]), start)
+        except Refused:
+            require_finite("q", q)
+            if start is not None:
+                for each in q.reshape(-1, q.shape[-1]):
+                    point = self._kinematics.joint_frame.require_near("q", each)
+                    self._kinematics.explain_loops(point, start)
+            self._explain("mass_matrix", ("q",), [q])
+        return q_s.reshape(*q.shape[:-1], self.loops.spanning_nq)
+
+    def follow(self, q: np.ndarray) -> np.ndarray:
+        """q_s (nq_s,) at q (nq,), NaN where loops do not close."""
+        assert self.loops is not None  # asked of closed chains only
+        try:
+            return self.loops.spanning_rows(q[None], None)[0]
+        except Refused:
+            return np.full(self.loops.spanning_nq, np.nan)
+
+    # --- one configuration, rows of them -------------------------------------------------------------------
+
+    def _fill_one(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: Any) -> bool:
+        """Fill out (*core) from q (nq,) and vectors; whether the input was good."""
+        if self.loops is None:
+            return bool(compiled.require(f"{name}_at")(*self.arrays, *vectors, *choice, out))
+        function, (q, *others) = compiled.require(f"closed_{name}_at"), vectors
+        try:
+            given = q if self.loops.linear else self.loops.solve(q)
+            bias_rates = [self.loops.bias_rates(given, others[0])] if RECURSIONS[name].bias_rates else []
+        except Refused:
+            return False
+        return bool(function(*self.arrays, not self.loops.linear, given, *others, *bias_rates, *choice, out))
+
+    def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) from rows (m, ...) in this thread; whether the input was good."""
+        loops = self.loops
+        if loops is None:
+            return self._batch(name).fill(self.arrays, (*rows, *choice, out))
+        bias_rates = RECURSIONS[name].bias_rates
+        try:
+            for first in range(0, len(out), _CHUNK):
+                chunk = slice(first, first + _CHUNK)
+                q, *others = (row[chunk] for row in rows)
+                given = q if loops.linear else loops.solve_rows(q)
+                if bias_rates:
+                    others.append(loops.bias_rates_rows(given, others[0]))
+                arguments = given, *others, *choice, out[chunk]
+                if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
+                    return False
+        except Refused:
+            return False
+        return True
+
+    def _batch(self, name: str) -> _Batch:
+        """The recursion `name` for rows."""
+        try:
+            return self._batches[name]
+        except KeyError:
+            tree = self.loops is None
+            slabs = tree and RECURSIONS[name].mirrored
+            self._batches[name] = _Batch(
+                compiled.require(f"{name}_rows" if tree else f"closed_{name}_rows"),
+                self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name)),
+                self._slots + math.prod(self.cores[name]) + LANES,
+            )
+            return self._batches[name]
+
+    def _nonzero(self, name: str) -> np.ndarray:
+        """Which entries of the result are not identically zero."""
+        return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
+
+    def _slab_blocks(self, name: str) -> np.ndarray:
+        """Where the entries of a slab of Christoffel symbols stand, and which blocks of it are not zero.
+
+        As `boundary.write_slabs` reads them.
+        """
+        n = self._kinematics.nv
+        own = np.arange(n * n).reshape(n, n)
+        mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
+        places = np.where(mirrored, own.T, own)
+        firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
+        flat = self._nonzero(name).reshape(n, n * n)
+        flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
+        flags[:, -1] = True  # it may overlap the block before
+        return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
+
+    def _brackets(self) -> np.ndarray:
+        """Which columns have a bracket, (n, n): those of a spherical or free joint, about different axes."""
+        kinematics = self._kinematics
+        pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
+        angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
+        blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
+        for joint, start in zip(kinematics.tree.joints, kinematics.v_starts[:-1], strict=True):
+            if type(joint) in blocks:
+                pairs[start : start + joint.nv, start : start + joint.nv] = blocks[type(joint)]
+        return pairs
+
+    # --- errors --------------------------------------------------------------------------------------------
+
+    def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
+        """Raise the error that says what is wrong with the input of the recursion `name`."""
+        for vector_name, vector in zip(names, vectors, strict=True):
+            require_finite(vector_name, vector)
+        configurations = vectors[0].reshape(-1, self._kinematics.nq)
+        for q in configurations:
+            self._kinematics.explain(q)
+        if self.loops is not None:
+            for q in configurations:
+                self.loops.explain(q)
+        if RECURSIONS[name].inverse:
+            for q in configurations:
+                self._require_regular(q)
+            raise MetricError("the mass matrix is singular, or nearly so")
+        raise PointError("q is not a configuration of the model")
+
+    def _require_regular(self, q: np.ndarray) -> None:
+        """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
+        kinematics = self._kinematics
+        if isinstance(kinematics, ClosedKinematics):
+            q_s, G, _ = self.solution(q)
+            A, sizes = body_motions(kinematics.spanning, q_s)
+            A, sizes = A @ G, sizes @ np.abs(G)
+        else:
+            A, sizes = body_motions(kinematics, q)
+        found = first_irregular(kinematics.tree.inertias, A, sizes)
+        if found is not None:
+            joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
+            raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+
+
+class _Functions(dict[str, Callable[..., np.ndarray]]):
+    """The public calls of a program, each made when it is first asked for."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, name: str) -> Callable[..., np.ndarray]:
+        self[name] = _call(self._program, name)
+        return self[name]
+
+
+@cache
+def _code(name: str, text: str) -> CodeType:
+    return compile(text, f"<{name}>", "exec")
+
+
+def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
+    """The public call of a recursion, rendered from its row, with nothing between it and compiled code."""
+    row, loops = RECURSIONS[name], program.loops
+    vectors = "".join(f"{vector}, " for vector in row.vectors)
+    names = {
+        "vectors": vectors,
+        "factor": "body_factor, " * row.body_factor,
+        "factor_given": ", body_factor" * row.body_factor,
+        "choice": "factors[body_factor], " * row.body_factor,
+        "keep": "",
+        "solve": "",
+        "bias_rates": "",
+        "given": "memory, q",
+    }
+    scope: dict[str, Any] = {
+        "name": name,
+        "core": program.cores[name],
+        "apart": apart,
+        "empty": np.empty,
+        "evaluate": program.evaluate,
+        "factors": BODY_FACTORS,
+        "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
+        "memory": program.memory,
+    }
+    if row.inverse:  # `evaluate` has to know where H is singular, and that is found when `out` is filled
+        names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
+    if loops is not None:
+        names["given"] = "memory, closure, clusters, solved, given"
+        names["solve"] = "given = q" if loops.linear else "given = solve(q)"
+        names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
+        scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
+        scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
+    at = f"{name}_at" if loops is None else f"closed_{name}_at"
+
+    def first_call(*arguments: Any) -> bool:
+        scope["at"] = compiled.require(at)
+        return bool(scope["at"](*arguments))
+
+    scope["at"] = first_call
+    exec(_code(name, _CALL.format(**names)), scope)
+    call: Callable[..., np.ndarray] = scope["call"]
+    return call

@@ -1,0 +1,292 @@
+"""The Levi-Civita connection of a robot by recursion: what `Model.connection` gives, faster.
+
+Values come from the recursions, as operations inside JAX's compiled functions. So do the first derivatives
+of a tree's coefficients along its configurations: those of Gamma(v, v) along the frame and in v, S(v) and
+V(v), are minus those of the forward dynamics without forces, and
+
+    4 L_j Gamma_sym(v, w) = S(v + w) - S(v - w),    4 Gamma_sym(v, .) = V(v + w) + V(v - w).
+
+What is antisymmetric in v and w, half the frame's brackets, is constant. All other derivatives come from the
+definition, ``d/dt (value along a curve) = jvp of the definition``. So everything that takes a connection
+takes this one, and agrees with `Model.connection` to round-off. On a device that is not the processor the
+definition is computed instead.
+Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.induced import InducedConnection
+from connections.affine.koszul import raise_first_index
+from connections.geometry import FrameField, InducedMetric, Metric
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+
+if TYPE_CHECKING:
+    from connections.multibody.dynamics.program import Program
+
+_WEIGHTLESS = (0.0, 0.0, 0.0)
+
+
+class Definitions(Protocol):
+    """What is used of a `Model`: its definitions, and its recursions."""
+
+    @property
+    def kinematics(self) -> Kinematics | ClosedKinematics:
+        """The layout of q and v."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether there are loops or couplings."""
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of v."""
+
+    @property
+    def metric(self) -> InducedMetric:
+        """H by its definition."""
+
+    @property
+    def connection(self) -> InducedConnection:
+        """The Levi-Civita connection by its definition."""
+
+    @property
+    def program(self) -> Program:
+        """The recursions."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveMetric(Metric):
+    """The kinetic energy metric of a robot; the mass matrix by recursion.
+
+    Parameters
+    ----------
+    model : the robot.
+
+    Source: [E] Algorithm 1.
+    """
+
+    model: Definitions
+
+    def __post_init__(self) -> None:
+        matrix = _Operations(self.model).mass_matrix
+        object.__setattr__(self, "frame", self.model.frame)
+        object.__setattr__(self, "_matrix", _with_derivatives(matrix, self.model.metric.matrix_at))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (nv, nv)."""
+        return self._matrix(q)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveConnection(ConnectionOfMetric):
+    """The Levi-Civita connection of a robot by recursion.
+
+    Parameters
+    ----------
+    model : the robot.
+
+    Attributes
+    ----------
+    metric : its metric, a `RecursiveMetric`.
+
+    Notes
+    -----
+    ``model.recursive_connection`` is made once and keeps what was compiled for it.
+
+    Source: [W] Algorithms 1 and 2.
+    """
+
+    model: Definitions
+
+    def __post_init__(self) -> None:
+        model, recursion = self.model, _Operations(self.model)
+        definition = model.connection
+        coefficients = _with_derivatives(recursion.coefficients, definition.coefficients_at)
+        apply = _with_derivatives(recursion.apply, definition.apply_at)
+        if not model.closed:
+            slopes = _with_derivatives(recursion.slopes, _slopes_of(definition))
+            coefficients, apply = _with_slopes(model.frame, coefficients, apply, slopes)
+        operations = {
+            "frame": model.frame,
+            "metric": RecursiveMetric(model),
+            "_coefficients": coefficients,
+            "_apply": apply,
+            "_lowered": _with_derivatives(
+                recursion.lowered, lambda q, v, w: definition.lowered_at(model.metric, q, v, w)
+            ),
+        }
+        for name, value in operations.items():
+            object.__setattr__(self, name, value)
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low, (nv, nv, nv)."""
+        return self._coefficients(q)  # type: ignore[attr-defined]
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 C(q, v) w, (nv,); in O(N) for a tree, where neither C nor H is formed."""
+        return self._apply(q, v, w)  # type: ignore[attr-defined]
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C(q, v) w, (nv,), where `metric` is the robot's own."""
+        if metric is self.metric or metric is self.model.metric:
+            return self._lowered(q, v, w)  # type: ignore[attr-defined]
+        return super().lowered_at(metric, q, v, w)
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """The scale that the definition gives."""
+        return self.model.connection.scale_at(q)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid."""
+        return self.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error."""
+        self.metric.explain(q)
+
+
+class _Operations:
+    """The recursions without gravity as traced functions of one configuration."""
+
+    def __init__(self, model: Definitions) -> None:
+        self._kinematics, self._program = model.kinematics, model.program
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
+        """The tree as one array, the size of it and a workspace, and for closed chains the loops."""
+        from connections.multibody.dynamics.tree_packing import pack  # imports Numba
+
+        program, kinematics = self._program, self._kinematics
+        if isinstance(kinematics, ClosedKinematics):
+            _, closure, clusters = program.arrays
+            return pack(kinematics.spanning, _WEIGHTLESS), len(program.memory), (closure.copy(), clusters)
+        return pack(kinematics, _WEIGHTLESS), len(program.memory), ()
+
+    def mass_matrix(self, q: jax.Array) -> jax.Array:
+        """H(q)."""
+        return self._call("mass_matrix", self._argument(q))
+
+    def coefficients(self, q: jax.Array) -> jax.Array:
+        """H^-1 Gamma_low."""
+        given = self._argument(q)
+        return raise_first_index(self._call("mass_matrix", given), self._call("christoffel_symbols", given))
+
+    def lowered(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """C(q, v) w."""
+        return self._call("coriolis_product", self._argument(q), v, w)
+
+    def apply(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """The acceleration that the force C(q, v) w causes at rest and without gravity."""
+        given = self._argument(q)
+        force = self._call("coriolis_product", given, v, w)
+        return self._call("forward_dynamics", given, jnp.zeros_like(v), force)
+
+    def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion.
+
+        Of trees.
+        """
+        return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
+
+    def _argument(self, q: jax.Array) -> jax.Array:
+        """q, or the loops' solution there, by the definition where compiled code cannot solve them."""
+        from connections.multibody.dynamics.jax_ffi import operation  # imports Numba
+
+        loops = self._program.loops
+        if loops is None or loops.linear:
+            return q
+        if not loops.solvable:
+            return loops.definition.packed_solution_at(q)
+        closure = self._arrays[2][0]
+        reference = cast("ClosedKinematics", self._kinematics).reference
+        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(reference))
+        return operation("closure", (loops.size,), vectors, closure, len(closure))
+
+    def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
+        """A recursion, of closed chains at what `_argument` gives."""
+        from connections.multibody.dynamics.jax_ffi import operation  # imports Numba
+
+        numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
+        loops, shape = self._program.loops, self._program.cores[name]
+        if loops is None:
+            return operation(name, shape, numbers, *self._arrays)
+        solved = not loops.linear
+        return operation(f"closed_{name}", shape, numbers, *self._arrays, solved=solved)
+
+
+def _with_derivatives(
+    recursion: Callable[..., jax.Array], definition: Callable[..., jax.Array]
+) -> Callable[..., jax.Array]:
+    """The recursion's value and the definition's derivatives."""
+
+    @jax.custom_jvp
+    def value(*arguments: jax.Array) -> jax.Array:
+        return jax.lax.platform_dependent(*arguments, cpu=recursion, default=definition)
+
+    @value.defjvp
+    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        return value(*primals), jax.jvp(definition, primals, tangents)[1]
+
+    return value
+
+
+def _slopes_of(definition: AffineConnection) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """(q, v) -> S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j, of the definition."""
+
+    def slopes(q: jax.Array, v: jax.Array) -> jax.Array:
+        along = definition.frame.lie_derivative_at(lambda p: definition.apply_at(p, v, v), q).T
+        return jnp.stack([along, jax.jacfwd(lambda w: definition.apply_at(q, w, w))(v)])
+
+    return slopes
+
+
+def _with_slopes(
+    frame: FrameField,
+    coefficients: Callable[..., jax.Array],
+    apply: Callable[..., jax.Array],
+    slopes: Callable[..., jax.Array],
+) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
+    """Gamma and Gamma(v, w) with derivatives by `slopes`, along tangents of the configuration space."""
+    n = frame.dim
+    rows, columns = np.triu_indices(n)
+    sums = np.eye(n)[rows] + np.eye(n)[columns]
+
+    @jax.custom_jvp
+    def product(q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        return apply(q, v, w)
+
+    @product.defjvp
+    def product_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q, v, w), (q_dot, v_dot, w_dot) = primals, tangents
+        plus, minus = slopes(q, v + w), slopes(q, v - w)
+        half_bracket = frame.structure_functions_at(q) / 2.0
+        of_v = (plus[1] - minus[1]) / 4.0 + jnp.einsum("ijk,k->ij", half_bracket, w)  # Gamma(., w)
+        of_w = (plus[1] + minus[1]) / 4.0 + jnp.einsum("ijk,j->ik", half_bracket, v)  # Gamma(v, .)
+        along = (plus[0] - minus[0]) @ frame.velocity_at(q, q_dot) / 4.0
+        return product(q, v, w), along + of_v @ v_dot + of_w @ w_dot
+
+    @jax.custom_jvp
+    def symbols(q: jax.Array) -> jax.Array:
+        return coefficients(q)
+
+    @symbols.defjvp
+    def symbols_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q,), (q_dot,) = primals, tangents
+        moved = jax.vmap(slopes, (None, 0))(q, jnp.asarray(sums))[:, 0] @ frame.velocity_at(q, q_dot)
+        table = jnp.zeros((n, n, n)).at[rows, columns].set(moved).at[columns, rows].set(moved)
+        squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
+        mixed = (table - squares[:, None] - squares[None]) / 2.0
+        return symbols(q), jnp.transpose(mixed, (2, 0, 1))
+
+    return symbols, product

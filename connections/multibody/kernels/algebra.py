@@ -1,0 +1,206 @@
+"""Spatial algebra on tuples of numbers, in ground axes about the common origin of a subtree.
+
+Twists are (w, u) = (wx, wy, wz, ux, uy, uz), wrenches (n, f), both as tuples of six numbers; a number is a
+float64 or one `lanes` value. An inertia is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz), and the
+body-level factor B of eq. (21) twelve: its right half is zero and its lower left block is skew,
+
+    B = [[M, 0], [s x, 0]],    (M row by row, s).
+
+Source: [W] VI-A.
+"""
+
+from connections.multibody.kernels.simd import inlined, load, store
+
+
+@inlined
+def accumulate(work, into, source, count):
+    """Add `count` numbers from slot `source` on to those from slot `into` on."""
+    for k in range(count):
+        store(work, into + k, load(work, into + k) + load(work, source + k))
+
+
+@inlined
+def add6(x, y):
+    """x + y."""
+    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4], x[5] + y[5]
+
+
+@inlined
+def scale6(x, c):
+    """x c."""
+    return x[0] * c, x[1] * c, x[2] * c, x[3] * c, x[4] * c, x[5] * c
+
+
+@inlined
+def dot6(x, y):
+    """x . y, the power of a wrench on a twist."""
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3] + x[4] * y[4] + x[5] * y[5]
+
+
+@inlined
+def cross3(x, y):
+    """x cross y."""
+    return x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]
+
+
+@inlined
+def motion_cross(v, x):
+    """(v x) x: how a twist x that is fixed to a body of twist v changes."""
+    return (
+        v[1] * x[2] - v[2] * x[1],
+        v[2] * x[0] - v[0] * x[2],
+        v[0] * x[1] - v[1] * x[0],
+        v[1] * x[5] - v[2] * x[4] + v[4] * x[2] - v[5] * x[1],
+        v[2] * x[3] - v[0] * x[5] + v[5] * x[0] - v[3] * x[2],
+        v[0] * x[4] - v[1] * x[3] + v[3] * x[1] - v[4] * x[0],
+    )
+
+
+@inlined
+def force_cross(v, f):
+    """(v x*) f: how a wrench f that is fixed to a body of twist v changes."""
+    return (
+        v[1] * f[2] - v[2] * f[1] + v[4] * f[5] - v[5] * f[4],
+        v[2] * f[0] - v[0] * f[2] + v[5] * f[3] - v[3] * f[5],
+        v[0] * f[1] - v[1] * f[0] + v[3] * f[4] - v[4] * f[3],
+        v[1] * f[5] - v[2] * f[4],
+        v[2] * f[3] - v[0] * f[5],
+        v[0] * f[4] - v[1] * f[3],
+    )
+
+
+@inlined
+def energy_scale(inertia, Phi):
+    """|omega|^2 tr(Ibar) + |u|^2 m of a twist: twice the energy of I before anything in it cancels.
+
+    No less than half of Phi . I Phi, and what the round-off of that is relative to: a pivot of H that is as
+    small is not known, even where the diagonal of H is no larger.
+    """
+    w = Phi[0] * Phi[0] + Phi[1] * Phi[1] + Phi[2] * Phi[2]
+    u = Phi[3] * Phi[3] + Phi[4] * Phi[4] + Phi[5] * Phi[5]
+    return w * (inertia[4] + inertia[7] + inertia[9]) + u * inertia[0]
+
+
+@inlined
+def momentum(inertia, v):
+    """I v = (Ibar w + h x u, m u - h x w)."""
+    m, hx, hy, hz, a, b, c, d, e, f = inertia
+    return (
+        a * v[0] + b * v[1] + c * v[2] + hy * v[5] - hz * v[4],
+        b * v[0] + d * v[1] + e * v[2] + hz * v[3] - hx * v[5],
+        c * v[0] + e * v[1] + f * v[2] + hx * v[4] - hy * v[3],
+        m * v[3] - (hy * v[2] - hz * v[1]),
+        m * v[4] - (hz * v[0] - hx * v[2]),
+        m * v[5] - (hx * v[1] - hy * v[0]),
+    )
+
+
+@inlined
+def body_factor(inertia, v):
+    """B(I, v) = [[(Sigma w) x - Ibar (w x) - (h x)(u x), 0], [(h x w) x - m (u x), 0]], twelve numbers.
+
+    Sigma = tr(Ibar) / 2 - Ibar; (h x)(u x) = u h^T - (h . u) 1. Source: [W] eq. (21).
+    """
+    m, hx, hy, hz, a, b, c, d, e, f = inertia
+    wx, wy, wz, ux, uy, uz = v
+    trace = (a + d + f) * 0.5
+    sx = trace * wx - (a * wx + b * wy + c * wz)
+    sy = trace * wy - (b * wx + d * wy + e * wz)
+    sz = trace * wz - (c * wx + e * wy + f * wz)
+    hu = hx * ux + hy * uy + hz * uz
+    return (
+        hu - (b * wz - c * wy) - ux * hx,
+        -sz - (c * wx - a * wz) - ux * hy,
+        sy - (a * wy - b * wx) - ux * hz,
+        sz - (d * wz - e * wy) - uy * hx,
+        hu - (e * wx - b * wz) - uy * hy,
+        -sx - (b * wy - d * wx) - uy * hz,
+        -sy - (e * wz - f * wy) - uz * hx,
+        sx - (f * wx - c * wz) - uz * hy,
+        hu - (c * wy - e * wx) - uz * hz,
+        hy * wz - hz * wy - m * ux,
+        hz * wx - hx * wz - m * uy,
+        hx * wy - hy * wx - m * uz,
+    )
+
+
+@inlined
+def factor_times(B, x):
+    """B x = (M w, s x w): only the angular part of x enters."""
+    return (
+        B[0] * x[0] + B[1] * x[1] + B[2] * x[2],
+        B[3] * x[0] + B[4] * x[1] + B[5] * x[2],
+        B[6] * x[0] + B[7] * x[1] + B[8] * x[2],
+        B[10] * x[2] - B[11] * x[1],
+        B[11] * x[0] - B[9] * x[2],
+        B[9] * x[1] - B[10] * x[0],
+    )
+
+
+@inlined
+def factor_transpose_times(B, x):
+    """B^T x = M^T w - s x u, three numbers: the linear part is zero."""
+    return (
+        B[0] * x[0] + B[3] * x[1] + B[6] * x[2] - (B[10] * x[5] - B[11] * x[4]),
+        B[1] * x[0] + B[4] * x[1] + B[7] * x[2] - (B[11] * x[3] - B[9] * x[5]),
+        B[2] * x[0] + B[5] * x[1] + B[8] * x[2] - (B[9] * x[4] - B[10] * x[3]),
+    )
+
+
+@inlined
+def rotate_columns(R, x):
+    """R x of a matrix R, nine numbers row by row, and a vector x."""
+    return (
+        R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
+        R[3] * x[0] + R[4] * x[1] + R[5] * x[2],
+        R[6] * x[0] + R[7] * x[1] + R[8] * x[2],
+    )
+
+
+@inlined
+def contorsion_factor(inertia, v):
+    """N = B(I, v) - (v x*) I = [[e x, F], [-F^T, g x]], fifteen numbers (e, F row by row, g); skew.
+
+    e = u x h - tr(Ibar) w / 2, F = -(w x)(h x) - m (u x), g = -m w; (w x)(h x) = h w^T - (w . h) 1.
+    Source: [W] eq. (21) minus [E] eq. (11).
+    """
+    m, hx, hy, hz = inertia[0], inertia[1], inertia[2], inertia[3]
+    wx, wy, wz, ux, uy, uz = v
+    half = (inertia[4] + inertia[7] + inertia[9]) * 0.5
+    wh = wx * hx + wy * hy + wz * hz
+    return (
+        uy * hz - uz * hy - half * wx,
+        uz * hx - ux * hz - half * wy,
+        ux * hy - uy * hx - half * wz,
+        wh - hx * wx,
+        m * uz - hx * wy,
+        -m * uy - hx * wz,
+        -m * uz - hy * wx,
+        wh - hy * wy,
+        m * ux - hy * wz,
+        m * uy - hz * wx,
+        -m * ux - hz * wy,
+        wh - hz * wz,
+        -m * wx,
+        -m * wy,
+        -m * wz,
+    )
+
+
+@inlined
+def contorsion_times(N, x):
+    """N x = (e x w + F u, g x u - F^T w)."""
+    return (
+        N[1] * x[2] - N[2] * x[1] + N[3] * x[3] + N[4] * x[4] + N[5] * x[5],
+        N[2] * x[0] - N[0] * x[2] + N[6] * x[3] + N[7] * x[4] + N[8] * x[5],
+        N[0] * x[1] - N[1] * x[0] + N[9] * x[3] + N[10] * x[4] + N[11] * x[5],
+        N[13] * x[5] - N[14] * x[4] - (N[3] * x[0] + N[6] * x[1] + N[9] * x[2]),
+        N[14] * x[3] - N[12] * x[5] - (N[4] * x[0] + N[7] * x[1] + N[10] * x[2]),
+        N[12] * x[4] - N[13] * x[3] - (N[5] * x[0] + N[8] * x[1] + N[11] * x[2]),
+    )
+
+
+@inlined
+def subtract6(x, y):
+    """x - y."""
+    return x[0] - y[0], x[1] - y[1], x[2] - y[2], x[3] - y[3], x[4] - y[4], x[5] - y[5]

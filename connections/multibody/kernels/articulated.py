@@ -1,0 +1,268 @@
+"""Forward dynamics by articulated bodies in O(N), and the inverse mass matrix by sparse elimination.
+
+Columns are eliminated one at a time, those of one link as if massless bodies stood between them. With the
+articulated inertia I_A and bias p of the link that column j moves, and c_j = Phidot_j v_j,
+
+    U = I_A Phi_j,   d = Phi_j . U,   u = tau_j - Phi_j . p,
+    I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
+    vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
+
+H is singular where a pivot d vanishes; how far it is from that, d over the terms of Phi_j . I Phi_j of the
+subtree before anything is eliminated or cancels (`energy_scale`), is left in the third vector.
+
+Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
+H along the branches).
+"""
+
+from connections.multibody.kernels import coriolis
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    dot6,
+    energy_scale,
+    force_cross,
+    momentum,
+    motion_cross,
+    scale6,
+)
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
+from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
+from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
+from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
+
+
+@inlined
+def forward_dynamics(tree, work, acceleration):
+    """vdot = H^-1 (tau - C v - g), slots acceleration[j]; v and tau are the first two vectors."""
+    place_links(tree, work)
+    links, columns, v = tree.per_link, tree.per_column, tree.vectors
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        slot = links + i * LINK.size
+        own = joint_twist(tree, work, i, columns, COLUMN.size, v)
+        twist = add6(take(work, links + tree.parent[i] * LINK.size, 6), own)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * COLUMN.size
+            put(work, at + COLUMN.bias, scale6(motion_cross(twist, take(work, at, 6)), load(work, v + j)))
+        inertia = link_inertia(tree, work, i)
+        put(work, slot, twist)
+        _store_articulated(work, slot + LINK.articulated, inertia)
+        put(work, slot + LINK.bias, force_cross(twist, momentum(inertia, twist)))
+        put(work, slot + LINK.inertia, inertia)
+    for i in range(tree.links, 0, -1):
+        inertia = take(work, links + i * LINK.size + LINK.inertia, 10)
+        for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
+            Phi = take(work, columns + j * COLUMN.size, 6)
+            d = _eliminate(
+                work, links + i * LINK.size, columns + j * COLUMN.size, load(work, v + tree.nv + j)
+            )
+            store(work, v + 2 * tree.nv + j, d / energy_scale(inertia, Phi))
+        if tree.parent[i] > 0:
+            above, own = links + tree.parent[i] * LINK.size, links + i * LINK.size
+            count = LINK.size - LINK.articulated
+            accumulate(work, above + LINK.articulated, own + LINK.articulated, count)
+    k = tree.parameters
+    put(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    for i in range(1, tree.links + 1):
+        a = take(work, links + tree.parent[i] * LINK.size, 6)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * COLUMN.size
+            a = add6(a, take(work, at + COLUMN.bias, 6))
+            u, U = load(work, at + COLUMN.u), take(work, at + COLUMN.U, 6)
+            rate = (u - dot6(U, a)) * load(work, at + COLUMN.inverse)
+            a = add6(a, scale6(take(work, at, 6), rate))
+            store(acceleration, j, rate)
+        put(work, links + i * LINK.size, a)
+
+
+@inlined
+def inverse_mass_matrix(tree, work, inverse):
+    """H^-1, slots inverse[i nv + j]."""
+    coriolis.mass_matrix(tree, work, beyond(work, tree.scratch))
+    pivots = tree.vectors + 2 * tree.nv
+    inertias = tree.per_link, MASS_LINK.size
+    store_scales(tree, work, inertias, MASS_COLUMN.size, pivots)
+    invert_by_elimination(tree.nv, tree.up, tree.run, work, tree.scratch, pivots, inverse)
+
+
+@inlined
+def store_scales(tree, work, inertias, stride, pivots):
+    """`energy_scale` of every column, to slots `pivots` on.
+
+    inertias : first slot of the composite inertias, and slots from link to link.
+    stride : slots from column to column.
+    """
+    for i in range(1, tree.links + 1):
+        inertia = take(work, inertias[0] + i * inertias[1], 10)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            Phi = take(work, tree.per_column + j * stride, 6)
+            store(work, pivots + j, energy_scale(inertia, Phi))
+
+
+@inlined
+def eliminate(nv, up, run, work, L, pivots):
+    """H = L^T d L, of the H in slots L[i nv + j] of `work`, in its place; 1 / d on the diagonal.
+
+    L is lower triangular of unit diagonal and has the sparsity of the tree. `up` leads to the last of the
+    columns before each, `run` to the first of those that are consecutive. Slots `pivots` on hold what the
+    pivots are measured by, and get d_k over that.
+    """
+    for k in range(nv - 1, -1, -1):
+        pivot = load(work, L + k * nv + k)
+        store(work, pivots + k, pivot / load(work, pivots + k))
+        d = 1.0 / pivot
+        i = up[k]
+        while i >= 0:
+            ratio = load(work, L + k * nv + i) * d
+            j = i
+            while j >= 0:
+                start = run[j]
+                subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
+                j = up[start]
+            store(work, L + k * nv + i, ratio)
+            i = up[i]
+        store(work, L + k * nv + k, d)
+
+
+@inlined
+def solve_by_elimination(nv, up, run, work, L, pivots, x):
+    """H^-1 x, in slots x of `work`, in the place of x; H in slots L and `pivots` as `eliminate` has them."""
+    eliminate(nv, up, run, work, L, pivots)
+    for k in range(nv - 1, -1, -1):
+        i = up[k]
+        while i >= 0:
+            store(work, x + i, load(work, x + i) - load(work, L + k * nv + i) * load(work, x + k))
+            i = up[i]
+    for k in range(nv):
+        total, i = load(work, x + k) * load(work, L + k * nv + k), up[k]
+        while i >= 0:
+            total = total - load(work, L + k * nv + i) * load(work, x + i)
+            i = up[i]
+        store(work, x + k, total)
+
+
+@inlined
+def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
+    """H^-1, slots inverse[i nv + j]; H in slots L and `pivots` as `eliminate` has them.
+
+    Row by row,
+
+        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
+
+    sums over the columns a before k.
+    """
+    eliminate(nv, up, run, work, L, pivots)
+    for k in range(nv):
+        for i in range(k + 1):
+            store(inverse, k * nv + i, 0.0)
+        a = up[k]
+        while a >= 0:
+            b, factor = up[a], load(work, L + k * nv + a)
+            if b >= 0:
+                subtract_rows(inverse, (factor, load(work, L + k * nv + b)), k * nv, (a * nv, b * nv), k)
+                a = up[b]
+            else:
+                subtract_row(inverse, factor, k * nv, a * nv, k)
+                a = b
+        total = load(work, L + k * nv + k)
+        a = up[k]
+        while a >= 0:
+            total = total - load(work, L + k * nv + a) * load(inverse, k * nv + a)
+            a = up[a]
+        for i in range(k):
+            store(inverse, i * nv + k, load(inverse, k * nv + i))
+        store(inverse, k * nv + k, total)
+
+
+@inlined
+def solve_rows(nv, up, work, L, rows):
+    """-H^-1 times the matrix in slots rows[i nv + j], in its place; slots L hold H = L^T d L, eliminated."""
+    for k in range(nv - 1, -1, -1):
+        i = up[k]
+        while i >= 0:
+            subtract_row(rows, load(work, L + k * nv + i), i * nv, k * nv, nv)
+            i = up[i]
+    for k in range(nv):
+        scale = -load(work, L + k * nv + k)
+        for j in range(k * nv, (k + 1) * nv):
+            store(rows, j, load(rows, j) * scale)
+        i = up[k]
+        while i >= 0:
+            subtract_row(rows, load(work, L + k * nv + i), k * nv, i * nv, nv)
+            i = up[i]
+
+
+@inlined
+def subtract_row(matrix, factor, row, other, count):
+    """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
+    for i in range(count):
+        store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))
+
+
+@inlined
+def subtract_rows(matrix, factors, row, others, count):
+    """`subtract_row` of two others at once, which loads and stores every entry once instead of twice."""
+    for i in range(count):
+        value = load(matrix, row + i) - factors[0] * load(matrix, others[0] + i)
+        store(matrix, row + i, value - factors[1] * load(matrix, others[1] + i))
+
+
+@inlined
+def _store_articulated(work, slot, inertia):
+    """The upper triangle of the (6, 6) matrix [[Ibar, h x], [(h x)^T, m 1]], row by row, 21 numbers."""
+    m, hx, hy, hz, a, b, c, d, e, f = inertia
+    zero = m - m
+    put(work, slot, (a, b, c, zero, -hz, hy))
+    put(work, slot + 6, (d, e, hz))
+    put(work, slot + 9, (zero, -hx, f))
+    put(work, slot + 12, (-hy, hx, zero))
+    put(work, slot + 15, (m, zero, zero, m, zero, m))
+
+
+@inlined
+def _eliminate(work, link, column, tau):
+    """Eliminate one column from the articulated inertia and bias of its link; its pivot d."""
+    Phi, c = take(work, column, 6), take(work, column + COLUMN.bias, 6)
+    p, slot = take(work, link + LINK.bias, 6), link + LINK.articulated
+    U = _articulated_times(work, slot, Phi)
+    d = dot6(Phi, U)
+    inverse = 1.0 / d
+    u = tau - dot6(Phi, p)
+    put(work, column + COLUMN.U, U)
+    store(work, column + COLUMN.inverse, inverse)
+    store(work, column + COLUMN.u, u)
+    for row in range(6):
+        scaled = U[row] * inverse
+        for entry in range(row, 6):
+            store(work, slot, load(work, slot) - scaled * U[entry])
+            slot += 1
+    p = add6(p, _articulated_times(work, link + LINK.articulated, c))
+    put(work, link + LINK.bias, add6(p, scale6(U, u * inverse)))
+    return d
+
+
+@inlined
+def _articulated_times(work, slot, x):
+    """The symmetric matrix whose upper triangle begins at `slot`, times x."""
+    a = take(work, slot, 6)
+    b1, b2, b3 = load(work, slot + 6), load(work, slot + 7), load(work, slot + 8)
+    b4, b5 = load(work, slot + 9), load(work, slot + 10)
+    c2, c3, c4, c5 = (
+        load(work, slot + 11),
+        load(work, slot + 12),
+        load(work, slot + 13),
+        load(work, slot + 14),
+    )
+    d3, d4, d5 = load(work, slot + 15), load(work, slot + 16), load(work, slot + 17)
+    e4, e5, f5 = load(work, slot + 18), load(work, slot + 19), load(work, slot + 20)
+    return (
+        dot6(a, x),
+        a[1] * x[0] + b1 * x[1] + b2 * x[2] + b3 * x[3] + b4 * x[4] + b5 * x[5],
+        a[2] * x[0] + b2 * x[1] + c2 * x[2] + c3 * x[3] + c4 * x[4] + c5 * x[5],
+        a[3] * x[0] + b3 * x[1] + c3 * x[2] + d3 * x[3] + d4 * x[4] + d5 * x[5],
+        a[4] * x[0] + b4 * x[1] + c4 * x[2] + d4 * x[3] + e4 * x[4] + e5 * x[5],
+        a[5] * x[0] + b5 * x[1] + c5 * x[2] + d5 * x[3] + e5 * x[4] + f5 * x[5],
+    )

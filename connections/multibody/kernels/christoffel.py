@@ -1,0 +1,174 @@
+"""Generalized Christoffel symbols of a tree in O(N d^2). Source: [W] Algorithm 2, [E] Algorithm 2.
+
+For a column k with I of the subtree that it carries and B_k = B(I, Phi_k), and columns x, y before or at k,
+
+    Gamma_xyk = Gamma_xky = Phi_x . B_k Phi_y = g_kx . w_y,      g_kx = (B_k^T Phi_x), w_y the angular part,
+    Gamma_kxy = Gamma_kyx = -g_kx . w_y  for y before or at x    ([W] (27)),
+
+which agree where columns repeat, as g_kk . w_k = 0. The right half of B is zero, so that three numbers of
+B^T Phi and three of Phi are all that enters.
+Columns of one spherical or free link do not commute; for j before k in such a link, and any i,
+
+    Gamma_ikj = Gamma_ijk + Phi_i . I (Phi_k x Phi_j) = Gamma_ijk + c^m_kj H_im,
+
+with constants c of so(3) or se(3) ([W] (28)). Joints whose columns depend on the configuration are chains of
+links with constant columns, so that no other terms appear.
+"""
+
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    body_factor,
+    contorsion_factor,
+    contorsion_times,
+    dot6,
+    factor_transpose_times,
+    momentum,
+)
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
+from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
+from connections.multibody.kernels.simd import inlined, load, put, store, take
+
+
+@inlined
+def christoffel_symbols(tree, work, Gamma, force_cross, all_of_them):
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction.
+
+    force_cross : whether of the body factor (v x*) I, not of the Christoffel one.
+    all_of_them : whether to write also those with j > k that equal Gamma_ikj.
+    """
+    _levi_civita_symbols(tree, work, Gamma, all_of_them)
+    if force_cross:
+        _subtract_contorsion(tree, work, Gamma)
+
+
+@inlined
+def _levi_civita_symbols(tree, work, Gamma, all_of_them):
+    """Gamma_low of the Levi-Civita connection."""
+    place_links(tree, work)
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        put(work, links + i * LINK.size, link_inertia(tree, work, i))
+    for link in range(tree.links, 0, -1):
+        inertia = take(work, links + link * LINK.size, 10)
+        for k in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
+            B = body_factor(inertia, take(work, columns + k * COLUMN.size, 6))
+            x = k
+            while x >= 0:
+                slot = columns + x * COLUMN.size
+                put(work, slot + COLUMN.g, factor_transpose_times(B, take(work, slot, 6)))
+                x = tree.up[x]
+            x = k
+            while x >= 0:
+                w_x, g_x = (
+                    take(work, columns + x * COLUMN.size, 3),
+                    take(work, columns + x * COLUMN.size + COLUMN.g, 3),
+                )
+                y = x
+                while y >= 0:
+                    w_y, g_y = (
+                        take(work, columns + y * COLUMN.size, 3),
+                        take(work, columns + y * COLUMN.size + COLUMN.g, 3),
+                    )
+                    xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
+                    yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
+                    store(Gamma, (x * nv + y) * nv + k, xy)
+                    store(Gamma, (y * nv + x) * nv + k, yx)
+                    store(Gamma, (k * nv + y) * nv + x, -xy)
+                    if all_of_them:
+                        store(Gamma, (x * nv + k) * nv + y, xy)
+                        store(Gamma, (y * nv + k) * nv + x, yx)
+                        store(Gamma, (k * nv + x) * nv + y, -xy)
+                    y = tree.up[y]
+                x = tree.up[x]
+        if tree.parent[link] > 0:
+            accumulate(work, links + tree.parent[link] * LINK.size, links + link * LINK.size, LINK.size)
+    for turning in range(tree.turning_count):
+        _add_brackets(tree, work, Gamma, tree.turning[turning])
+
+
+@inlined
+def _subtract_contorsion(tree, work, Gamma):
+    """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    D_ijk = Phi_i . N(I, Phi_j) Phi_k is totally antisymmetric; N is `contorsion_factor`.
+    """
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    for k in range(nv):
+        inertia, last = (
+            take(work, links + tree.link_of[k] * LINK.size, 10),
+            take(work, columns + k * COLUMN.size, 6),
+        )
+        j = tree.up[k]
+        while j >= 0:
+            N = contorsion_factor(inertia, take(work, columns + j * COLUMN.size, 6))
+            force = contorsion_times(N, last)
+            i = tree.up[j]
+            while i >= 0:
+                subtract_antisymmetric(
+                    Gamma, nv, (i, j, k), dot6(take(work, columns + i * COLUMN.size, 6), force)
+                )
+                i = tree.up[i]
+            j = tree.up[j]
+
+
+@inlined
+def subtract_antisymmetric(Gamma, nv, columns, D):
+    """Gamma less a totally antisymmetric tensor whose component of these three columns is D."""
+    i, j, k = columns
+    _add(Gamma, (i * nv + j) * nv + k, -D)
+    _add(Gamma, (j * nv + k) * nv + i, -D)
+    _add(Gamma, (k * nv + i) * nv + j, -D)
+    _add(Gamma, (i * nv + k) * nv + j, D)
+    _add(Gamma, (k * nv + j) * nv + i, D)
+    _add(Gamma, (j * nv + i) * nv + k, D)
+
+
+@inlined
+def _add_brackets(tree, work, Gamma, link):
+    """Add c^m_kj H_im to Gamma_ikj for all columns j < k of `link` and all columns i related to it."""
+    links, first = tree.per_link, tree.first[link]
+    i = tree.up[first]
+    while i >= 0:
+        _add_row_of_brackets(tree, work, Gamma, link, i, links + link * LINK.size)
+        i = tree.up[i]
+    for i in range(first, tree.end[first]):
+        _add_row_of_brackets(tree, work, Gamma, link, i, links + tree.link_of[i] * LINK.size)
+
+
+@inlined
+def _add_row_of_brackets(tree, work, Gamma, link, i, inertia):
+    """The brackets of `link` in the symbols of first index i; `inertia` is that of the later of the two."""
+    columns, nv, first = tree.per_column, tree.nv, tree.first[link]
+    force = momentum(take(work, inertia, 10), take(work, columns + i * COLUMN.size, 6))
+    for m in range(first, tree.first[link + 1]):
+        _add_bracket(Gamma, nv, i, first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
+
+
+@inlined
+def _add_bracket(Gamma, nv, i, first, m, H_im):
+    """Add c^m_kj H_im to Gamma_ikj for the pairs j < k of one link with c^m_kj not zero.
+
+    Phi_k x Phi_j = eps_kjm Phi_m among angular columns, and of a linear k and an angular j.
+    """
+    c = (m - first) % 3
+    a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1
+    if m - first >= 3:
+        _add_to_mirrored(Gamma, nv, i, first + 3 + a, first + b, H_im)
+        _add_to_mirrored(Gamma, nv, i, first + 3 + b, first + a, -H_im)
+    elif a > b:
+        _add_to_mirrored(Gamma, nv, i, first + a, first + b, H_im)
+    else:
+        _add_to_mirrored(Gamma, nv, i, first + b, first + a, -H_im)
+
+
+@inlined
+def _add_to_mirrored(Gamma, nv, i, k, j, number):
+    """Gamma_ikj = Gamma_ijk + number, j < k."""
+    store(Gamma, (i * nv + k) * nv + j, load(Gamma, (i * nv + j) * nv + k) + number)
+
+
+@inlined
+def _add(Gamma, slot, number):
+    store(Gamma, slot, load(Gamma, slot) + number)

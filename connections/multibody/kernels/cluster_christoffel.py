@@ -1,0 +1,278 @@
+"""Generalized Christoffel symbols of a closed chain in O(N d^2). Source: [W] Algorithm 2 and VI-C.
+
+P, E, I and the walk to the ground are those of `cluster_coriolis`. For columns k, k1, k2, k3 of a cluster and x, y of
+clusters before it, direction second, sums over the links l of one support p (all links in the last line),
+
+    B_k = sum B(I_l, P_lk),    F_k = sum I_l P_lk,    f_l[k1, k2] = B(I_l, P_lk1) P_lk2 + I_l E_l[k1, k2],
+
+    Gamma_xyk = Gamma_xky = P_x . B_k P_y,
+    Gamma_kyx = -P_x . B_k P_y + F_k . (E_p[y, x] - P_py x P_px)    x, y of one cluster, p its link,
+    Gamma_kyx = Gamma_kxy = -P_x . B_k P_y                          y of a cluster before that of x,
+    Gamma_{x k1 k2} = P_x . sum f_l[k1, k2],
+    Gamma_{k2 k1 x} = Gamma_{k2 x k1} = P_x . sum B(I_l, P_lk1)^T P_lk2,
+    Gamma_{k1 k2 k3} = sum P_lk1 . f_l[k2, k3].
+"""
+
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    body_factor,
+    contorsion_factor,
+    contorsion_times,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    momentum,
+    motion_cross,
+    scale6,
+    subtract6,
+)
+from connections.multibody.kernels.christoffel import subtract_antisymmetric
+from connections.multibody.kernels.cluster_coriolis import deposit, find_entry, store_entries, zero6
+from connections.multibody.kernels.forward import link_inertia, place_links
+from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
+from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
+from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
+from connections.multibody.kernels.simd import inlined, load, put, store, take
+
+
+@inlined
+def christoffel_symbols(tree, reduced, work, Gamma, force_cross):
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction; of (v x*) I if `force_cross`."""
+    _levi_civita_symbols(tree, reduced, work, Gamma)
+    if force_cross:
+        _subtract_contorsion(tree, reduced, work, Gamma)
+
+
+@inlined
+def _levi_civita_symbols(tree, reduced, work, Gamma):
+    """Gamma_low of the Levi-Civita connection."""
+    place_links(tree, work)
+    store(work, reduced.zero, 0.0)
+    links = tree.per_link
+    for i in range(1, tree.links + 1):
+        store_entries(tree, reduced, work, i, ENTRY.size)
+        put(work, links + i * LINK.size, link_inertia(tree, work, i))
+        if reduced.pairs[i] >= 0:
+            _store_pairs(tree, reduced, work, i)
+    for cluster in range(reduced.clusters - 1, -1, -1):
+        if reduced.many_members[cluster]:
+            _clear(reduced, Gamma, cluster, reduced.many_groups[cluster])
+        for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
+            support = reduced.group_support[group]
+            for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                k = reduced.seen[at]
+                if support > 0:
+                    _with_two_before(reduced, work, Gamma, links, cluster, group, k)
+                for other in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                    _with_two_own(reduced, work, Gamma, links, cluster, group, k, reduced.seen[other])
+            if support > 0:
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    accumulate(
+                        work,
+                        links + support * LINK.size,
+                        links + reduced.members[member] * LINK.size,
+                        LINK.size,
+                    )
+
+
+@inlined
+def _subtract_contorsion(tree, reduced, work, Gamma):
+    """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    D_ijk = sum P_i . N(I_l, P_j) P_k over the links l is totally antisymmetric; N is `contorsion_factor`.
+    """
+    entries, column, up = reduced.entries, reduced.column, reduced.up
+    for link in range(1, tree.links + 1):
+        inertia, c = link_inertia(tree, work, link), reduced.walk[link]
+        while c >= 0:
+            last, b = take(work, entries + c * ENTRY.size, 6), up[c]
+            while b >= 0:
+                force = contorsion_times(
+                    contorsion_factor(inertia, take(work, entries + b * ENTRY.size, 6)), last
+                )
+                a = up[b]
+                while a >= 0:
+                    D = dot6(take(work, entries + a * ENTRY.size, 6), force)
+                    subtract_antisymmetric(Gamma, reduced.nv, (column[a], column[b], column[c]), D)
+                    a = up[a]
+                b = up[b]
+            c = up[c]
+
+
+@inlined
+def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
+    """Symbols of column k as one group of its cluster sees it, and two columns of clusters before."""
+    nv, entries, column = reduced.nv, reduced.entries, reduced.column
+    adding, start = reduced.many_groups[cluster], reduced.walk[reduced.group_support[group]]
+    zero = load(work, reduced.zero)
+    F = zero6(reduced, work)
+    B = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+        link = reduced.members[member]
+        e = find_entry(reduced, link, k)
+        if e >= 0:
+            inertia, P = take(work, links + link * LINK.size, 10), take(work, entries + e * ENTRY.size, 6)
+            F = add6(F, momentum(inertia, P))
+            B = _add12(B, body_factor(inertia, P))
+    x = start
+    while x >= 0:
+        slot = entries + x * ENTRY.size
+        put(work, slot + ENTRY.g, factor_transpose_times(B, take(work, slot, 6)))
+        x = reduced.up[x]
+    x = start
+    while x >= 0:
+        X, home = column[x], reduced.home[x]
+        w_x, g_x = take(work, entries + x * ENTRY.size, 3), take(work, entries + x * ENTRY.size + ENTRY.g, 3)
+        first = reduced.entry_first[home]
+        for y in range(first, reduced.entry_first[home + 1]):
+            Y, w_y = column[y], take(work, entries + y * ENTRY.size, 3)
+            xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
+            yx = -xy
+            if reduced.pairs[home] >= 0:
+                yx = yx + dot6(F, _bend(reduced, work, home, y, x))
+            deposit(Gamma, (X * nv + Y) * nv + k, xy, adding)
+            deposit(Gamma, (X * nv + k) * nv + Y, xy, adding)
+            deposit(Gamma, (k * nv + Y) * nv + X, yx, adding)
+        y = reduced.up[first]
+        while y >= 0:
+            Y = column[y]
+            w_y, g_y = (
+                take(work, entries + y * ENTRY.size, 3),
+                take(work, entries + y * ENTRY.size + ENTRY.g, 3),
+            )
+            xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
+            yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
+            deposit(Gamma, (X * nv + Y) * nv + k, xy, adding)
+            deposit(Gamma, (X * nv + k) * nv + Y, xy, adding)
+            deposit(Gamma, (Y * nv + X) * nv + k, yx, adding)
+            deposit(Gamma, (Y * nv + k) * nv + X, yx, adding)
+            deposit(Gamma, (k * nv + Y) * nv + X, -xy, adding)
+            deposit(Gamma, (k * nv + X) * nv + Y, -xy, adding)
+            y = reduced.up[y]
+        x = reduced.up[x]
+
+
+@inlined
+def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
+    """Symbols of direction k1 and field k2 as one group of their cluster sees them, and any third column."""
+    nv, entries, column = reduced.nv, reduced.entries, reduced.column
+    many, adding = reduced.many_members[cluster], reduced.many_groups[cluster]
+    f = zero6(reduced, work)
+    h = (f[0], f[0], f[0])
+    for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+        link = reduced.members[member]
+        e1, e2 = find_entry(reduced, link, k1), find_entry(reduced, link, k2)
+        if e1 >= 0 and e2 >= 0:
+            inertia = take(work, links + link * LINK.size, 10)
+            P2 = take(work, entries + e2 * ENTRY.size, 6)
+            B = body_factor(inertia, take(work, entries + e1 * ENTRY.size, 6))
+            force = factor_times(B, P2)
+            if k1 != k2 or reduced.pairs[link] >= 0:
+                force = add6(force, momentum(inertia, _derivative(reduced, work, link, e1, e2)))
+            t = factor_transpose_times(B, P2)
+            f = add6(f, force)
+            h = (h[0] + t[0], h[1] + t[1], h[2] + t[2])
+            for a in range(reduced.entry_first[link], reduced.entry_first[link + 1]):
+                value = dot6(take(work, entries + a * ENTRY.size, 6), force)
+                deposit(Gamma, (column[a] * nv + k1) * nv + k2, value, many)
+    x = reduced.walk[reduced.group_support[group]]
+    while x >= 0:
+        X, P = column[x], take(work, entries + x * ENTRY.size, 6)
+        value = h[0] * P[0] + h[1] * P[1] + h[2] * P[2]
+        deposit(Gamma, (X * nv + k1) * nv + k2, dot6(P, f), adding)
+        deposit(Gamma, (k2 * nv + k1) * nv + X, value, adding)
+        deposit(Gamma, (k2 * nv + X) * nv + k1, value, adding)
+        x = reduced.up[x]
+
+
+@inlined
+def _store_pairs(tree, reduced, work, i):
+    """E_i[j, k] of all entries j, k of link i, from that of the link above."""
+    start, stop = reduced.entry_first[i], reduced.entry_first[i + 1]
+    entries, first, width = reduced.entries, reduced.link_column[i], reduced.link_width[i]
+    slot = reduced.pair_slots + reduced.pairs[i]
+    for j in range(start, stop):
+        P = take(work, entries + j * ENTRY.size, 6)
+        for k in range(start, stop):
+            own = take(work, entries + k * ENTRY.size, 6)
+            same_j, same_k = reduced.same[j], reduced.same[k]
+            if same_k >= 0:
+                own = subtract6(own, take(work, entries + same_k * ENTRY.size, 6))
+            E = motion_cross(P, own)
+            for s in range(tree.first[i], tree.first[i + 1]):
+                if reduced.LG_rows[s] >= 0:
+                    place = (reduced.column[j] - first) * width + reduced.column[k] - first
+                    LG = load(work, reduced.solution + reduced.LG_rows[s] + place)
+                    E = add6(E, scale6(take(work, tree.per_column + s * MASS_COLUMN.size, 6), LG))
+            if same_j >= 0 and same_k >= 0:
+                E = add6(E, _derivative(reduced, work, reduced.above[i], same_j, same_k))
+            put(work, slot, E)
+            slot += PAIR.size
+
+
+@inlined
+def _derivative(reduced, work, link, j, k):
+    """E_l[j, k] = L_j P_lk of two entries of a link."""
+    if reduced.pairs[link] < 0:
+        P = take(work, reduced.entries + j * ENTRY.size, 6)
+        return motion_cross(P, take(work, reduced.entries + k * ENTRY.size, 6))
+    return take(work, _pair(reduced, link, j, k), 6)
+
+
+@inlined
+def _bend(reduced, work, link, j, k):
+    """E_l[j, k] - P_lj x P_lk of two entries of a link that has pairs."""
+    P = take(work, reduced.entries + j * ENTRY.size, 6)
+    straight = motion_cross(P, take(work, reduced.entries + k * ENTRY.size, 6))
+    return subtract6(take(work, _pair(reduced, link, j, k), 6), straight)
+
+
+@inlined
+def _pair(reduced, link, j, k):
+    first = reduced.entry_first[link]
+    number = (j - first) * (reduced.entry_first[link + 1] - first) + k - first
+    return reduced.pair_slots + reduced.pairs[link] + PAIR.size * number
+
+
+@inlined
+def _clear(reduced, Gamma, cluster, all_of_them):
+    """Zero in the symbols that a cluster adds to: of its own columns, or with those of clusters before."""
+    nv, first = reduced.nv, reduced.column_first[cluster]
+    last = -1 if all_of_them else first - 1
+    for k in range(first, reduced.column_first[cluster + 1]):
+        x = k
+        while x > last:
+            y = x
+            while y > last:
+                _clear_permutations(Gamma, nv, k, x, y)
+                y = reduced.before[y]
+            x = reduced.before[x]
+
+
+@inlined
+def _clear_permutations(Gamma, nv, k, x, y):
+    store(Gamma, (k * nv + x) * nv + y, 0.0)
+    store(Gamma, (k * nv + y) * nv + x, 0.0)
+    store(Gamma, (x * nv + k) * nv + y, 0.0)
+    store(Gamma, (x * nv + y) * nv + k, 0.0)
+    store(Gamma, (y * nv + k) * nv + x, 0.0)
+    store(Gamma, (y * nv + x) * nv + k, 0.0)
+
+
+@inlined
+def _add12(x, y):
+    return (
+        x[0] + y[0],
+        x[1] + y[1],
+        x[2] + y[2],
+        x[3] + y[3],
+        x[4] + y[4],
+        x[5] + y[5],
+        x[6] + y[6],
+        x[7] + y[7],
+        x[8] + y[8],
+        x[9] + y[9],
+        x[10] + y[10],
+        x[11] + y[11],
+    )

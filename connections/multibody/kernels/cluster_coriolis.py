@@ -1,0 +1,331 @@
+"""H, C, Hdot of a closed chain in O(N d), Gamma in O(N d^2). Source: [W] VI-C, Algorithms 1 and 2.
+
+In the common frame, link l of a cluster moves by P_lk, relative to its support, per unit of the cluster's
+column k. With s the spanning columns of the cluster on the path of l, and direction j in the cluster,
+
+    P_lk = sum_s Phi_s G_sk,    Pdot_lk = sum_s (v_s x Phi_s) G_sk + Phi_s Gdot_sk,
+    E_l[j, k] = L_j P_lk = sum_s (P_sj x Phi_s) G_sk + Phi_s LG_sjk,
+
+v_s and P_sj those of the link that s moves. I_l and B_l are sums over l and all that other clusters hang on
+it. A column x of a cluster on the way to the ground moves l by P_x = P_px, p the link there on l's way, so
+that sums over links with one support come first:
+
+    H_xj = P_x . sum I_l P_lj,
+    C_xj = P_x . sum (I_l Pdot_lj + B_l P_lj),    C_jx = Pdot_x . sum I_l P_lj + P_x . sum B_l^T P_lj.
+"""
+
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    body_factor,
+    contorsion_factor,
+    contorsion_times,
+    dot6,
+    energy_scale,
+    factor_times,
+    factor_transpose_times,
+    momentum,
+    motion_cross,
+    scale6,
+    subtract6,
+)
+from connections.multibody.kernels.articulated import invert_by_elimination, solve_by_elimination
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
+from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
+from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
+
+
+@inlined
+def mass_matrix(tree, reduced, work, H):
+    """H, slots H[i nv + j]; entries of columns on different branches are not written."""
+    place_links(tree, work)
+    store(work, reduced.zero, 0.0)
+    for i in range(1, tree.links + 1):
+        store_entries(tree, reduced, work, i, MASS_COLUMN.size)
+        put(work, tree.per_link + i * MASS_LINK.size, link_inertia(tree, work, i))
+    nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
+    for cluster in range(reduced.clusters - 1, -1, -1):
+        many, adding = reduced.many_members[cluster], reduced.many_groups[cluster]
+        if many:
+            _clear(reduced, H, cluster, adding)
+        for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
+            support = reduced.group_support[group]
+            for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                j = reduced.seen[at]
+                force = zero6(reduced, work)
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    link = reduced.members[member]
+                    e = find_entry(reduced, link, j)
+                    if e >= 0:
+                        P = take(work, entries + e * MASS_COLUMN.size, 6)
+                        own = momentum(take(work, links + link * MASS_LINK.size, 10), P)
+                        force = add6(force, own)
+                        for a in range(reduced.entry_first[link], e + 1):
+                            value = dot6(take(work, entries + a * MASS_COLUMN.size, 6), own)
+                            deposit(H, column[a] * nv + j, value, many)
+                            if a < e:
+                                deposit(H, j * nv + column[a], value, many)
+                a = reduced.walk[support]
+                while a >= 0:
+                    value = dot6(take(work, entries + a * MASS_COLUMN.size, 6), force)
+                    deposit(H, column[a] * nv + j, value, adding)
+                    deposit(H, j * nv + column[a], value, adding)
+                    a = reduced.up[a]
+            if support > 0:
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    slot = links + reduced.members[member] * MASS_LINK.size
+                    accumulate(work, links + support * MASS_LINK.size, slot, MASS_LINK.size)
+
+
+@inlined
+def coriolis_matrix(tree, reduced, work, C, force_cross):
+    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    _levi_civita_matrix(tree, reduced, work, C)
+    if force_cross:
+        _subtract_contorsion(tree, reduced, work, C)
+
+
+@inlined
+def _levi_civita_matrix(tree, reduced, work, C):
+    """C of the Levi-Civita connection."""
+    _outward(tree, reduced, work)
+    nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
+    for cluster in range(reduced.clusters - 1, -1, -1):
+        many, adding = reduced.many_members[cluster], reduced.many_groups[cluster]
+        if many:
+            _clear(reduced, C, cluster, adding)
+        for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
+            support = reduced.group_support[group]
+            for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                j = reduced.seen[at]
+                f1, f2 = zero6(reduced, work), zero6(reduced, work)
+                f3 = (f1[0], f1[0], f1[0])
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    link = reduced.members[member]
+                    e = find_entry(reduced, link, j)
+                    if e >= 0:
+                        slot = links + link * LINK.size
+                        inertia = take(work, slot + LINK.inertia, 10)
+                        B = take(work, slot + LINK.factor, 12)
+                        P = take(work, entries + e * ENTRY.size, 6)
+                        Pdot = take(work, entries + e * ENTRY.size + ENTRY.rate, 6)
+                        own = add6(momentum(inertia, Pdot), factor_times(B, P))
+                        f1 = add6(f1, own)
+                        f2 = add6(f2, momentum(inertia, P))
+                        h = factor_transpose_times(B, P)
+                        f3 = (f3[0] + h[0], f3[1] + h[1], f3[2] + h[2])
+                        for a in range(reduced.entry_first[link], reduced.entry_first[link + 1]):
+                            value = dot6(take(work, entries + a * ENTRY.size, 6), own)
+                            deposit(C, column[a] * nv + j, value, many)
+                a = reduced.walk[support]
+                while a >= 0:
+                    i, P = column[a], take(work, entries + a * ENTRY.size, 6)
+                    Pdot = take(work, entries + a * ENTRY.size + ENTRY.rate, 6)
+                    deposit(C, i * nv + j, dot6(P, f1), adding)
+                    value = dot6(Pdot, f2) + (P[0] * f3[0] + P[1] * f3[1] + P[2] * f3[2])
+                    deposit(C, j * nv + i, value, adding)
+                    a = reduced.up[a]
+            if support > 0:
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    slot = links + reduced.members[member] * LINK.size + LINK.inertia
+                    above = links + support * LINK.size + LINK.inertia
+                    accumulate(work, above, slot, LINK.size - LINK.inertia)
+
+
+@inlined
+def _subtract_contorsion(tree, reduced, work, C):
+    """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    The difference is C_xj - C*_xj = -P_x . sum N_l P_lj, N = `contorsion_factor`: skew.
+    """
+    nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
+    factors = links + (tree.links + 1) * LINK.size
+    for i in range(1, tree.links + 1):
+        N = contorsion_factor(link_inertia(tree, work, i), take(work, links + i * LINK.size, 6))
+        put(work, factors + i * CONTORSION.size, N)
+    for cluster in range(reduced.clusters - 1, -1, -1):
+        for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
+            support = reduced.group_support[group]
+            for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
+                j = reduced.seen[at]
+                force = zero6(reduced, work)
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    link = reduced.members[member]
+                    e = find_entry(reduced, link, j)
+                    if e >= 0:
+                        N = take(work, factors + link * CONTORSION.size, 15)
+                        own = contorsion_times(N, take(work, entries + e * ENTRY.size, 6))
+                        force = add6(force, own)
+                        for a in range(reduced.entry_first[link], e):
+                            _subtract_skew(
+                                C, nv, column[a], j, dot6(take(work, entries + a * ENTRY.size, 6), own)
+                            )
+                a = reduced.walk[support]
+                while a >= 0:
+                    _subtract_skew(C, nv, column[a], j, dot6(take(work, entries + a * ENTRY.size, 6), force))
+                    a = reduced.up[a]
+            if support > 0:
+                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+                    slot = factors + reduced.members[member] * CONTORSION.size
+                    accumulate(work, factors + support * CONTORSION.size, slot, CONTORSION.size)
+
+
+@inlined
+def _subtract_skew(C, nv, i, j, D):
+    """C less a skew matrix whose entry [i, j] is D."""
+    deposit(C, i * nv + j, -D, True)
+    deposit(C, j * nv + i, D, True)
+
+
+@inlined
+def mass_matrix_rate(tree, reduced, work, rate):
+    """Hdot = C + C^T, slots rate[i nv + j]; v stands in the workspace."""
+    nv = reduced.nv
+    _levi_civita_matrix(tree, reduced, work, rate)
+    for j in range(nv):
+        i = j
+        while i >= 0:
+            value = load(rate, i * nv + j) + load(rate, j * nv + i)
+            store(rate, i * nv + j, value)
+            store(rate, j * nv + i, value)
+            i = reduced.before[i]
+
+
+@inlined
+def inverse_mass_matrix(tree, reduced, work, inverse):
+    """H^-1, slots inverse[i nv + j]; the pivots of the elimination are left in the workspace."""
+    _measured_mass_matrix(tree, reduced, work)
+    invert_by_elimination(
+        reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, inverse
+    )
+
+
+@inlined
+def solve_mass_matrix(tree, reduced, work, x):
+    """H^-1 x in the place of x, a vector of the workspace, where the pivots are left."""
+    _measured_mass_matrix(tree, reduced, work)
+    solve_by_elimination(reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, x)
+
+
+@inlined
+def _measured_mass_matrix(tree, reduced, work):
+    """H in the scratch matrix, and in the slots of the pivots the sums of `energy_scale` over the links."""
+    for slot in range(reduced.scratch, reduced.scratch + reduced.nv * reduced.nv):
+        store(work, slot, 0.0)
+    mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
+    for k in range(reduced.pivots, reduced.pivots + reduced.nv):
+        store(work, k, 0.0)
+    for i in range(1, tree.links + 1):
+        inertia = take(work, tree.per_link + i * MASS_LINK.size, 10)
+        for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
+            scale = energy_scale(inertia, take(work, reduced.entries + e * MASS_COLUMN.size, 6))
+            deposit(work, reduced.pivots + reduced.column[e], scale, True)
+
+
+@inlined
+def store_entries(tree, reduced, work, i, stride):
+    """P of the entries of link i; poses are in the workspace. Where P is not Phi, its Phi too."""
+    start, first = reduced.entry_first[i], tree.first[i]
+    if reduced.direct[i]:
+        store_columns(tree, work, i, reduced.entries + (start - first) * stride, stride)
+    else:
+        store_columns(tree, work, i, tree.per_column, MASS_COLUMN.size)
+        for e in range(start, reduced.entry_first[i + 1]):
+            k = reduced.column[e] - reduced.link_column[i]
+            P = own_part(tree, reduced, work, i, k)
+            if reduced.same[e] >= 0:
+                P = add6(P, take(work, reduced.entries + reduced.same[e] * stride, 6))
+            put(work, reduced.entries + e * stride, P)
+
+
+@inlined
+def own_part(tree, reduced, work, i, k):
+    """sum_s Phi_s G_sk over the spanning columns of link i, column k of its cluster."""
+    total = zero6(reduced, work)
+    for s in range(tree.first[i], tree.first[i + 1]):
+        factor = load(work, reduced.solution + reduced.G_row[s] + k)
+        total = add6(total, scale6(take(work, tree.per_column + s * MASS_COLUMN.size, 6), factor))
+    return total
+
+
+@inlined
+def find_entry(reduced, link, j):
+    """The entry of column j at a link of j's cluster, -1 if there is none."""
+    return reduced.entry_at[reduced.table[link] + j - reduced.link_column[link]]
+
+
+@inlined
+def zero6(reduced, work):
+    """Six zeros of the workspace's kind of number."""
+    zero = load(work, reduced.zero)
+    return zero, zero, zero, zero, zero, zero
+
+
+@inlined
+def deposit(matrix, slot, value, adding):
+    """Add `value` to what is in a slot, or put it there."""
+    if adding:
+        value = value + load(matrix, slot)
+    store(matrix, slot, value)
+
+
+@inlined
+def _clear(reduced, matrix, cluster, all_of_them):
+    """Zero in what a cluster of several members adds to: its own block, or its rows and columns."""
+    nv, first = reduced.nv, reduced.column_first[cluster]
+    last = -1 if all_of_them else first - 1
+    for j in range(first, reduced.column_first[cluster + 1]):
+        i = j
+        while i > last:
+            store(matrix, i * nv + j, 0.0)
+            store(matrix, j * nv + i, 0.0)
+            i = reduced.before[i]
+
+
+@inlined
+def _outward(tree, reduced, work):
+    """Twists, entries and their rates, inertias and body-level factors of all links."""
+    place_links(tree, work)
+    store(work, reduced.zero, 0.0)
+    links, entries = tree.per_link, reduced.entries
+    put(work, links, zero6(reduced, work))
+    for i in range(1, tree.links + 1):
+        store_entries(tree, reduced, work, i, ENTRY.size)
+        twist = take(work, links + reduced.support[i] * LINK.size, 6)
+        for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
+            rate = load(work, reduced.vector + reduced.column[e])
+            twist = add6(twist, scale6(take(work, entries + e * ENTRY.size, 6), rate))
+        put(work, links + i * LINK.size, twist)
+        for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
+            slot = entries + e * ENTRY.size
+            own = take(work, slot, 6)
+            if reduced.direct[i]:
+                put(work, slot + ENTRY.rate, motion_cross(twist, own))
+            else:
+                _store_rate(tree, reduced, work, i, e, twist, own)
+        inertia = link_inertia(tree, work, i)
+        put(work, links + i * LINK.size + LINK.inertia, inertia)
+        put(work, links + i * LINK.size + LINK.factor, body_factor(inertia, twist))
+
+
+@inlined
+def _store_rate(tree, reduced, work, i, e, twist, P):
+    """Pdot of an entry of link i: that at the link above, v_i x (P - P above), and sum_s Phi_s Gdot_s."""
+    width, k = reduced.link_width[i], reduced.column[e] - reduced.link_column[i]
+    above = reduced.entries + reduced.same[e] * ENTRY.size
+    if reduced.same[e] >= 0:
+        rate = add6(
+            take(work, above + ENTRY.rate, 6), motion_cross(twist, subtract6(P, take(work, above, 6)))
+        )
+    else:
+        rate = motion_cross(twist, P)
+    for s in range(tree.first[i], tree.first[i + 1]):
+        if reduced.LG_rows[s] >= 0:
+            slot, v = reduced.solution + reduced.LG_rows[s] + k, reduced.vector + reduced.link_column[i]
+            Gdot = load(work, slot) * load(work, v)
+            for j in range(1, width):
+                Gdot = Gdot + load(work, slot + j * width) * load(work, v + j)
+            rate = add6(rate, scale6(take(work, tree.per_column + s * MASS_COLUMN.size, 6), Gdot))
+    put(work, reduced.entries + e * ENTRY.size + ENTRY.rate, rate)

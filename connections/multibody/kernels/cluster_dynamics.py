@@ -1,0 +1,288 @@
+"""Dynamics of a closed chain: recursions of its spanning tree between a lift and a projection, in O(N d).
+
+With the spanning configuration q_s, v_s = G v, w_s = G w, and Gdot_sk = LG_sjk v^j,
+
+    H a + C v + g = G^T ID_s(q_s, v_s, G a + Gdot v),           g = G^T g_s(q_s),
+    C w = G^T (C_s w_s + H_s Gdot w),                           C^T w = G^T C_s^T w_s + Gdot^T H_s w_s,
+    Y = G^T Y_s(q_s, v_s, G v_r, G a_r + Gdot v_r),             vdot = H^-1 (tau - C v - g),
+
+and with D_q, D_v the derivatives of the tree's tau_s, T_j = L_j (L_v G) v, and a_s = G a + Gdot v,
+
+    dtau/dq_j = G^T (D_q G_j + D_v (L_j G) v + H_s ((L_j G) a + T_j)) + (L_j G)^T tau_s,
+    dtau/dv_j = G^T (D_v G_j + H_s ((L_j G) v + (L_v G)_j)),    H = G^T H_s G.
+
+`reduced` is `layout.CLUSTERS`, unpacked; the solution [q_s | G | LG] and the vectors are in the workspace.
+A spanning column meets only the columns of its cluster; that of a link that no condition ties is one of them.
+Source: [W] (17) and VI-C; the derivatives by differentiation of tau = G^T tau_s.
+"""
+
+from connections.multibody.kernels import articulated, derivatives, newton_euler
+from connections.multibody.kernels.cluster_coriolis import deposit, inverse_mass_matrix, solve_mass_matrix
+from connections.multibody.kernels.layout import MOVED
+from connections.multibody.kernels.regressor import regressor as regressor_of_tree
+from connections.multibody.kernels.simd import beyond, inlined, load, store
+
+
+@inlined
+def inverse_dynamics(tree, reduced, work, tau):
+    """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors."""
+    _lift_motion(tree, reduced, work)
+    newton_euler.inverse_dynamics(tree, work, beyond(work, reduced.spanning))
+    project(tree, reduced, work, reduced.spanning, tau)
+
+
+@inlined
+def gravity(tree, reduced, work, g):
+    """g, slots g[j]."""
+    newton_euler.gravity(tree, work, beyond(work, reduced.spanning))
+    project(tree, reduced, work, reduced.spanning, g)
+
+
+@inlined
+def coriolis_product(tree, reduced, work, product, force_cross):
+    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
+    lift(tree, reduced, work, v, tree.vectors)
+    lift(tree, reduced, work, w, tree.vectors + tree.nv)
+    newton_euler.coriolis_product(tree, work, beyond(work, f), force_cross)
+    for s in range(tree.nv):
+        store(work, tree.vectors + s, 0.0)
+    add_drift(tree, reduced, work, v, w, tree.vectors)
+    newton_euler.mass_product(tree, work, tree.vectors, beyond(work, f + tree.nv))
+    for s in range(tree.nv):
+        deposit(work, f + s, load(work, f + tree.nv + s), True)
+    project(tree, reduced, work, f, product)
+
+
+@inlined
+def coriolis_transpose_product(tree, reduced, work, product, force_cross):
+    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
+    lift(tree, reduced, work, v, tree.vectors)
+    lift(tree, reduced, work, w, tree.vectors + tree.nv)
+    newton_euler.coriolis_transpose_product(tree, work, beyond(work, f), force_cross)
+    newton_euler.mass_product(tree, work, tree.vectors + tree.nv, beyond(work, f + tree.nv))
+    project(tree, reduced, work, f, product)
+    add_projected_rate(tree, reduced, work, v, f + tree.nv, product)
+
+
+@inlined
+def forward_dynamics(tree, reduced, work, vdot):
+    """vdot = H^-1 (tau - C v - g), slots vdot[j]; v and tau are the first two vectors; vdot replaces tau."""
+    v, tau = reduced.vector, reduced.vector + reduced.nv
+    lift(tree, reduced, work, v, tree.vectors)
+    for s in range(tree.nv):
+        store(work, tree.vectors + tree.nv + s, 0.0)
+    add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
+    newton_euler.inverse_dynamics(tree, work, beyond(work, reduced.spanning))
+    project(tree, reduced, work, reduced.spanning, vdot)
+    for j in range(reduced.nv):
+        store(work, tau + j, load(work, tau + j) - load(vdot, j))
+    solve_mass_matrix(tree, reduced, work, tau)
+    for j in range(reduced.nv):
+        store(vdot, j, load(work, tau + j))
+
+
+@inlined
+def regressor(tree, reduced, work, Y):
+    """Y, slots Y[j 10 N + 10 b + p]; v, v_r and a_r are the three vectors."""
+    v, v_r, a_r = reduced.vector, reduced.vector + reduced.nv, reduced.vector + 2 * reduced.nv
+    lift(tree, reduced, work, v, tree.vectors)
+    lift(tree, reduced, work, v_r, tree.vectors + tree.nv)
+    lift(tree, reduced, work, a_r, tree.vectors + 2 * tree.nv)
+    add_drift(tree, reduced, work, v, v_r, tree.vectors + 2 * tree.nv)
+    regressor_of_tree(tree, work, beyond(work, reduced.spanning))
+    width = 10 * tree.bodies
+    for slot in range(reduced.nv * width):
+        store(Y, slot, 0.0)
+    for i in range(1, tree.links + 1):
+        s = tree.first[i + 1] - 1 if tree.body[i] >= 0 else -1
+        while s >= 0:  # the columns that move the body; the others' entries are not written
+            first, count = _columns(tree, reduced, s)
+            for k in range(count):
+                factor = _G(reduced, work, s, k)
+                for p in range(10 * tree.body[i], 10 * tree.body[i] + 10):
+                    value = factor * load(work, reduced.spanning + s * width + p)
+                    deposit(Y, (first + k) * width + p, value, True)
+            s = tree.up[s]
+
+
+@inlined
+def inverse_dynamics_derivatives(tree, reduced, work, out):
+    """dtau/dq, dtau/dv and H, slots out[(p nv + i) nv + j]; v and a are the first two vectors."""
+    nv, m = reduced.nv, tree.nv
+    forces = reduced.spanning
+    D, moved = forces + m, forces + m + 3 * m * m
+    _lift_motion(tree, reduced, work)
+    newton_euler.inverse_dynamics(tree, work, beyond(work, forces))
+    for slot in range(3 * m * m):
+        store(work, D + slot, 0.0)
+    derivatives.inverse_dynamics_derivatives(tree, work, beyond(work, D))
+    for slot in range(3 * nv * nv):
+        store(out, slot, 0.0)
+    for s in range(m):
+        _move(tree, reduced, work, s, moved)
+        _add_turned_force(tree, reduced, work, s, load(work, forces + s), out)
+    for s in range(m):
+        r = s
+        while r >= 0:  # columns on different branches have no derivatives
+            _project_pair(tree, reduced, work, D, moved, s, r, out)
+            if r < s:
+                _project_pair(tree, reduced, work, D, moved, r, s, out)
+            r = tree.up[r]
+
+
+@inlined
+def forward_dynamics_derivatives(tree, reduced, work, out):
+    """da/dq, da/dv and H^-1, slots out[(p nv + i) nv + j]; v and tau are the first two vectors."""
+    nv, size = reduced.nv, reduced.nv * reduced.nv
+    forward_dynamics(tree, reduced, work, out)
+    inverse_dynamics_derivatives(tree, reduced, work, out)
+    inverse_mass_matrix(tree, reduced, work, beyond(out, 2 * size))
+    for part in range(2):
+        articulated.solve_rows(nv, reduced.before, work, reduced.scratch, beyond(out, part * size))
+
+
+# --- between a closed chain's velocities and those of its spanning tree -------------------------------------
+
+
+@inlined
+def _lift_motion(tree, reduced, work):
+    """v_s = G v and a_s = G a + Gdot v, the first two vectors of the tree."""
+    v, a = reduced.vector, reduced.vector + reduced.nv
+    lift(tree, reduced, work, v, tree.vectors)
+    lift(tree, reduced, work, a, tree.vectors + tree.nv)
+    add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
+
+
+@inlined
+def lift(tree, reduced, work, x, x_s):
+    """x_s = G x; vectors are named by their first slots."""
+    for s in range(tree.nv):
+        first, count = _columns(tree, reduced, s)
+        store(work, x_s + s, 0.0)
+        for k in range(count):
+            deposit(work, x_s + s, _G(reduced, work, s, k) * load(work, x + first + k), True)
+
+
+@inlined
+def add_drift(tree, reduced, work, v, w, x_s):
+    """x_s + Gdot(v) w, in the place of x_s."""
+    for s in range(tree.nv):
+        if reduced.LG_rows[s] >= 0:
+            first, count = _columns(tree, reduced, s)
+            for j in range(count):
+                along = _contract(
+                    work, reduced.solution + reduced.LG_rows[s] + j * count, 1, w + first, count
+                )
+                deposit(work, x_s + s, along * load(work, v + first + j), True)
+
+
+@inlined
+def project(tree, reduced, work, f_s, f):
+    """G^T f_s, slots f[j]."""
+    for j in range(reduced.nv):
+        store(f, j, 0.0)
+    for s in range(tree.nv):
+        first, count = _columns(tree, reduced, s)
+        for k in range(count):
+            deposit(f, first + k, _G(reduced, work, s, k) * load(work, f_s + s), True)
+
+
+@inlined
+def add_projected_rate(tree, reduced, work, v, p_s, f):
+    """f + Gdot(v)^T p_s, in the place of f."""
+    for s in range(tree.nv):
+        if reduced.LG_rows[s] >= 0:
+            first, count = _columns(tree, reduced, s)
+            for k in range(count):
+                at = reduced.solution + reduced.LG_rows[s] + k
+                rate = _contract(work, at, count, v + first, count)
+                deposit(f, first + k, rate * load(work, p_s + s), True)
+
+
+@inlined
+def _columns(tree, reduced, s):
+    """The first of the columns of the cluster that a spanning column meets, and how many it meets."""
+    i = tree.link_of[s]
+    if reduced.direct[i]:
+        return reduced.link_column[i] + s - tree.first[i], 1
+    return reduced.link_column[i], reduced.link_width[i]
+
+
+@inlined
+def _G(reduced, work, s, k):
+    """G of a spanning column and the k-th column that it meets."""
+    return load(work, reduced.solution + reduced.G_row[s] + k)
+
+
+@inlined
+def _contract(work, at, stride, x, count):
+    """The sum of a row of numbers, `stride` slots apart, times the vector x; count > 0."""
+    total = load(work, at) * load(work, x)
+    for k in range(1, count):
+        total = total + load(work, at + k * stride) * load(work, x + k)
+    return total
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+@inlined
+def _move(tree, reduced, work, s, moved):
+    """For each column j that s meets: G, (L_j G) v, (L_j G) a + T_j, and (L_j G) v + (L_v G)_j; row s."""
+    first, count = _columns(tree, reduced, s)
+    v, a = reduced.vector + first, reduced.vector + reduced.nv + first
+    for j in range(count):
+        at = _moved_slot(tree, reduced, moved, s, j)
+        store(work, at + MOVED.G, _G(reduced, work, s, j))
+        if reduced.LG_rows[s] < 0:
+            for part in range(MOVED.along, MOVED.size):
+                store(work, at + part, 0.0)
+        else:
+            LG, T = reduced.solution + reduced.LG_rows[s], reduced.bias_rates + reduced.G_row[s] - tree.nq
+            along = _contract(work, LG + j * count, 1, v, count)
+            store(work, at + MOVED.along, along)
+            store(
+                work,
+                at + MOVED.with_acceleration,
+                load(work, T + j) + _contract(work, LG + j * count, 1, a, count),
+            )
+            store(work, at + MOVED.both, along + _contract(work, LG + j, count, v, count))
+
+
+@inlined
+def _moved_slot(tree, reduced, moved, s, j):
+    return moved + MOVED.size * (reduced.G_row[s] - tree.nq + j)
+
+
+@inlined
+def _add_turned_force(tree, reduced, work, s, force, out):
+    """dtau/dq_j += (L_j G)^T tau_s of one spanning column."""
+    if reduced.LG_rows[s] >= 0:
+        first, count = _columns(tree, reduced, s)
+        LG = reduced.solution + reduced.LG_rows[s]
+        for j in range(count):
+            for k in range(count):
+                value = load(work, LG + j * count + k) * force
+                deposit(out, (first + k) * reduced.nv + first + j, value, True)
+
+
+@inlined
+def _project_pair(tree, reduced, work, D, moved, s, r, out):
+    """G_sk times what entry (s, r) of D_q, D_v, H_s adds in column j, for all k and j that s and r meet."""
+    nv, size, at, square = reduced.nv, reduced.nv * reduced.nv, D + s * tree.nv + r, tree.nv * tree.nv
+    D_q, D_v, H = load(work, at), load(work, at + square), load(work, at + 2 * square)
+    first, count = _columns(tree, reduced, s)
+    other, others = _columns(tree, reduced, r)
+    for j in range(others):
+        slot = _moved_slot(tree, reduced, moved, r, j)
+        G, along = load(work, slot + MOVED.G), load(work, slot + MOVED.along)
+        in_q = D_q * G + D_v * along + H * load(work, slot + MOVED.with_acceleration)
+        in_v = D_v * G + H * load(work, slot + MOVED.both)
+        in_a = H * G
+        for k in range(count):
+            factor, to = _G(reduced, work, s, k), (first + k) * nv + other + j
+            deposit(out, to, factor * in_q, True)
+            deposit(out, size + to, factor * in_v, True)
+            deposit(out, 2 * size + to, factor * in_a, True)

@@ -1,0 +1,164 @@
+"""H, C and Hdot of a tree in O(N d). Source: [W] Algorithm 1, [E] Algorithm 1, in the common frame.
+
+For a column j and a column i before it on the way to the ground, with I and B those of the subtree that
+column j carries (sums over its links),
+
+    H_ij = Phi_i . (I Phi_j),
+    C_ij = Phi_i . (I Phidot_j + B Phi_j),
+    C_ji = Phidot_i . (I Phi_j) + Phi_i . (B^T Phi_j),     Phidot = (v x) Phi.
+"""
+
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    body_factor,
+    contorsion_factor,
+    contorsion_times,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    momentum,
+    motion_cross,
+    scale6,
+)
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
+from connections.multibody.kernels.layout import CORIOLIS_COLUMN as COLUMN
+from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.simd import inlined, load, put, store, take
+
+
+@inlined
+def mass_matrix(tree, work, H):
+    """H, slots H[i nv + j]; entries of columns on different branches are not written."""
+    place_links(tree, work)
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, MASS_COLUMN.size)
+        put(work, links + i * MASS_LINK.size, link_inertia(tree, work, i))
+    for link in range(tree.links, 0, -1):
+        inertia = take(work, links + link * MASS_LINK.size, 10)
+        for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
+            force = momentum(inertia, take(work, columns + j * MASS_COLUMN.size, 6))
+            i = j
+            while i >= 0:
+                value = dot6(take(work, columns + i * MASS_COLUMN.size, 6), force)
+                store(H, i * nv + j, value)
+                store(H, j * nv + i, value)
+                i = tree.up[i]
+        if tree.parent[link] > 0:
+            above = links + tree.parent[link] * MASS_LINK.size
+            accumulate(work, above, links + link * MASS_LINK.size, MASS_LINK.size)
+
+
+@inlined
+def coriolis_matrix(tree, work, C, force_cross):
+    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    _levi_civita_matrix(tree, work, C)
+    if force_cross:
+        _subtract_contorsion(tree, work, C)
+
+
+@inlined
+def _levi_civita_matrix(tree, work, C):
+    """C of the Levi-Civita connection."""
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    _outward(tree, work)
+    for link in range(tree.links, 0, -1):
+        inertia, B = (
+            take(work, links + link * LINK.size + LINK.inertia, 10),
+            take(work, links + link * LINK.size + LINK.factor, 12),
+        )
+        for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
+            Phi, Phidot = (
+                take(work, columns + j * COLUMN.size, 6),
+                take(work, columns + j * COLUMN.size + COLUMN.rate, 6),
+            )
+            f1 = add6(momentum(inertia, Phidot), factor_times(B, Phi))
+            f2 = momentum(inertia, Phi)
+            f3 = factor_transpose_times(B, Phi)
+            store(C, j * nv + j, dot6(Phi, f1))
+            i = tree.up[j]
+            while i >= 0:
+                Phi, Phidot = (
+                    take(work, columns + i * COLUMN.size, 6),
+                    take(work, columns + i * COLUMN.size + COLUMN.rate, 6),
+                )
+                store(C, i * nv + j, dot6(Phi, f1))
+                store(C, j * nv + i, dot6(Phidot, f2) + (Phi[0] * f3[0] + Phi[1] * f3[1] + Phi[2] * f3[2]))
+                i = tree.up[i]
+        if tree.parent[link] > 0:
+            above, own = links + tree.parent[link] * LINK.size, links + link * LINK.size
+            accumulate(work, above + LINK.inertia, own + LINK.inertia, LINK.size - LINK.inertia)
+
+
+@inlined
+def _subtract_contorsion(tree, work, C):
+    """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+
+    The difference is C_ij - C*_ij = -Phi_i . N Phi_j, with N = sum B(I_l, v_l) - (v_l x*) I_l over the links
+    that both columns move: skew, fifteen numbers. Source: [E] (11), (12).
+    """
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    factors = links + (tree.links + 1) * LINK.size
+    for i in range(1, tree.links + 1):
+        N = contorsion_factor(link_inertia(tree, work, i), take(work, links + i * LINK.size, 6))
+        put(work, factors + i * CONTORSION.size, N)
+    for link in range(tree.links, 0, -1):
+        N = take(work, factors + link * CONTORSION.size, 15)
+        for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
+            force = contorsion_times(N, take(work, columns + j * COLUMN.size, 6))
+            i = tree.up[j]
+            while i >= 0:
+                D = dot6(take(work, columns + i * COLUMN.size, 6), force)
+                store(C, i * nv + j, load(C, i * nv + j) - D)
+                store(C, j * nv + i, load(C, j * nv + i) + D)
+                i = tree.up[i]
+        if tree.parent[link] > 0:
+            accumulate(
+                work,
+                factors + tree.parent[link] * CONTORSION.size,
+                factors + link * CONTORSION.size,
+                CONTORSION.size,
+            )
+
+
+@inlined
+def mass_matrix_rate(tree, work, rate):
+    """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
+    nv = tree.nv
+    _levi_civita_matrix(tree, work, rate)
+    for j in range(nv):
+        i = j
+        while i >= 0:
+            value = load(rate, i * nv + j) + load(rate, j * nv + i)
+            store(rate, i * nv + j, value)
+            store(rate, j * nv + i, value)
+            i = tree.up[i]
+
+
+@inlined
+def _outward(tree, work):
+    """Twists, columns and their rates, inertias and body-level factors of all links."""
+    place_links(tree, work)
+    links, columns = tree.per_link, tree.per_column
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        twist = outward_twist(tree, work, i, links, columns)
+        inertia = link_inertia(tree, work, i)
+        put(work, links + i * LINK.size + LINK.inertia, inertia)
+        put(work, links + i * LINK.size + LINK.factor, body_factor(inertia, twist))
+
+
+@inlined
+def outward_twist(tree, work, i, links, columns):
+    """Columns of link i, its twist v_i = v_parent + Phi v, and Phidot = (v_i x) Phi, stored and returned."""
+    store_columns(tree, work, i, columns, COLUMN.size)
+    twist = take(work, links + tree.parent[i] * LINK.size, 6)
+    for j in range(tree.first[i], tree.first[i + 1]):
+        twist = add6(twist, scale6(take(work, columns + j * COLUMN.size, 6), load(work, tree.vectors + j)))
+    put(work, links + i * LINK.size, twist)
+    for j in range(tree.first[i], tree.first[i + 1]):
+        slot = columns + j * COLUMN.size
+        put(work, slot + COLUMN.rate, motion_cross(twist, take(work, slot, 6)))
+    return twist

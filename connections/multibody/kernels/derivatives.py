@@ -1,0 +1,144 @@
+"""Derivatives of the inverse dynamics tau = H a + C v + g in O(N d): along the frame fields, v, and a.
+
+Column j turns the links that it moves at the rate Phi_j, and with them the columns behind it and its link's
+own. Turned with them, a force f would change by Phi_j x* f; what the links before it do is not turned. With v
+and a of the link before that of j (the ground accelerates by -g), Phidot_j = v_j x Phi_j, and I, B, F summed
+over the links that column j moves,
+
+    psi_j = v x Phi_j,    psi'_j = a x Phi_j + v x psi_j,
+    dtau_i/dq_j = Phi_i . (2 B psi_j + I psi'_j + Phi_j x* F),
+    dtau_i/dv_j = Phi_i . (2 B Phi_j + I (Phidot_j + psi_j)),    dtau_i/da_j = Phi_i . (I Phi_j)
+
+for i before the link of j; for i behind j, or of the same link, with I and B of i and without the term of F.
+B is the body-level factor of [W] (21), as -I (v x psi) + psi x* (I v) + v x* (I psi) = 2 B psi. The columns
+of a spherical or free joint turn with their own link: dq is a left-trivialized derivative.
+
+With a the forward dynamics, H delta a = -delta tau: the derivatives of the forward dynamics are -H^-1 dtau.
+
+Source: [B] Tables 4 to 8, in the common frame.
+"""
+
+from connections.multibody.kernels import articulated
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    body_factor,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    force_cross,
+    momentum,
+    motion_cross,
+    scale6,
+)
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
+from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
+from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
+
+
+@inlined
+def inverse_dynamics_derivatives(tree, work, out):
+    """dtau/dq, dtau/dv and H = dtau/da, slots out[(k nv + i) nv + j]; v and a are the first two vectors."""
+    _outward(tree, work)
+    nv, links, columns = tree.nv, tree.per_link, tree.per_column
+    in_v, in_a = nv * nv, 2 * nv * nv
+    for link in range(tree.links, 0, -1):
+        slot = links + link * LINK.size
+        inertia, B = take(work, slot + LINK.inertia, 10), take(work, slot + LINK.factor, 12)
+        force = take(work, slot + LINK.force, 6)
+        first, stop = tree.first[link], tree.first[link + 1]
+        for j in range(stop - 1, first - 1, -1):
+            at = columns + j * COLUMN.size
+            Phi, psi = take(work, at, 6), take(work, at + COLUMN.psi, 6)
+            f_a = momentum(inertia, Phi)
+            f_v = add6(_twice(factor_times(B, Phi)), momentum(inertia, take(work, at + COLUMN.rate, 6)))
+            f_q = add6(_twice(factor_times(B, psi)), momentum(inertia, take(work, at + COLUMN.psi_rate, 6)))
+            back = factor_transpose_times(B, Phi)
+            for i in range(first, stop):
+                Phi_i = take(work, columns + i * COLUMN.size, 6)
+                store(out, i * nv + j, dot6(Phi_i, f_q))
+                store(out, in_v + i * nv + j, dot6(Phi_i, f_v))
+                store(out, in_a + i * nv + j, dot6(Phi_i, f_a))
+            f_q = add6(f_q, force_cross(Phi, force))
+            i = tree.up[first]
+            while i >= 0:
+                before = columns + i * COLUMN.size
+                Phi_i, psi_i = take(work, before, 6), take(work, before + COLUMN.psi, 6)
+                store(out, i * nv + j, dot6(Phi_i, f_q))
+                store(out, in_v + i * nv + j, dot6(Phi_i, f_v))
+                rate = dot6(f_a, take(work, before + COLUMN.psi_rate, 6))
+                store(out, j * nv + i, _twice_dot3(back, psi_i) + rate)
+                rate = dot6(f_a, take(work, before + COLUMN.rate, 6))
+                store(out, in_v + j * nv + i, _twice_dot3(back, Phi_i) + rate)
+                value = dot6(Phi_i, f_a)
+                store(out, in_a + i * nv + j, value)
+                store(out, in_a + j * nv + i, value)
+                i = tree.up[i]
+        if tree.parent[link] > 0:
+            above = links + tree.parent[link] * LINK.size
+            accumulate(work, above + LINK.inertia, slot + LINK.inertia, LINK.size - LINK.inertia)
+
+
+@inlined
+def forward_dynamics_derivatives(tree, work, out):
+    """da/dq, da/dv and H^-1 = da/dtau, slots out[(k nv + i) nv + j]; v and tau are the first two vectors."""
+    nv, size, acceleration = tree.nv, tree.nv * tree.nv, tree.vectors + tree.nv
+    for k in range(2 * size):
+        store(out, k, 0.0)
+    articulated.forward_dynamics(tree, work, beyond(work, acceleration))  # in the place of tau
+    inverse_dynamics_derivatives(tree, work, out)
+    for k in range(size):
+        store(work, tree.scratch + k, load(out, 2 * size + k))
+    inverse = beyond(out, 2 * size)
+    articulated.store_scales(
+        tree, work, (tree.per_link + LINK.inertia, LINK.size), COLUMN.size, tree.vectors + 2 * nv
+    )
+    articulated.invert_by_elimination(
+        nv, tree.up, tree.run, work, tree.scratch, tree.vectors + 2 * nv, inverse
+    )
+    for part in range(2):
+        articulated.solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
+
+
+@inlined
+def _outward(tree, work):
+    """Twists, accelerations, inertias, factors and forces of all links; Phi, Phidot + psi, psi, psi'."""
+    place_links(tree, work)
+    links, columns, k = tree.per_link, tree.per_column, tree.parameters
+    v, a = tree.vectors, tree.vectors + tree.nv
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.acceleration, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
+        before, a_before = take(work, above, 6), take(work, above + LINK.acceleration, 6)
+        own = joint_twist(tree, work, i, columns, COLUMN.size, v)
+        twist = add6(before, own)
+        acceleration = add6(a_before, joint_twist(tree, work, i, columns, COLUMN.size, a))
+        acceleration = add6(acceleration, motion_cross(twist, own))
+        inertia = link_inertia(tree, work, i)
+        put(work, slot, twist)
+        put(work, slot + LINK.acceleration, acceleration)
+        put(work, slot + LINK.inertia, inertia)
+        put(work, slot + LINK.factor, body_factor(inertia, twist))
+        turning = force_cross(twist, momentum(inertia, twist))
+        put(work, slot + LINK.force, add6(momentum(inertia, acceleration), turning))
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * COLUMN.size
+            Phi = take(work, at, 6)
+            psi = motion_cross(before, Phi)
+            put(work, at + COLUMN.rate, add6(motion_cross(twist, Phi), psi))
+            put(work, at + COLUMN.psi, psi)
+            put(work, at + COLUMN.psi_rate, add6(motion_cross(a_before, Phi), motion_cross(before, psi)))
+
+
+@inlined
+def _twice(f):
+    return scale6(f, 2.0)
+
+
+@inlined
+def _twice_dot3(x, y):
+    return (x[0] * y[0] + x[1] * y[1] + x[2] * y[2]) * 2.0

@@ -1,0 +1,120 @@
+"""Least squares by Householder's reflections with column pivoting, for small matrices of full column rank.
+
+A is (p, d), column after column, p >= d or not of full rank. With D the lengths of its columns and P the
+order in which they are taken,
+
+    A D^-1 P = Q R,    |R_00| >= |R_11| >= ...;
+
+the pivots say, whatever the units of the columns, how far A is from losing rank. Source: Golub and Van Loan,
+Matrix Computations, sections 5.2 and 5.4.
+
+A factorization takes d (p + 4) slots: reflections and R in the place of A, then their factors 2 / |x|^2, the
+diagonal of R, D, and P as integers.
+"""
+
+import math
+
+from numba import njit
+
+from connections.multibody.kernels.simd import INTERNAL, as_integers, beyond, store
+from connections.multibody.tolerances import SINGULAR
+
+# Sums in the order written: what is left of a closed loop is round-off, and stays the same on all machines.
+routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
+
+
+def factorization_slots(p: int, d: int) -> int:
+    """Number of slots of a factorization."""
+    return d * (p + 4)
+
+
+@routine
+def factorize(A, p, d):
+    """Factorize A in its place; the last pivot, zero where a column is zero or d > p.
+
+    It stops at a pivot below `SINGULAR`, and then nothing can be solved.
+    """
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
+    for j in range(d):
+        length = math.sqrt(_square(beyond(A, j * p), 0, p))
+        store(lengths, j, length)
+        store(order, j, j)
+        if not length > 0.0:
+            return 0.0
+        for r in range(p):
+            store(A, j * p + r, A[j * p + r] / length)
+    pivot = 1.0
+    for k in range(d):
+        largest, chosen = -1.0, k
+        for j in range(k, d):
+            square = _square(beyond(A, j * p), k, p)
+            if square > largest:
+                largest, chosen = square, j
+        pivot = math.sqrt(max(largest, 0.0))
+        if k >= p or not pivot >= SINGULAR:
+            return 0.0 if k >= p else pivot
+        if chosen != k:
+            _exchange(A, order, p, k, chosen)
+        x = beyond(A, k * p)
+        alpha = -pivot if x[k] > 0.0 else pivot
+        store(x, k, x[k] - alpha)
+        store(diagonal, k, alpha)
+        store(factors, k, 2.0 / _square(x, k, p))
+        for j in range(k + 1, d):
+            _reflect(x, factors[k], beyond(A, j * p), k, p)
+    return pivot
+
+
+@routine
+def solve_least(A, p, d, b, x):
+    """Into x (d,) what minimizes |A x - b|, of a factorized A; b (p,) is used up. The length of D x."""
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
+    for k in range(d):
+        _reflect(beyond(A, k * p), factors[k], b, k, p)
+    square = 0.0
+    for k in range(d - 1, -1, -1):
+        y = b[k] / diagonal[k]
+        for j in range(k):
+            store(b, j, b[j] - A[k * p + j] * y)
+        square += y * y
+        store(x, order[k], y / lengths[order[k]])
+    return math.sqrt(square)
+
+
+@routine
+def column_length(A, p, d, j):
+    """D_j, the length that column j of a factorized A had."""
+    return A[d * (p + 2) + j]
+
+
+@routine
+def _square(x, start, stop):
+    total = 0.0
+    for r in range(start, stop):
+        total += x[r] * x[r]
+    return total
+
+
+@routine
+def _reflect(x, factor, b, start, stop):
+    """b - factor x (x . b) in entries start, ..., stop - 1."""
+    total = 0.0
+    for r in range(start, stop):
+        total += x[r] * b[r]
+    total *= factor
+    for r in range(start, stop):
+        store(b, r, b[r] - x[r] * total)
+
+
+@routine
+def _exchange(A, order, p, k, j):
+    """Exchange columns k and j of A, and what `order` says of them."""
+    for r in range(p):
+        first, second = A[k * p + r], A[j * p + r]
+        store(A, k * p + r, second)
+        store(A, j * p + r, first)
+    first, second = order[k], order[j]
+    store(order, k, second)
+    store(order, j, first)

@@ -1,0 +1,151 @@
+"""Second derivatives of a loop's velocities: L_j (L_v G) v for all columns j, v held fixed.
+
+A motion with constant v has the spanning velocities v_s = G v and accelerations a_s = (L_v G) v. With `own`
+the part of a link's twist that its own columns give, p the link before l,
+
+    own = sum_s Phi_s v_s,    V_l = V_p + own,    A_l = A_p + sum_s Phi_s a_s + V_l x own,
+
+all conditions hold along it, 0 = f . (A_b - A_a) + fdot . (V_b - V_a). This is differentiated along column j
+of G, which gives link l the twist P_l and turns its columns with it, delta Phi_s = P_l x Phi_s:
+
+    delta own = P_l x own + sum_s Phi_s (L_j G)_s v,    delta V_l = delta V_p + delta own,
+    delta A_l = delta A_p + P_l x sum_s Phi_s a_s + delta V_l x own + V_l x delta own + sum_s Phi_s delta a_s.
+
+The last term is K delta a_s in the conditions, and delta a_s = L_j (L_v G) v is zero for independent columns:
+
+    (delta a)_d = -K_d^+ (f . (delta A_b - delta A_a) + delta f . (A_b - A_a)
+                          + fdot . (delta V_b - delta V_a) + delta fdot . (V_b - V_a)),
+
+delta A without its last term. Linear conditions have constant K and add nothing.
+
+Source: differentiation of `loop_continuation`'s LG; [W] VI-C.
+"""
+
+from connections.multibody.clusters import LINEAR
+from connections.multibody.kernels.algebra import add6, dot6, motion_cross, scale6, subtract6
+from connections.multibody.kernels.layout import ARMS, BIAS, CONDITION
+from connections.multibody.kernels.least_squares import routine, solve_least
+from connections.multibody.kernels.loop_continuation import newton
+from connections.multibody.kernels.loop_geometry import wrench_rate, wrench_second_rate
+from connections.multibody.kernels.simd import beyond, put, store, take
+from connections.multibody.tolerances import SINGULAR
+
+_STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@routine
+def rates_of_loop(loop, solution, v, start, out):
+    """L_j (L_v G) v of the loop's dependent columns; 0, or -1 where the loop is singular.
+
+    v : (n,) from the first column of the loop's cluster on.
+    out : as G in a solution, where G begins at slot `start`; here from slot 0 on.
+    """
+    p, d = loop.rows, loop.dependent
+    for i in range(loop.coordinates):
+        store(loop.x, i, solution[loop.source[i]])
+    if not newton(loop)[0] >= SINGULAR:
+        return -1
+    _move(loop, solution, v)
+    for j in range(loop.independent):
+        _vary(loop, solution, v, j)
+        _vary_conditions(loop)
+        solve_least(beyond(loop.now, loop.columns * p), p, d, loop.b, loop.z)
+        for s in range(loop.columns):
+            if loop.place[s] < 0:
+                store(out, loop.G_at[s] - start + j, -loop.z[-1 - loop.place[s]])
+    return 0
+
+
+@routine
+def _move(loop, solution, v):
+    """V, A and sum_s Phi_s a_s of all links."""
+    n = loop.independent
+    put(loop.biases, BIAS.twist, _STILL)
+    put(loop.biases, BIAS.acceleration, _STILL)
+    for link in range(1, loop.links + 1):
+        before, own, pull = BIAS.size * loop.parent[link], _STILL, _STILL
+        for s in range(loop.first[link], loop.first[link + 1]):
+            Phi, velocity, acceleration = take(loop.Phi, 6 * s, 6), 0.0, 0.0
+            for k in range(n):
+                velocity += solution[loop.G_at[s] + k] * v[k]
+                acceleration += _along(solution, loop.LG_at[s] + k * n, v, n) * v[k]
+            own = add6(own, scale6(Phi, velocity))
+            pull = add6(pull, scale6(Phi, acceleration))
+        twist = add6(take(loop.biases, before, 6), own)
+        rate = add6(pull, motion_cross(twist, own))
+        put(loop.biases, BIAS.size * link, twist)
+        put(
+            loop.biases,
+            BIAS.size * link + BIAS.acceleration,
+            add6(take(loop.biases, before + BIAS.acceleration, 6), rate),
+        )
+        put(loop.biases, BIAS.size * link + BIAS.pull, pull)
+
+
+@routine
+def _vary(loop, solution, v, j):
+    """P, delta V and delta A of all links along column j."""
+    n = loop.independent
+    for slot in (BIAS.P, BIAS.twist_change, BIAS.acceleration_change):
+        put(loop.biases, slot, _STILL)
+    for link in range(1, loop.links + 1):
+        at, before = BIAS.size * link, BIAS.size * loop.parent[link]
+        P, own_change = take(loop.biases, before + BIAS.P, 6), _STILL
+        for s in range(loop.first[link], loop.first[link + 1]):
+            Phi = take(loop.Phi, 6 * s, 6)
+            P = add6(P, scale6(Phi, solution[loop.G_at[s] + j]))
+            own_change = add6(own_change, scale6(Phi, _along(solution, loop.LG_at[s] + j * n, v, n)))
+        twist = take(loop.biases, at, 6)
+        own = subtract6(twist, take(loop.biases, before, 6))
+        own_change = add6(own_change, motion_cross(P, own))
+        twist_change = add6(take(loop.biases, before + BIAS.twist_change, 6), own_change)
+        change = add6(motion_cross(P, take(loop.biases, at + BIAS.pull, 6)), motion_cross(twist_change, own))
+        change = add6(change, motion_cross(twist, own_change))
+        put(loop.biases, at + BIAS.P, P)
+        put(loop.biases, at + BIAS.twist_change, twist_change)
+        put(
+            loop.biases,
+            at + BIAS.acceleration_change,
+            add6(take(loop.biases, before + BIAS.acceleration_change, 6), change),
+        )
+
+
+@routine
+def _vary_conditions(loop):
+    """Into b the change of the conditions' acceleration, but for that of a_s."""
+    for r in range(loop.rows):
+        value = 0.0
+        if loop.row_kind[r] != LINEAR:
+            a, b = BIAS.size * loop.link_a[r], BIAS.size * loop.link_b[r]
+            V_a, V_b = take(loop.biases, a, 6), take(loop.biases, b, 6)
+            P_a, P_b = take(loop.biases, a + BIAS.P, 6), take(loop.biases, b + BIAS.P, 6)
+            dV_a, dV_b = (
+                take(loop.biases, a + BIAS.twist_change, 6),
+                take(loop.biases, b + BIAS.twist_change, 6),
+            )
+            f = take(loop.arms, ARMS.size * r + ARMS.wrench, 6)
+            value = dot6(
+                f,
+                subtract6(
+                    take(loop.biases, b + BIAS.acceleration_change, 6),
+                    take(loop.biases, a + BIAS.acceleration_change, 6),
+                ),
+            )
+            A = subtract6(
+                take(loop.biases, b + BIAS.acceleration, 6), take(loop.biases, a + BIAS.acceleration, 6)
+            )
+            value += dot6(wrench_rate(loop, r, P_a, P_b), A)
+            value += dot6(wrench_rate(loop, r, V_a, V_b), subtract6(dV_b, dV_a))
+            second = wrench_second_rate(loop, r, (V_a, V_b), (P_a, P_b), (dV_a, dV_b))
+            value += dot6(second, subtract6(V_b, V_a))
+            value *= loop.row_parameters[CONDITION.size * r + CONDITION.scale]
+        store(loop.b, r, value)
+
+
+@routine
+def _along(numbers, start, v, n):
+    """The sum of numbers[start + k] v[k]."""
+    total = 0.0
+    for k in range(n):
+        total += numbers[start + k] * v[k]
+    return total

@@ -1,0 +1,80 @@
+"""The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
+
+``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
+for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
+its own, in which it works. Both return the status of `loop_continuation.solve_from`, the rows that of the first bad
+one; bad rows of `out` are NaN. ``bias_rates_at`` and ``bias_rates_rows`` give L_j (L_v G) v at solutions,
+laid out as G there, and return whether no loop is singular. See `loop_continuation` and `loop_bias_rates`.
+"""
+
+import math
+
+from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
+from connections.multibody.kernels.loop_bias_rates import rates_of_loop
+from connections.multibody.kernels.loop_continuation import solve_from
+from connections.multibody.kernels.simd import beyond, flat_slots_of, inlined, one, rows
+from connections.multibody.kernels.stamp import STAMP
+
+
+@one
+def closure_at(closure, q, guess, out):
+    slots = flat_slots_of(closure)
+    if out.shape[0] != unpack_closure(slots).size:
+        return BAD_INPUT
+    return solve_from(
+        slots, flat_slots_of(q), q.shape[0], flat_slots_of(guess), guess.shape[0], flat_slots_of(out)
+    )
+
+
+@rows
+def closure_rows(closure, q, guess, out):
+    slots, status = flat_slots_of(closure), 0
+    many = guess.shape[0] > 1
+    fits = out.shape[1] == unpack_closure(slots).size and out.shape[0] == q.shape[0]
+    if not fits or (many and guess.shape[0] != q.shape[0]) or unpack_closure(slots).stamp != STAMP:
+        return BAD_INPUT
+    size, guess_size = q.shape[1], guess.shape[1] if guess.shape[0] > 0 else 0
+    for row in range(q.shape[0]):
+        from_guess = beyond(flat_slots_of(guess), row * guess_size if many else 0)
+        q_row = beyond(flat_slots_of(q), row * size)
+        result = beyond(flat_slots_of(out), row * out.shape[1])
+        found = solve_from(slots, q_row, size, from_guess, guess_size, result)
+        if found != 0:
+            out[row] = math.nan
+            status = found if status == 0 else status
+    return status
+
+
+@inlined
+def _rates_of_loops(closure, solution, v, out):
+    """Whether no loop is singular; out is zero where there are no loops."""
+    good = True
+    for i in range(closure.loops):
+        loop = unpack_loop(closure, i)
+        good &= rates_of_loop(loop, solution, beyond(v, loop.velocity), closure.spanning_nq, out) == 0
+    return good
+
+
+@one
+def bias_rates_at(closure, solution, v, out):
+    slots = flat_slots_of(closure)
+    loops = unpack_closure(slots)
+    if loops.stamp != STAMP or solution.shape[0] != loops.size:
+        return False
+    out[:] = 0.0
+    return _rates_of_loops(loops, flat_slots_of(solution), flat_slots_of(v), flat_slots_of(out))
+
+
+@rows
+def bias_rates_rows(closure, solution, v, out):
+    slots, good = flat_slots_of(closure), True
+    loops = unpack_closure(slots)
+    if loops.stamp != STAMP or solution.shape[1] != loops.size:
+        return False
+    out[:] = 0.0
+    for row in range(out.shape[0]):
+        solution_row = beyond(flat_slots_of(solution), row * solution.shape[1])
+        v_row = beyond(flat_slots_of(v), row * v.shape[1])
+        result = beyond(flat_slots_of(out), row * out.shape[1])
+        good &= _rates_of_loops(loops, solution_row, v_row, result)
+    return good

@@ -1,0 +1,315 @@
+"""The conditions of one loop at its configuration x, and their derivatives along the columns of its links.
+
+Everything is in the axes of the link that carries the loop, about its origin: poses relative to other
+clusters do not matter. With Delta the twist of body b relative to body a, u and w the directions and p_a, p_b
+the points of the condition, r = p_b - p_a, the derivative of a condition is a wrench on Delta,
+
+    phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r],
+
+a product of two arms, f = [x x y; l], each a point or a direction of a body, with l linear in them.
+
+Along column j of G, which gives link l the twist P_lj, points and directions move with their bodies and every
+Phi_s with its link, so that with W_l[j, k] = sum_s (P_{l_s j} x Phi_s) G_sk over the columns s that move l,
+
+    sum_s (L_j K)_s G_sk = fdot_j . (P_bk - P_ak) + f . (W_b - W_a)[j, k].
+
+Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
+"""
+
+import math
+
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
+from connections.multibody.kernels.algebra import (
+    add6,
+    cross3,
+    dot6,
+    motion_cross,
+    rotate_columns,
+    scale6,
+    subtract6,
+)
+from connections.multibody.kernels.boundary import FARTHEST_ANGLE
+from connections.multibody.kernels.layout import (
+    ARMS,
+    CONDITION,
+    FREE,
+    HELICAL,
+    LOOP_PARAMETERS,
+    POSE,
+    PRISMATIC,
+)
+from connections.multibody.kernels.least_squares import routine
+from connections.multibody.kernels.simd import beyond, inlined, put, sine_cosine, store, take
+
+ROUND_OFF = 1e-5  # of a point, relative to the lengths that lead to it, in units of `CLOSED`
+_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+@routine
+def place_loop(loop):
+    """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
+    put(loop.poses, 0, _IDENTITY)
+    for link in range(1, loop.links + 1):
+        R, p = (
+            take(loop.poses, POSE.size * loop.parent[link], 9),
+            take(loop.poses, POSE.size * loop.parent[link] + POSE.position, 3),
+        )
+        k, at, kind = (
+            beyond(loop.parameters, link * LOOP_PARAMETERS.size),
+            loop.coordinate[link],
+            loop.kind[link],
+        )
+        E = take(k, LOOP_PARAMETERS.rotation, 9)
+        x = rotate_columns(R, (E[0], E[3], E[6]))
+        y = rotate_columns(R, (E[1], E[4], E[7]))
+        z = rotate_columns(R, (E[2], E[5], E[8]))
+        p = _add3(p, rotate_columns(R, take(k, LOOP_PARAMETERS.position, 3)))
+        if kind <= HELICAL:
+            angle = loop.x[at]
+            p = _add3(p, _scale3(z, angle * k[LOOP_PARAMETERS.pitch]))
+            if abs(angle) > FARTHEST_ANGLE:
+                angle = math.atan2(math.sin(angle), math.cos(angle))
+            s, c = sine_cosine(angle)
+            x, y = _add3(_scale3(x, c), _scale3(y, s)), _add3(_scale3(y, c), _scale3(x, -s))
+        elif kind == PRISMATIC:
+            p = _add3(p, _scale3(z, loop.x[at]))
+        else:
+            M = _rows(x, y, z)
+            if kind == FREE:
+                p = _add3(p, rotate_columns(M, take(loop.x, at, 3)))
+                at += 3
+            column_x, column_y, column_z = quaternion_columns(take(loop.x, at, 4))
+            x, y, z = rotate_columns(M, column_x), rotate_columns(M, column_y), rotate_columns(M, column_z)
+        put(loop.poses, POSE.size * link, _rows(x, y, z))
+        put(loop.poses, POSE.size * link + POSE.position, p)
+        _place_columns(loop, link, x, y, z, p)
+
+
+@inlined
+def _place_columns(loop, link, x, y, z, p):
+    """Phi = [w; p x w] of turning columns, [0; axis] of sliding ones."""
+    kind, Phi = loop.kind[link], beyond(loop.Phi, 6 * loop.first[link])
+    if kind <= HELICAL:
+        u = _add3(
+            cross3(p, z), _scale3(z, loop.parameters[link * LOOP_PARAMETERS.size + LOOP_PARAMETERS.pitch])
+        )
+        put(Phi, 0, (z[0], z[1], z[2], u[0], u[1], u[2]))
+    elif kind == PRISMATIC:
+        put(Phi, 0, (0.0, 0.0, 0.0, z[0], z[1], z[2]))
+    else:
+        _place_turn(Phi, 0, x, p, kind)
+        _place_turn(Phi, 6, y, p, kind)
+        _place_turn(Phi, 12, z, p, kind)
+
+
+@inlined
+def _place_turn(Phi, slot, w, p, kind):
+    u = cross3(p, w)
+    put(Phi, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
+    if kind == FREE:
+        put(Phi, slot + 18, (0.0, 0.0, 0.0, w[0], w[1], w[2]))
+
+
+@routine
+def evaluate(loop):
+    """phi, the wrenches of all conditions, and K (columns, rows) in `now`, at the poses of `place_loop`."""
+    for r in range(loop.rows):
+        if loop.row_kind[r] == LINEAR:
+            _linear_condition(loop, r)
+        else:
+            _geometric_condition(loop, r)
+    for s in range(loop.columns):
+        Phi = take(loop.Phi, 6 * s, 6)
+        for r in range(loop.rows):
+            i = s * loop.rows + r
+            value = loop.T[i]
+            if value != 0.0 and loop.row_kind[r] != LINEAR:
+                value *= dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), Phi)
+            store(loop.now, i, value)
+
+
+@inlined
+def _linear_condition(loop, r):
+    """phi = sum of T[s, r] x_s - constant; all x_s of nonzero T are coordinates of joints of one column."""
+    scale = loop.row_parameters[CONDITION.size * r + CONDITION.scale]
+    constant = scale * loop.row_parameters[CONDITION.size * r + CONDITION.constant]
+    total, size = -constant, abs(constant)
+    for link in range(1, loop.links + 1):
+        if loop.kind[link] <= PRISMATIC:
+            term = loop.T[loop.first[link] * loop.rows + r] * loop.x[loop.coordinate[link]]
+            total += term
+            size += abs(term)
+    store(loop.phi, r, total)
+    store(loop.sizes, r, size)
+
+
+@inlined
+def _geometric_condition(loop, r):
+    """phi, and arms and wrench (x, y, f)."""
+    k, kind = beyond(loop.row_parameters, CONDITION.size * r), loop.row_kind[r]
+    a, b = POSE.size * loop.link_a[r], POSE.size * loop.link_b[r]
+    R_a, R_b = take(loop.poses, a, 9), take(loop.poses, b, 9)
+    p_a = _add3(take(loop.poses, a + POSE.position, 3), rotate_columns(R_a, take(k, CONDITION.point_a, 3)))
+    p_b = _add3(take(loop.poses, b + POSE.position, 3), rotate_columns(R_b, take(k, CONDITION.point_b, 3)))
+    u, w = rotate_columns(R_a, take(k, CONDITION.u, 3)), rotate_columns(R_b, take(k, CONDITION.w, 3))
+    constant, scale = k[CONDITION.constant], k[CONDITION.scale]
+    distance = _subtract3(p_b, p_a)
+    doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
+    if kind == POSITION:
+        x, y, value, size = p_b, u, _dot3(u, distance), loop.lengths[1] + doubt
+    elif kind == DIRECTION:
+        x, y, value, size = w, u, _dot3(u, w), 1.0
+    else:
+        x, y, value, size = p_a, p_b, 0.5 * _dot3(distance, distance), constant + math.sqrt(constant) * doubt
+        constant = 0.5 * constant
+    arms = beyond(loop.arms, ARMS.size * r)
+    put(arms, ARMS.x, x)
+    put(arms, ARMS.y, y)
+    put(arms, ARMS.wrench, _wrench(cross3(x, y), _linear_part(kind, x, y)))
+    store(loop.phi, r, scale * (value - constant))
+    store(loop.sizes, r, scale * size)
+
+
+@routine
+def move_links(loop):
+    """Twists P_lk of all links by the columns of G, and W_l[j, k] = W_above + P_lj x (P_lk - P_above,k)."""
+    n = loop.independent
+    for i in range(6 * n):
+        store(loop.twists, i, 0.0)
+    for i in range(6 * n * n):
+        store(loop.rates, i, 0.0)
+    for link in range(1, loop.links + 1):
+        own, above = 6 * n * link, 6 * n * loop.parent[link]
+        for k in range(n):
+            twist = take(loop.twists, above + 6 * k, 6)
+            for s in range(loop.first[link], loop.first[link + 1]):
+                twist = add6(twist, scale6(take(loop.Phi, 6 * s, 6), loop.G[s * n + k]))
+            put(loop.twists, own + 6 * k, twist)
+        for k in range(n):
+            change = subtract6(take(loop.twists, own + 6 * k, 6), take(loop.twists, above + 6 * k, 6))
+            for j in range(n):
+                i = 6 * (j * n + k)
+                rate = add6(
+                    take(loop.rates, above * n + i, 6),
+                    motion_cross(take(loop.twists, own + 6 * j, 6), change),
+                )
+                put(loop.rates, own * n + i, rate)
+
+
+@routine
+def second_derivatives(loop, j, k):
+    """Into b the numbers sum_s (L_j K)_s G_sk, at the twists of `move_links`."""
+    n = loop.independent
+    for r in range(loop.rows):
+        value = 0.0
+        if loop.row_kind[r] != LINEAR:
+            a, b = 6 * n * loop.link_a[r], 6 * n * loop.link_b[r]
+            V_a, V_b = take(loop.twists, a + 6 * j, 6), take(loop.twists, b + 6 * j, 6)
+            change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
+            i = 6 * (j * n + k)
+            rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
+            value = dot6(wrench_rate(loop, r, V_a, V_b), change)
+            value += dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), rate)
+            value *= loop.row_parameters[CONDITION.size * r + CONDITION.scale]
+        store(loop.b, r, value)
+
+
+@inlined
+def wrench_rate(loop, r, V_a, V_b):
+    """The rate of f where body a has the twist V_a and body b V_b."""
+    kind = loop.row_kind[r]
+    x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
+    x_rate, y_rate = _arm_rates(kind, V_a, V_b, x, y)
+    turn = _add3(cross3(x_rate, y), cross3(x, y_rate))
+    return _wrench(turn, _linear_part(kind, x_rate, y_rate))
+
+
+@inlined
+def wrench_second_rate(loop, r, first, second, first_change):
+    """How the rate of f at twists `first` of a and b changes where they move with the twists `second`.
+
+    first, second, first_change : (of a, of b); the last is how `first` changes.
+    """
+    kind = loop.row_kind[r]
+    x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
+    x_rate, y_rate = _arm_rates(kind, first[0], first[1], x, y)
+    x_move, y_move = _arm_rates(kind, second[0], second[1], x, y)
+    x_second, y_second = _arm_rates(kind, first_change[0], first_change[1], x, y)
+    V_x, V_y = _movers(kind, first[0], first[1])
+    x_second = _add3(x_second, cross3((V_x[0], V_x[1], V_x[2]), x_move))
+    y_second = _add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))
+    turn = _add3(cross3(x_second, y), cross3(x_rate, y_move))
+    turn = _add3(turn, _add3(cross3(x_move, y_rate), cross3(x, y_second)))
+    return _wrench(turn, _linear_part(kind, x_second, y_second))
+
+
+@inlined
+def _linear_part(kind, x, y):
+    """The force of f = [x x y; l]."""
+    if kind == POSITION:
+        return y
+    return (0.0, 0.0, 0.0) if kind == DIRECTION else _subtract3(y, x)
+
+
+@inlined
+def _movers(kind, V_a, V_b):
+    """The twists of the bodies that the arms x and y belong to."""
+    return (V_b, V_a) if kind != DISTANCE else (V_a, V_b)
+
+
+@inlined
+def _arm_rates(kind, V_a, V_b, x, y):
+    """The rates of the arms: p_b and u, w and u, or p_a and p_b."""
+    V_x, V_y = _movers(kind, V_a, V_b)
+    x_rate, y_rate = cross3((V_x[0], V_x[1], V_x[2]), x), cross3((V_y[0], V_y[1], V_y[2]), y)
+    if kind != DIRECTION:  # x is a point
+        x_rate = _add3(x_rate, (V_x[3], V_x[4], V_x[5]))
+    if kind == DISTANCE:
+        y_rate = _add3(y_rate, (V_y[3], V_y[4], V_y[5]))
+    return x_rate, y_rate
+
+
+@inlined
+def quaternion_columns(q):
+    """The columns of the rotation matrix of q = (a, b, c, d)."""
+    a, b, c, d = q
+    return (
+        (1.0 - 2.0 * (b * b + c * c), 2.0 * (a * b + c * d), 2.0 * (a * c - b * d)),
+        (2.0 * (a * b - c * d), 1.0 - 2.0 * (a * a + c * c), 2.0 * (b * c + a * d)),
+        (2.0 * (a * c + b * d), 2.0 * (b * c - a * d), 1.0 - 2.0 * (a * a + b * b)),
+    )
+
+
+@inlined
+def _rows(x, y, z):
+    return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
+
+
+@inlined
+def _wrench(n, f):
+    return n[0], n[1], n[2], f[0], f[1], f[2]
+
+
+@inlined
+def _add3(x, y):
+    return x[0] + y[0], x[1] + y[1], x[2] + y[2]
+
+
+@inlined
+def _subtract3(x, y):
+    return x[0] - y[0], x[1] - y[1], x[2] - y[2]
+
+
+@inlined
+def _scale3(x, c):
+    return x[0] * c, x[1] * c, x[2] * c
+
+
+@inlined
+def _dot3(x, y):
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
+
+
+@inlined
+def _size3(x):
+    return abs(x[0]) + abs(x[1]) + abs(x[2])

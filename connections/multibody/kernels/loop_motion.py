@@ -1,0 +1,124 @@
+"""Steps of a loop's configuration x: independent joints along their path, dependent ones by velocities.
+
+A quaternion q moves by a body angular velocity w as q (w / 2, 1), scaled to unit length, which agrees with
+the exponential up to terms of third order.
+"""
+
+import math
+
+from connections.multibody.kernels.layout import FREE, PRISMATIC
+from connections.multibody.kernels.least_squares import routine
+from connections.multibody.kernels.loop_geometry import quaternion_columns
+from connections.multibody.kernels.simd import beyond, inlined, put, store, take
+
+
+@routine
+def advance(loop, fraction):
+    """Independent coordinates of x: `fraction` of the way from the last point to the goal.
+
+    The step goes into y. Returns the largest turn, rad, and the sum of all steps, lengths relative to the
+    loop's size.
+    """
+    turn, length, size = 0.0, 0.0, loop.lengths[1]
+    for link in range(1, loop.links + 1):
+        at, s, kind = loop.coordinate[link], loop.first[link], loop.kind[link]
+        if loop.follows[at]:
+            continue
+        if kind <= PRISMATIC:
+            step = (loop.goal[at] - loop.base[at]) * fraction
+            store(loop.x, at, loop.goal[at] if fraction == 1.0 else loop.base[at] + step)
+            store(loop.y, s, step)
+            length += abs(step) if kind < PRISMATIC else abs(step) / size
+            if kind < PRISMATIC:
+                turn = max(turn, abs(step))
+        else:
+            if kind == FREE:
+                length += _advance_position(loop, at, s + 3, fraction) / size
+                at += 3
+            angle = _advance_quaternion(loop, at, s, fraction)
+            turn, length = max(turn, angle), length + angle
+    return turn, length
+
+
+@routine
+def move_dependent(loop, factor):
+    """Move the dependent joints of x by `factor` times the velocities z. The largest turn, rad."""
+    turn = 0.0
+    for link in range(1, loop.links + 1):
+        at, kind = loop.coordinate[link], loop.kind[link]
+        if not loop.follows[at]:
+            continue
+        z = beyond(loop.z, -1 - loop.place[loop.first[link]])
+        if kind <= PRISMATIC:
+            store(loop.x, at, loop.x[at] + factor * z[0])
+            if kind < PRISMATIC:
+                turn = max(turn, factor * abs(z[0]))
+        else:
+            if kind == FREE:
+                x, y, w = quaternion_columns(take(loop.x, at + 3, 4))
+                for i in range(3):
+                    moved = x[i] * z[3] + y[i] * z[4] + w[i] * z[5]
+                    store(loop.x, at + i, loop.x[at + i] + factor * moved)
+                at += 3
+            a, b, c = 0.5 * factor * z[0], 0.5 * factor * z[1], 0.5 * factor * z[2]
+            put(loop.x, at, _unit(_product(take(loop.x, at, 4), (a, b, c, 1.0))))
+            turn = max(turn, 2.0 * math.atan(math.sqrt(a * a + b * b + c * c)))
+    return turn
+
+
+@inlined
+def _advance_position(loop, at, s, fraction):
+    """A free link's position; the step is a velocity in the axes of the link. Its length."""
+    length = 0.0
+    x, y, z = quaternion_columns(take(loop.base, at + 3, 4))
+    vx, vy, vz = 0.0, 0.0, 0.0
+    for i in range(3):
+        step = (loop.goal[at + i] - loop.base[at + i]) * fraction
+        store(loop.x, at + i, loop.goal[at + i] if fraction == 1.0 else loop.base[at + i] + step)
+        vx, vy, vz = vx + x[i] * step, vy + y[i] * step, vz + z[i] * step
+        length += abs(step)
+    put(loop.y, s, (vx, vy, vz))
+    return length
+
+
+@inlined
+def _advance_quaternion(loop, at, s, fraction):
+    """Along the shorter arc, interpolated linearly and scaled; the step is a rotation vector. Its angle."""
+    a, b = take(loop.base, at, 4), take(loop.goal, at, 4)
+    if fraction == 1.0:
+        put(loop.x, at, b)
+    else:
+        nearer = fraction if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] >= 0.0 else -fraction
+        left = 1.0 - fraction
+        mixed = (
+            left * a[0] + nearer * b[0],
+            left * a[1] + nearer * b[1],
+            left * a[2] + nearer * b[2],
+            left * a[3] + nearer * b[3],
+        )
+        put(loop.x, at, _unit(mixed))
+    turn = _product((-a[0], -a[1], -a[2], a[3]), take(loop.x, at, 4))
+    sine = math.sqrt(turn[0] * turn[0] + turn[1] * turn[1] + turn[2] * turn[2])
+    angle = 2.0 * math.atan2(sine, abs(turn[3]))
+    scale = angle / sine if sine > 1e-150 else 2.0
+    if turn[3] < 0.0:
+        scale = -scale
+    put(loop.y, s, (turn[0] * scale, turn[1] * scale, turn[2] * scale))
+    return angle
+
+
+@inlined
+def _product(p, q):
+    """The quaternion p q, both (x, y, z, w)."""
+    return (
+        p[3] * q[0] + p[0] * q[3] + p[1] * q[2] - p[2] * q[1],
+        p[3] * q[1] + p[1] * q[3] + p[2] * q[0] - p[0] * q[2],
+        p[3] * q[2] + p[2] * q[3] + p[0] * q[1] - p[1] * q[0],
+        p[3] * q[3] - p[0] * q[0] - p[1] * q[1] - p[2] * q[2],
+    )
+
+
+@inlined
+def _unit(q):
+    norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm

@@ -1,0 +1,204 @@
+"""Inverse dynamics, gravity, and products with C and C^T, in O(N), without forming a matrix.
+
+With twists v_l of the links, w_l = J_l w of the second vector, and J_l' w = sum of Phidot_j w_j,
+
+    H a + C v + g:  f_l = I a_l + v_l x* (I v_l),              tau_j = Phi_j . sum f,
+    C w:            f_l = I J_l' w + B w_l,                    (C w)_j = Phi_j . sum f,
+    C^T w:          f_l = B^T w_l,  p_l = I w_l,               (C^T w)_j = Phi_j . sum f + Phidot_j . sum p,
+
+sums over the links that column j moves; the ground accelerates by -g. Source: [W] VI-A and (20), [E] (18).
+"""
+
+from connections.multibody.kernels.algebra import (
+    accumulate,
+    add6,
+    body_factor,
+    contorsion_factor,
+    contorsion_times,
+    dot6,
+    factor_times,
+    factor_transpose_times,
+    force_cross,
+    momentum,
+    motion_cross,
+    scale6,
+    subtract6,
+)
+from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
+from connections.multibody.kernels.layout import FORCE_LINK as LINK
+from connections.multibody.kernels.layout import PRODUCT_COLUMN
+from connections.multibody.kernels.simd import inlined, load, put, store, take
+
+
+@inlined
+def inverse_dynamics(tree, work, tau):
+    """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors of the workspace."""
+    place_links(tree, work)
+    links, columns, v, a = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
+    _start_ground(tree, work)
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
+        own = joint_twist(tree, work, i, columns, COLUMN.size, v)
+        twist = add6(take(work, above, 6), own)
+        acceleration = add6(
+            take(work, above + LINK.rate, 6), joint_twist(tree, work, i, columns, COLUMN.size, a)
+        )
+        acceleration = add6(acceleration, motion_cross(twist, own))
+        put(work, slot, twist)
+        put(work, slot + LINK.rate, acceleration)
+        inertia = link_inertia(tree, work, i)
+        put(
+            work,
+            slot + LINK.force,
+            add6(momentum(inertia, acceleration), force_cross(twist, momentum(inertia, twist))),
+        )
+    collect_forces(tree, work, tau)
+
+
+@inlined
+def gravity(tree, work, tau):
+    """g, slots tau[j]: the force on a body of mass m and first moment h is -(h x g, m g)."""
+    place_links(tree, work)
+    links, columns, k = tree.per_link, tree.per_column, tree.parameters
+    gx, gy, gz = k[0], k[1], k[2]
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        inertia = link_inertia(tree, work, i)
+        m, hx, hy, hz = inertia[0], inertia[1], inertia[2], inertia[3]
+        moment = (hz * gy - hy * gz, hx * gz - hz * gx, hy * gx - hx * gy)
+        put(work, links + i * LINK.size + LINK.force, (*moment, -m * gx, -m * gy, -m * gz))
+    collect_forces(tree, work, tau)
+
+
+@inlined
+def coriolis_product(tree, work, product, force_cross):
+    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    links = tree.per_link
+    _outward_pair(tree, work)
+    for i in range(1, tree.links + 1):
+        slot = links + i * LINK.size
+        twist, second, rate = (
+            take(work, slot, 6),
+            take(work, slot + LINK.second, 6),
+            take(work, slot + LINK.rate, 6),
+        )
+        inertia = link_inertia(tree, work, i)
+        force = add6(momentum(inertia, rate), factor_times(body_factor(inertia, twist), second))
+        if force_cross:
+            force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
+        put(work, slot + LINK.force, force)
+    for i in range(tree.links, 0, -1):
+        force = take(work, links + i * LINK.size + LINK.force, 6)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            store(product, j, dot6(take(work, tree.per_column + j * PRODUCT_COLUMN.size, 6), force))
+        if tree.parent[i] > 0:
+            accumulate(
+                work, links + tree.parent[i] * LINK.size + LINK.force, links + i * LINK.size + LINK.force, 6
+            )
+
+
+@inlined
+def coriolis_transpose_product(tree, work, product, force_cross):
+    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    links, columns = tree.per_link, tree.per_column
+    _outward_pair(tree, work)
+    for i in range(1, tree.links + 1):
+        slot = links + i * LINK.size
+        twist, second = take(work, slot, 6), take(work, slot + LINK.second, 6)
+        inertia = link_inertia(tree, work, i)
+        f = factor_transpose_times(body_factor(inertia, twist), second)
+        zero = f[0] - f[0]
+        force = (f[0], f[1], f[2], zero, zero, zero)
+        if force_cross:
+            force = add6(force, contorsion_times(contorsion_factor(inertia, twist), second))
+        put(work, slot + LINK.rate, momentum(inertia, second))
+        put(work, slot + LINK.force, force)
+    for i in range(tree.links, 0, -1):
+        p, force = (
+            take(work, links + i * LINK.size + LINK.rate, 6),
+            take(work, links + i * LINK.size + LINK.force, 6),
+        )
+        for j in range(tree.first[i], tree.first[i + 1]):
+            slot = columns + j * PRODUCT_COLUMN.size
+            store(
+                product,
+                j,
+                dot6(take(work, slot, 6), force) + dot6(take(work, slot + PRODUCT_COLUMN.rate, 6), p),
+            )
+        if tree.parent[i] > 0:
+            accumulate(
+                work,
+                links + tree.parent[i] * LINK.size + LINK.rate,
+                links + i * LINK.size + LINK.rate,
+                LINK.size - LINK.rate,
+            )
+
+
+@inlined
+def mass_product(tree, work, x, product):
+    """H x, slots product[j]; x from slot `x` on."""
+    place_links(tree, work)
+    links, columns = tree.per_link, tree.per_column
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, COLUMN.size, x))
+        put(work, slot, twist)
+        put(work, slot + LINK.force, momentum(link_inertia(tree, work, i), twist))
+    collect_forces(tree, work, product)
+
+
+@inlined
+def joint_twist(tree, work, i, columns, stride, vector):
+    """The sum of Phi_j x_j over the columns of link i, x the vector that begins at slot `vector`."""
+    j = tree.first[i]
+    total = scale6(take(work, columns + j * stride, 6), load(work, vector + j))
+    for j in range(tree.first[i] + 1, tree.first[i + 1]):
+        total = add6(total, scale6(take(work, columns + j * stride, 6), load(work, vector + j)))
+    return total
+
+
+@inlined
+def collect_forces(tree, work, tau):
+    """tau_j = Phi_j . (sum of the forces of the links that column j moves)."""
+    links, columns = tree.per_link, tree.per_column
+    for i in range(tree.links, 0, -1):
+        force = take(work, links + i * LINK.size + LINK.force, 6)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            store(tau, j, dot6(take(work, columns + j * COLUMN.size, 6), force))
+        if tree.parent[i] > 0:
+            accumulate(
+                work, links + tree.parent[i] * LINK.size + LINK.force, links + i * LINK.size + LINK.force, 6
+            )
+
+
+@inlined
+def _start_ground(tree, work):
+    """The ground's twist is zero and its acceleration -g."""
+    links, k = tree.per_link, tree.parameters
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.rate, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+
+
+@inlined
+def _outward_pair(tree, work):
+    """Per link the twist of v, the twist of w, and the sum of Phidot_j w_j; columns and their rates."""
+    place_links(tree, work)
+    links, columns, v, w = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.second, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.rate, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, PRODUCT_COLUMN.size)
+        slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, v))
+        own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, w)
+        put(work, slot, twist)
+        put(work, slot + LINK.second, add6(take(work, above + LINK.second, 6), own))
+        put(work, slot + LINK.rate, add6(take(work, above + LINK.rate, 6), motion_cross(twist, own)))
+        for j in range(tree.first[i], tree.first[i + 1]):
+            at = columns + j * PRODUCT_COLUMN.size
+            put(work, at + PRODUCT_COLUMN.rate, motion_cross(twist, take(work, at, 6)))

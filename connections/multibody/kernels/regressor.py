@@ -1,0 +1,119 @@
+"""The regressor: H(q) a_r + C(q, v) v_r + g(q) = Y pi, linear in ten inertial parameters per body.
+
+pi of a body is (m, h, Ixx, Ixy, Iyy, Ixz, Iyz, Izz) about the origin of its frame, in its axes. With the
+body's twist (w, u), reference twist (w_r, u_r) and reference acceleration (alpha, a), in those axes,
+
+    f = m s + alpha x h + (h x w) x w_r,                       s = a - u x w_r,
+    n = h x s + Ibar (alpha - c) + tr(Ibar) c / 2 + w_r x (Ibar w),   c = w x w_r,
+
+which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and Li 1987.
+"""
+
+from connections.multibody.kernels.algebra import add6, cross3, motion_cross
+from connections.multibody.kernels.forward import place_links, store_columns
+from connections.multibody.kernels.layout import PARAMETERS, POSE
+from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
+from connections.multibody.kernels.layout import REGRESSOR_LINK as LINK
+from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.simd import inlined, put, store, take
+
+
+@inlined
+def regressor(tree, work, Y):
+    """Y, slots Y[j 10 N + 10 b + p]; v, v_r and a_r are the three vectors of the workspace."""
+    place_links(tree, work)
+    links, columns, v, nv, k = tree.per_link, tree.per_column, tree.vectors, tree.nv, tree.parameters
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.reference, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.acceleration, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
+        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, COLUMN.size, v))
+        own = joint_twist(tree, work, i, columns, COLUMN.size, v + nv)
+        rate = add6(
+            take(work, above + LINK.acceleration, 6),
+            joint_twist(tree, work, i, columns, COLUMN.size, v + 2 * nv),
+        )
+        put(work, slot, twist)
+        put(work, slot + LINK.reference, add6(take(work, above + LINK.reference, 6), own))
+        put(work, slot + LINK.acceleration, add6(rate, motion_cross(twist, own)))
+        if tree.body[i] >= 0:
+            _write_body(tree, work, i, Y)
+
+
+@inlined
+def _write_body(tree, work, i, Y):
+    """The ten columns of the body that link i carries, in the rows of all columns that move it."""
+    slot = tree.per_link + i * LINK.size
+    R, p = _body_axes(tree, work, i), take(work, tree.poses + i * POSE.size + POSE.position, 3)
+    w, u = _in_body_axes(R, p, take(work, slot, 6))
+    w_r, _ = _in_body_axes(R, p, take(work, slot + LINK.reference, 6))
+    alpha, a = _in_body_axes(R, p, take(work, slot + LINK.acceleration, 6))
+    c, moved = cross3(w, w_r), cross3(u, w_r)
+    s = (a[0] - moved[0], a[1] - moved[1], a[2] - moved[2])
+    beta = (alpha[0] - c[0], alpha[1] - c[1], alpha[2] - c[2])
+    half = (c[0] * 0.5, c[1] * 0.5, c[2] * 0.5)
+    ww = w[0] * w_r[0] + w[1] * w_r[1] + w[2] * w_r[2]
+    j = tree.first[i + 1] - 1
+    while j >= 0:
+        x, y = _in_body_axes(R, p, take(work, tree.per_column + j * COLUMN.size, 6))
+        at = (j * tree.bodies + tree.body[i]) * 10
+        # f . y = m s . y + h . (y x alpha + w_r (w . y) - (w . w_r) y),   n . x adds h . (s x x)
+        wy = w[0] * y[0] + w[1] * y[1] + w[2] * y[2]
+        ya, sx = cross3(y, alpha), cross3(s, x)
+        store(Y, at, s[0] * y[0] + s[1] * y[1] + s[2] * y[2])
+        store(Y, at + 1, ya[0] + w_r[0] * wy - ww * y[0] + sx[0])
+        store(Y, at + 2, ya[1] + w_r[1] * wy - ww * y[1] + sx[1])
+        store(Y, at + 3, ya[2] + w_r[2] * wy - ww * y[2] + sx[2])
+        # n . x = x . Ibar beta + tr(Ibar) c . x / 2 + z . Ibar w,   z = x x w_r
+        z = cross3(x, w_r)
+        trace = half[0] * x[0] + half[1] * x[1] + half[2] * x[2]
+        store(Y, at + 4, x[0] * beta[0] + z[0] * w[0] + trace)
+        store(Y, at + 5, x[0] * beta[1] + x[1] * beta[0] + z[0] * w[1] + z[1] * w[0])
+        store(Y, at + 6, x[1] * beta[1] + z[1] * w[1] + trace)
+        store(Y, at + 7, x[0] * beta[2] + x[2] * beta[0] + z[0] * w[2] + z[2] * w[0])
+        store(Y, at + 8, x[1] * beta[2] + x[2] * beta[1] + z[1] * w[2] + z[2] * w[1])
+        store(Y, at + 9, x[2] * beta[2] + z[2] * w[2] + trace)
+        j = tree.up[j]
+
+
+@inlined
+def _body_axes(tree, work, i):
+    """R E^T: from the axes of the body that link i carries to ground axes, row by row."""
+    R, E = (
+        take(work, tree.poses + i * POSE.size, 9),
+        take(tree.parameters, i * PARAMETERS.size + PARAMETERS.axes, 9),
+    )
+    return (
+        R[0] * E[0] + R[1] * E[1] + R[2] * E[2],
+        R[0] * E[3] + R[1] * E[4] + R[2] * E[5],
+        R[0] * E[6] + R[1] * E[7] + R[2] * E[8],
+        R[3] * E[0] + R[4] * E[1] + R[5] * E[2],
+        R[3] * E[3] + R[4] * E[4] + R[5] * E[5],
+        R[3] * E[6] + R[4] * E[7] + R[5] * E[8],
+        R[6] * E[0] + R[7] * E[1] + R[8] * E[2],
+        R[6] * E[3] + R[7] * E[4] + R[8] * E[5],
+        R[6] * E[6] + R[7] * E[7] + R[8] * E[8],
+    )
+
+
+@inlined
+def _in_body_axes(R, p, x):
+    """The twist or acceleration x about the body's origin in body axes: R^T w and R^T (u + w x p)."""
+    u = (
+        x[3] + x[1] * p[2] - x[2] * p[1],
+        x[4] + x[2] * p[0] - x[0] * p[2],
+        x[5] + x[0] * p[1] - x[1] * p[0],
+    )
+    return _transpose_times(R, (x[0], x[1], x[2])), _transpose_times(R, u)
+
+
+@inlined
+def _transpose_times(R, x):
+    """R^T x."""
+    return (
+        R[0] * x[0] + R[3] * x[1] + R[6] * x[2],
+        R[1] * x[0] + R[4] * x[1] + R[7] * x[2],
+        R[2] * x[0] + R[5] * x[1] + R[8] * x[2],
+    )

@@ -1,0 +1,1 @@
+"""Closed loops: what a person writes, the same as conditions, their assembly, and the definition in JAX."""

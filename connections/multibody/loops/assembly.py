@@ -1,0 +1,284 @@
+"""Assembly of closed chains: which joints are independent, and a configuration in which all loops close.
+
+The reference configuration is the one given, the neutral one, or the best conditioned of those that Newton's
+method finds from a fixed sequence of starts; of configurations about equally good, that nearest to neutral.
+It must be regular: the rank of K = L_X phi there is that of configurations nearby. Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ModelError, PointError
+from connections.multibody.clusters import LINEAR, Clusters
+from connections.multibody.graph import Tree, cluster_bodies
+from connections.multibody.host_kinematics import HostKinematics, moved
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.closures import Coupling, Loop, conditions_of
+from connections.multibody.loops.constraints import (
+    gather,
+    tied_by_coupling,
+    tied_by_loop,
+)
+from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, scaled, velocity_units
+from connections.multibody.loops.mobility import Conditions
+from connections.multibody.tolerances import CLOSED
+
+_ROUND_OFF = 1e-15  # residuals, relative too, that no step makes smaller
+_DEPENDENT = 1e-10  # singular values of K, relative to the largest, that a step leaves out
+_COMFORTABLE = 1e-2  # sine of the angle of a dependent column beyond which a choice is good
+_STARTS = 24  # of Newton's method, where no reference is given
+
+
+def assemble(
+    tree: Tree,
+    loops: Sequence[Loop] = (),
+    couplings: Sequence[Coupling] = (),
+    reference: Mapping[str, Any] | None = None,
+) -> Kinematics | ClosedKinematics:
+    """The kinematics of a tree whose joints are tied by loops and couplings.
+
+    Parameters
+    ----------
+    tree : the spanning tree.
+    loops, couplings : what closes it; names are unique among both.
+    reference : configurations of joints by name, from which Newton's method starts; others start neutral.
+
+    Raises
+    ------
+    ModelError : a loop whose ends do not move relative to each other, joints that do not exist, conditions
+        that leave nothing to move or contradict each other, independent joints that do not determine the
+        others, a reference that does not close or is singular.
+    """
+    spanning = Kinematics.of(tree)
+    if not loops and not couplings:
+        if reference:
+            raise ModelError("reference: it chooses the assembly of closed loops, and there are none")
+        return spanning
+    ties = [tied_by_loop(tree, loop) for loop in loops]
+    ties += [tied_by_coupling(tree, coupling) for coupling in couplings]
+    of_body, parents, supports = cluster_bodies(tree.parents, ties)
+    sizes = cluster_sizes(tree, of_body, loops, couplings)
+    units = coordinate_units(spanning, of_body, sizes)
+    rows, functions = gather(tree, spanning, of_body, loops, couplings, sizes, units)
+    functions = scaled(functions, spanning, velocity_units(spanning, of_body, sizes))
+    items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
+    names = tuple(item.name for item in items)
+    conditions = Conditions(spanning, of_body, rows, functions, names, sizes)
+    assembler = _Assembler(conditions, tuple(loops), units)
+    assembler.require_consistent_couplings()
+    wanted = _declared(tree, items, ties, of_body)
+    q = assembler.reference(reference, wanted)
+    independent = np.ones(len(tree.joints), dtype=bool)
+    for cluster in conditions.tied:
+        members = conditions.members(cluster)
+        independent[members] = conditions.choose(cluster, members, wanted, q)
+    clusters = Clusters(of_body, parents, supports, independent, sizes)
+    return ClosedKinematics(spanning, clusters, rows, functions, names, q)
+
+
+def _declared(
+    tree: Tree,
+    items: Sequence[Loop | Coupling],
+    ties: Sequence[Sequence[int]],
+    of_body: np.ndarray,
+) -> np.ndarray:
+    """(N,) 1 where a joint was declared independent, 0 where dependent, -1 where the choice is free."""
+    numbers = {name: number for number, name in enumerate(tree.joint_names)}
+    wanted = np.full(len(tree.joints), -1)
+    for item, tie in zip(items, ties, strict=True):
+        if item.independent is not None:
+            wanted[[body for body in tie if wanted[body] < 0]] = 0
+    for item, tie in zip(items, ties, strict=True):
+        for name in item.independent or ():
+            members = np.flatnonzero(of_body == of_body[tie[0]])
+            if numbers.get(name) not in members:
+                cluster = ", ".join(f"'{tree.joint_names[body]}'" for body in members)
+                raise ModelError(f"'{item.name}': the joint '{name}' is none of its cluster: {cluster}")
+            wanted[numbers[name]] = 1
+    return wanted
+
+
+@dataclass(frozen=True, eq=False)
+class _Assembler:
+    """The search for a configuration in which all conditions hold.
+
+    Steps and distances are relative to `units`, what coordinates compare with, and ``conditions.units``, what
+    velocities do.
+    """
+
+    conditions: Conditions
+    loops: tuple[Loop, ...]
+    units: np.ndarray
+
+    @property
+    def spanning(self) -> Kinematics:
+        return self.conditions.spanning
+
+    @property
+    def tree(self) -> Tree:
+        return self.spanning.tree
+
+    def closed(self, q: np.ndarray) -> bool:
+        """Whether all conditions hold, and no axis points the wrong way."""
+        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED) and not self._reversed(q)
+
+    def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Newton's method (of least norm, damped) on the spanning velocities `columns`, from q (nq_s,)."""
+        (phi, K), units = self.conditions.at(q), self.conditions.units
+        for _ in range(60):
+            size = np.linalg.norm(phi)
+            step = np.zeros(self.spanning.nv)
+            step[columns] = -np.linalg.lstsq((K * units)[:, columns], phi, rcond=_DEPENDENT)[0]
+            step /= max(1.0, float(np.abs(step).max(initial=0.0)))  # 1 rad, or the size of the cluster
+            for halvings in range(8):
+                tried = moved(self.spanning, q, units * step * 0.5**halvings)
+                phi, K = self.conditions.at(tried)
+                if np.linalg.norm(phi) < size:
+                    break
+            if not np.linalg.norm(phi) < size:
+                return q
+            q = tried
+            if size < _ROUND_OFF:
+                return q
+        return q
+
+    def _reversed(self, q: np.ndarray) -> bool:
+        """Whether a loop closes with an axis against its counterpart, which its conditions also allow."""
+        T = HostKinematics.at(self.spanning, q).transforms
+        for loop in self.loops:
+            if callable(loop.closure):
+                continue
+            sides = conditions_of(loop.closure).sides
+            (a, pose_a), (b, pose_b) = (self.tree.placements[link] for link in (loop.link_a, loop.link_b))
+            R_a, R_b = T[a] @ pose_a @ loop.placement_a, T[b] @ pose_b @ loop.placement_b
+            if any((R_a[:3, :3] @ u) @ (R_b[:3, :3] @ w) < 0.0 for u, w in sides):
+                return True
+        return False
+
+    def require_consistent_couplings(self) -> None:
+        """Refuse linear couplings of which no configuration obeys all."""
+        linear = self.conditions.rows.kinds == LINEAR
+        K = self.conditions.rows.coefficients[linear] * self.conditions.rows.scales[linear, None] * self.units
+        right = self.conditions.rows.constants[linear] * self.conditions.rows.scales[linear]
+        left = K @ np.linalg.lstsq(K, right, rcond=None)[0] - right
+        wrong = np.unique(self.conditions.rows.owners[linear][np.abs(left) > CLOSED * (1.0 + np.abs(right))])
+        if len(wrong):
+            names = ", ".join(f"'{self.conditions.names[owner]}'" for owner in wrong)
+            raise ModelError(
+                f"the couplings {names} contradict each other: no configuration obeys all of them"
+            )
+
+    # --- the reference -----------------------------------------------------------------------------------
+
+    def reference(self, given: Mapping[str, Any] | None, wanted: np.ndarray) -> np.ndarray:
+        """A regular spanning configuration (nq_s,) in which all loops close."""
+        everything = self.conditions.columns_of(
+            np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.owners[1]))
+        )
+        if given is not None:
+            q = self._given(given)
+            held = np.flatnonzero(wanted == 1)
+            free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
+            q = self.close(q, free)
+            self._require_closed(q, given)
+            self._require_rank(q)
+            return q
+        neutral = self.spanning.neutral()
+        if self.closed(neutral):
+            if self.conditions.quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE:
+                return neutral
+        return self._search(neutral, everything, wanted)
+
+    def _given(self, given: Mapping[str, Any]) -> np.ndarray:
+        q = self.spanning.neutral()
+        for name, value in given.items():
+            if name not in self.tree.joint_names:
+                raise ModelError(f"reference: there is no moving joint '{name}'")
+            number = self.tree.joint_names.index(name)
+            joint, start = self.tree.joints[number], self.spanning.q_starts[number]
+            try:
+                numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            except (TypeError, ValueError) as error:
+                raise ModelError(f"reference: joint '{name}': expected numbers, got {value!r}") from error
+            if numbers.shape != (joint.nq,) or not np.isfinite(numbers).all():
+                raise ModelError(
+                    f"reference: joint '{name}': expected {joint.nq} finite numbers, got {value!r}"
+                )
+            q[start : start + joint.nq] = numbers
+        try:
+            return self.spanning.frame.require_near("reference", q)
+        except PointError as error:
+            raise ModelError(str(error)) from error
+
+    def _require_closed(self, q: np.ndarray, given: Mapping[str, Any] | None) -> None:
+        if self.closed(q):
+            return
+        phi = np.abs(self.conditions.at(q)[0])
+        owner = self.conditions.owners[0][int(np.argmax(phi))]
+        if phi.max() < CLOSED:
+            raise ModelError(
+                "the loops close with an axis that points against its counterpart; give a reference nearby"
+            )
+        start = "from the reference" if given is not None else f"from any of {_STARTS} configurations"
+        raise ModelError(
+            f"'{self.conditions.names[owner]}' does not close {start}: it stays open by {phi.max():.2g} "
+            "(of its length, or rad). Either no configuration closes it or another reference is needed"
+        )
+
+    def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """The best of the configurations found by Newton's method from starts about the neutral one."""
+        rng = np.random.default_rng(0)
+        found: list[np.ndarray] = []
+        q = failed = self.close(neutral, columns)
+        for number in range(_STARTS):
+            if self.closed(q):
+                found.append(q)
+            else:
+                failed = q
+            step = np.zeros(self.spanning.nv)
+            step[columns] = rng.uniform(-1, 1, len(columns)) * self._spread(columns) * (number + 1) / _STARTS
+            step *= self.conditions.units
+            q = self.close(moved(self.spanning, neutral, step), columns)
+        if not found:
+            self._require_closed(failed, None)
+        ranks = np.max([self.conditions.ranks(q) for q in found], axis=0)  # few of them are singular, if any
+        qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
+        good = np.flatnonzero(qualities >= 0.5 * qualities.max())
+        distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
+        return found[good[int(np.argmin(distances))]]
+
+    def _spread(self, columns: np.ndarray) -> np.ndarray:
+        """How far starts reach: half a turn, or the size of the cluster."""
+        K = HostKinematics.at(self.spanning, self.spanning.neutral()).columns[columns]
+        return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
+
+    def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
+        """The largest ranks of K among configurations near q in which the loops close."""
+        rng, ranks = np.random.default_rng(1), [self.conditions.ranks(q)]
+        columns = self.conditions.columns_of(
+            np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
+        )
+        for size in (0.05, 0.1, 0.1):
+            step = np.zeros(self.spanning.nv)
+            step[columns] = rng.uniform(-size, size, len(columns))
+            nearby = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
+            if np.abs(self.conditions.at(nearby)[0]).max(initial=0.0) < CLOSED:
+                ranks.append(self.conditions.ranks(nearby))
+        return np.asarray(np.max(ranks, axis=0))
+
+    def _require_rank(self, q: np.ndarray) -> None:
+        """Refuse a singular reference."""
+        for cluster, rank, nearby in zip(
+            self.conditions.tied, self.conditions.ranks(q), self._generic_ranks(q), strict=True
+        ):
+            if rank < nearby:
+                raise ModelError(
+                    f"the reference is singular for {self.conditions.names_of(cluster)}: its conditions have "
+                    f"rank {rank} there and {nearby} nearby, as where bars are aligned; give another"
+                )

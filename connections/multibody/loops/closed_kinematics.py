@@ -1,0 +1,399 @@
+"""Kinematics of a mechanism with closed chains: the spanning tree, and how its configuration follows from q.
+
+Loops and couplings are conditions phi(q_s) = 0 on the spanning configuration. With K = L_X phi split into
+dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities are
+
+    v_s = G v,   G_d = -K_d^+ K_i,   G_i = 1,   A = A_s(q_s(q)) G(q_s(q)).
+
+q_s(q) is found by continuation along the path from the reference configuration, which so chooses the way in
+which loops are assembled; it is a function of q alone, and is differentiated implicitly. Clusters with
+nothing but linear couplings have constant G. Everything here is JAX-traceable; the algorithm is in
+`recursions`. Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.geometry import FrameField
+from connections.geometry.compilation import compiled
+from connections.multibody.clusters import LINEAR, Clusters, Rows
+from connections.multibody.graph import ClusterTree, Tree, cluster_tree
+from connections.multibody.joints import Joint
+from connections.multibody.kinematics import Kinematics, product_of_frames
+from connections.multibody.loops.closed_frame import ClosedChainFrame
+from connections.multibody.loops.constraints import FunctionCondition
+from connections.multibody.loops.definition import Continuation, LoopClosure
+from connections.multibody.loops.errors import require_closed
+from connections.multibody.loops.lengths import coordinate_units, velocity_units
+from connections.multibody.loops.residuals import residual_and_derivative
+from connections.multibody.tolerances import SINGULAR
+
+_COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
+_NOTHING = 1e-14  # entries of constant G below this, relative to the terms they are sums of, are round-off
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedKinematics:
+    """The layout of a closed chain's configuration, and its kinematics at one configuration.
+
+    Parameters
+    ----------
+    spanning : the spanning tree, all joints free.
+    clusters, rows, functions : the cluster tree, and the conditions.
+    names : of loops and couplings, numbered as ``rows.owners``.
+    reference : (nq_s,) a regular spanning configuration in which all loops close.
+    """
+
+    spanning: Kinematics
+    clusters: Clusters
+    rows: Rows
+    functions: tuple[FunctionCondition, ...]
+    names: tuple[str, ...]
+    reference: np.ndarray
+
+    # --- layout ------------------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> Tree:
+        """The spanning tree of bodies."""
+        return self.spanning.tree
+
+    @cached_property
+    def independent_bodies(self) -> np.ndarray:
+        """The bodies whose joints are independent, cluster by cluster."""
+        bodies = np.flatnonzero(self.clusters.independent)
+        return bodies[np.argsort(self.clusters.of_body[bodies], kind="stable")]
+
+    @cached_property
+    def joints(self) -> tuple[Joint, ...]:
+        """The independent joints, in the order of their slices of q and v."""
+        return tuple(self.tree.joints[body] for body in self.independent_bodies)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """The names of `joints`."""
+        return tuple(self.tree.joint_names[body] for body in self.independent_bodies)
+
+    @cached_property
+    def q_starts(self) -> np.ndarray:
+        """Where the slice of q of each independent joint begins; the last entry is nq."""
+        return np.cumsum([0, *(joint.nq for joint in self.joints)])
+
+    @cached_property
+    def v_starts(self) -> np.ndarray:
+        """Where the slice of v of each independent joint begins; the last entry is nv."""
+        return np.cumsum([0, *(joint.nv for joint in self.joints)])
+
+    @property
+    def nq(self) -> int:
+        """Number of independent coordinates."""
+        return int(self.q_starts[-1])
+
+    @property
+    def nv(self) -> int:
+        """Number of independent velocity components."""
+        return int(self.v_starts[-1])
+
+    @cached_property
+    def q_columns(self) -> np.ndarray:
+        """(nq,) the spanning coordinate that each independent one is."""
+        return _ranges(self.spanning.q_starts, self.independent_bodies)
+
+    @cached_property
+    def v_columns(self) -> np.ndarray:
+        """(nv,) the spanning velocity that each independent one is."""
+        return _ranges(self.spanning.v_starts, self.independent_bodies)
+
+    @cached_property
+    def body_of(self) -> np.ndarray:
+        """(nv,) the body whose joint has this velocity component."""
+        return self.spanning.body_of[self.v_columns]
+
+    @cached_property
+    def cluster_of_column(self) -> np.ndarray:
+        """(nv,) the cluster that each independent velocity belongs to."""
+        return self.clusters.of_body[self.body_of]
+
+    @cached_property
+    def column_starts(self) -> np.ndarray:
+        """(M + 1,) the first independent velocity of each cluster."""
+        return np.searchsorted(self.cluster_of_column, np.arange(self.clusters.count + 1))
+
+    @cached_property
+    def moves(self) -> np.ndarray:
+        """(N, nv) whether a velocity component may move a body: of its own cluster, or of one before it."""
+        moves = np.zeros((len(self.tree.joints), self.nv), dtype=bool)
+        for body in range(len(moves)):
+            support = self.clusters.supports[body]
+            own = self.cluster_of_column == self.clusters.of_body[body]
+            moves[body] = own | (moves[support] if support >= 0 else False)
+        return moves
+
+    @cached_property
+    def joint_frame(self) -> FrameField:
+        """The product of the independent joints' frames."""
+        return product_of_frames(self.joints, self.joint_names)
+
+    @cached_property
+    def frame(self) -> FrameField:
+        """The frame in which v are components: `joint_frame`, where the loops close."""
+        if not self.implicit_clusters.any():
+            return self.joint_frame
+        return ClosedChainFrame(self.joint_frame, self.spanning_at, self.explain_loops)
+
+    @cached_property
+    def cluster_tree(self) -> ClusterTree:
+        """The arborescence of clusters."""
+        return cluster_tree(
+            self.tree, self.clusters.of_body, self.clusters.parents, self.clusters.independent
+        )
+
+    # --- the split into constant and implicit clusters ---------------------------------------------------
+
+    @cached_property
+    def implicit_clusters(self) -> np.ndarray:
+        """(M,) whether a cluster has a condition that is not a linear coupling."""
+        implicit = np.zeros(self.clusters.count, dtype=bool)
+        implicit[self.rows.clusters[self.rows.kinds != LINEAR]] = True
+        implicit[[function.cluster for function in self.functions]] = True
+        return implicit
+
+    @cached_property
+    def loops(self) -> LoopClosure:
+        """The conditions of implicit clusters."""
+        of_velocity = self.clusters.of_body[self.spanning.body_of]
+        of_coordinate = self.clusters.of_body[_owners(self.spanning.q_starts)]
+        independent = self.clusters.independent
+        dependent = np.flatnonzero(self.implicit_clusters[of_velocity] & ~independent[self.spanning.body_of])
+        free = np.flatnonzero(self.implicit_clusters[self.cluster_of_column])
+        local = self.implicit_clusters[of_coordinate]
+        rows = np.flatnonzero(self.implicit_clusters[self.rows.clusters])
+        return LoopClosure(
+            spanning=self.spanning,
+            joint_frame=self.joint_frame,
+            rows=Rows(**{name: getattr(self.rows, name)[rows] for name in Rows.__dataclass_fields__}),
+            functions=self.functions,
+            dependent=dependent,
+            free=free,
+            independent=self.v_columns[free],
+            local=local,
+            unknown=local & ~independent[_owners(self.spanning.q_starts)],
+            q_columns=self.q_columns,
+            affine=self._affine,
+            offset=self.linear[1],
+            lengths=self._units[dependent],
+            free_lengths=self._units[self.v_columns[free]],
+        )
+
+    @cached_property
+    def _units(self) -> np.ndarray:
+        """(nv_s,) what each spanning velocity compares with."""
+        return velocity_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """G (nv_s, nv) of the independent joints and the linear clusters, and q_s (nq_s,) where q is zero.
+
+        In linear clusters q_d = G q + offset, as their dependent joints have v = qdot.
+        """
+        G, offset = np.zeros((self.spanning.nv, self.nv)), np.zeros(self.spanning.nq)
+        G[self.v_columns, np.arange(self.nv)] = 1.0
+        coordinate = self.spanning.coordinate_of
+        for cluster in np.flatnonzero(~self.implicit_clusters):
+            rows, members = self.rows.clusters == cluster, self.clusters.of_body == cluster
+            dependent = np.flatnonzero((members & ~self.clusters.independent)[self.spanning.body_of])
+            free = np.flatnonzero(self.cluster_of_column == cluster)
+            K, scales, units = self.rows.coefficients[rows], self.rows.scales[rows], self._units[dependent]
+            of_free = coordinate[self.v_columns[free]]
+            K_free = np.where(of_free >= 0, K[:, of_free], 0.0)
+            scaled = scales[:, None] * K[:, coordinate[dependent]] * units
+            inverse = np.linalg.pinv(scaled)
+            inverse = units[:, None] * (2.0 * inverse - inverse @ scaled @ inverse) * scales  # refined
+            solved = -inverse @ K_free
+            solved[np.abs(solved) < _NOTHING * (np.abs(inverse) @ np.abs(K_free))] = 0.0
+            G[np.ix_(dependent, free)] = solved
+            offset[coordinate[dependent]] = inverse @ self.rows.constants[rows]
+        return G, offset
+
+    # --- configurations ----------------------------------------------------------------------------------
+
+    def neutral(self) -> np.ndarray:
+        """The configuration (nq,) of zero angles and displacements; that of the reference in closed loops."""
+        q = np.concatenate([joint.neutral() for joint in self.joints])
+        closed = self._implicit_coordinates
+        q[closed] = self.reference[self.q_columns[closed]]
+        return q
+
+    def random(self, rng: np.random.Generator, follow: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size.
+
+        Parameters
+        ----------
+        rng : NumPy's random generator.
+        follow : q (nq,) -> q_s (nq_s,), not finite where loops do not close.
+        """
+        closed = self._implicit_coordinates
+        drawn = np.concatenate([joint.random(rng) for joint in self.joints])
+        if not closed.any():
+            return drawn
+        units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
+        drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
+        home = jnp.asarray(self.reference[self.q_columns])
+        far = self.joint_frame.align_at(jnp.asarray(drawn), home)
+        least = min(_COMFORTABLE, 0.5 * self._least_sine(self.reference))
+        for halvings in range(20):
+            line = home + (far - home) * 0.5**halvings
+            q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
+            q_s = follow(q)
+            if np.isfinite(q_s).all() and self._least_sine(q_s) > least:
+                return q
+        return np.where(closed, np.asarray(home), drawn)
+
+    @cached_property
+    def _implicit_coordinates(self) -> np.ndarray:
+        """(nq,) whether a coordinate belongs to an implicit cluster."""
+        bodies = self.independent_bodies[_owners(self.q_starts)]
+        return self.implicit_clusters[self.clusters.of_body[bodies]]
+
+    # --- definitions -------------------------------------------------------------------------------------
+
+    def spanning_at(self, q: jax.Array) -> jax.Array:
+        """q_s (nq_s,) at q (nq,); NaN where loops do not close or are singular."""
+        if not self.implicit_clusters.any():
+            return self._explicit_at(q)
+        return self._spanning(q)
+
+    def spanning_from_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (nq_s,) by continuation from the spanning configuration `start` instead of the reference."""
+        if not self.implicit_clusters.any():
+            return self._explicit_at(q)
+        return self._followed_at(q, start)
+
+    @cached_property
+    def _spanning(self) -> Any:
+        @jax.custom_jvp
+        def spanning(q: jax.Array) -> jax.Array:
+            return self._followed_at(q, jnp.asarray(self.reference))
+
+        @spanning.defjvp
+        def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+            (q,), (q_dot,) = primals, tangents
+            q_s = spanning(q)
+            v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
+            rate = self.spanning.frame.matrix_at(q_s) @ v_s
+            return q_s, rate.at[self.q_columns].set(q_dot)
+
+        return spanning
+
+    def G_at(self, q_s: jax.Array) -> jax.Array:
+        """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""
+        G = jnp.asarray(self.linear[0])
+        if not self.implicit_clusters.any():
+            return G
+        return G.at[np.ix_(self.loops.dependent, self.loops.free)].set(self.loops.G_at(q_s))
+
+    def closure_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """q_s (nq_s,), G (nv_s, nv) and LG[s, j, k] = L_{X_j} G[s, k], (nv_s, nv, nv)."""
+        q_s = self.spanning_at(q)
+        G, LG = self.joint_frame.value_and_lie_derivative_at(lambda q: self.G_at(self.spanning_at(q)), q)
+        return q_s, G, jnp.swapaxes(LG, 0, 1)
+
+    def world_transforms_at(self, q: jax.Array) -> jax.Array:
+        """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
+        return self.spanning.world_transforms_at(self.spanning_at(q))
+
+    def world_quaternions_at(self, q: jax.Array) -> jax.Array:
+        """Orientations (N, 4) of the bodies in the world, at q (nq,)."""
+        return self.spanning.world_quaternions_at(self.spanning_at(q))
+
+    def body_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """A = A_s G, (N, 6, nv), at q (nq,): body twists [omega; v] = A v, in body axes.
+
+        Source: [W] VI-C.
+        """
+        q_s = self.spanning_at(q)
+        return self.spanning.body_jacobians_at(q_s) @ self.G_at(q_s)
+
+    # --- validity ----------------------------------------------------------------------------------------
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether quaternions have norm one and all loops close; one boolean."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why q (nq,) is not a configuration, in particular which loop is open."""
+        self.frame.explain(q)
+
+    def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
+        """Raise `ClosureError` where a loop is open or singular at q (nq,), followed as in `solve`."""
+        solution = self.solve(q, start)
+        body = self.spanning.body_of[self.loops.dependent[int(np.argmin(solution.pivot))]]
+        cluster = self.clusters.of_body[body]
+        owners = set(self.rows.owners[self.rows.clusters == cluster].tolist())
+        owners |= {function.owner for function in self.functions if function.cluster == cluster}
+        names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
+        names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
+        origin = "the reference configuration" if start is None else "the guess"
+        require_closed(solution, names, self.tree.joint_names[body], origin, q)
+
+    def solve(self, q: Any, start: Any = None) -> Continuation:
+        """`solution_at`, compiled; from the reference where `start` is None."""
+        start = self.reference if start is None else start
+        solution: Continuation = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
+        return solution
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what was derived from it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    # --- parts of the above ------------------------------------------------------------------------------
+
+    def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN where loops do not close or are singular."""
+        solution = self.loops.solution_at(q, start)
+        good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
+        return jnp.where(good, solution.q, jnp.nan)
+
+    def _least_sine(self, q_s: np.ndarray) -> float:
+        """The least sine of the angle of a column of K_d with those before it."""
+        K = residual_and_derivative(self.spanning, self.loops.rows, self.functions, q_s)[1]
+        R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
+        return float((np.abs(np.diagonal(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)).min())
+
+    @cached_property
+    def _compiled_solution(self) -> Any:
+        return compiled(self.loops.solution_at)
+
+    def _explicit_at(self, q: jax.Array) -> jax.Array:
+        """q_s (nq_s,) with the dependent joints of linear clusters; those of implicit ones are zero."""
+        return jnp.asarray(self._affine) @ q + self.linear[1]
+
+    @cached_property
+    def _affine(self) -> np.ndarray:
+        """dq_s / dq (nq_s, nq) of the independent joints and the linear clusters."""
+        affine = np.zeros((self.spanning.nq, self.nq))
+        affine[self.q_columns, np.arange(self.nq)] = 1.0
+        coordinate, G = self.spanning.coordinate_of, self.linear[0]
+        place = {column: number for number, column in enumerate(self.q_columns)}
+        for velocity, column in zip(*np.nonzero(G), strict=True):
+            if not self.clusters.independent[self.spanning.body_of[velocity]]:
+                affine[coordinate[velocity], place[coordinate[self.v_columns[column]]]] = G[velocity, column]
+        return affine
+
+
+def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The entries of the slices with these numbers, one after the other."""
+    return np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
+
+
+def _owners(starts: np.ndarray) -> np.ndarray:
+    """For each entry of consecutive slices, the number of its slice."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))

@@ -1,0 +1,268 @@
+"""Closure conditions of loops and couplings on the spanning configuration, as rows and as users' functions.
+
+`Rows` holds what is known by kind and numbers; a user's function becomes a `FunctionCondition`. Both are
+scaled, lengths by the size of the cluster, so that residuals have no unit and angles and lengths compare.
+Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.graph import Tree
+from connections.multibody.host_kinematics import HostKinematics
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closures import Coupling, Loop, conditions_of
+
+_NONE = np.zeros(3)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionCondition(abc.ABC):
+    """Conditions that a user's function sets; JAX-traceable.
+
+    Parameters
+    ----------
+    owner : number of the loop or coupling.
+    cluster : the cluster whose joints it constrains.
+    scale : (k,) or one number, by which the function is multiplied (`lengths.scaled`).
+    """
+
+    owner: int
+    cluster: int
+    scale: Any = field(default=1.0, kw_only=True)
+
+    @abc.abstractmethod
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+        """The function (k,), from the transforms (N + 1, 4, 4) of the bodies, the ground last, and q_s."""
+
+    def residual_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+        """phi (k,), the function times its scale."""
+        return self.value_at(transforms, q) * self.scale
+
+    @abc.abstractmethod
+    def residual_and_derivative(
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
+
+    def size(self, kinematics: Kinematics) -> int:
+        """Number of conditions, k."""
+        T = jax.ShapeDtypeStruct((len(kinematics.joints) + 1, 4, 4), np.float64)
+        q = jax.ShapeDtypeStruct((kinematics.nq,), np.float64)
+        return int(jax.eval_shape(self.residual_at, T, q).shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionLoop(FunctionCondition):
+    """function(T) = 0, T (4, 4) the transform of frame b in frame a.
+
+    Parameters
+    ----------
+    body_a, body_b : bodies, -1 the ground.
+    frame_a, frame_b : (4, 4), m: the frames in their bodies.
+    function : (4, 4) -> (k,).
+    """
+
+    body_a: int
+    body_b: int
+    frame_a: np.ndarray
+    frame_b: np.ndarray
+    function: Callable[[Any], Any]
+
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+        """function of the pose of b in a."""
+        a, b = transforms[self.body_a] @ self.frame_a, transforms[self.body_b] @ self.frame_b
+        R = a[:3, :3].T
+        pose = jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
+        return jnp.atleast_1d(jnp.asarray(self.function(pose)))
+
+    def residual_and_derivative(
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As above: dphi along a column is the derivative of the function along the moving poses."""
+        transforms, columns = jnp.asarray(host.transforms), jnp.asarray(host.columns)
+        rates = np.stack(
+            [_rate(host.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
+        )
+
+        def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
+            """phi and its derivative where the two bodies move at `rate` (2, 4, 4)."""
+            tangent = jnp.zeros_like(transforms).at[self.body_a].add(rate[0]).at[self.body_b].add(rate[1])
+            return jax.jvp(lambda T: self.residual_at(T, jnp.asarray(q)), (transforms,), (tangent,))
+
+        value, derivative = jax.vmap(along, in_axes=1, out_axes=(None, 1))(jnp.asarray(rates))
+        return np.asarray(value), np.asarray(derivative)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionCoupling(FunctionCondition):
+    """function(*positions) - offset = 0.
+
+    Parameters
+    ----------
+    slices : the joints' coordinates in q_s.
+    function : one argument per joint, a number where it has one coordinate -> a number or (k,).
+    offset : what the function equals.
+    """
+
+    slices: tuple[slice, ...]
+    function: Callable[..., Any]
+    offset: float
+
+    def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
+        """function of the joints' configurations."""
+        positions = [q[part] if part.stop - part.start > 1 else q[part.start] for part in self.slices]
+        return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
+
+    def residual_and_derivative(
+        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As above, by the frame of the spanning tree."""
+        transforms, point = jnp.asarray(host.transforms), jnp.asarray(q)
+        derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
+        value = self.residual_at(transforms, point)
+        return np.asarray(value), np.asarray(derivative @ kinematics.frame.matrix_at(point))
+
+
+def _rate(transform: np.ndarray, columns: Any, moves: np.ndarray) -> np.ndarray:
+    """Rates (nv, 4, 4) of a body's transform along the columns (nv, 6) that move it."""
+    w, u = np.asarray(columns)[:, :3] * moves[:, None], np.asarray(columns)[:, 3:] * moves[:, None]
+    rate = np.zeros((len(w), 4, 4))
+    rate[:, :3, :3] = np.cross(w[:, None, :], transform[:3, :3].T).transpose(0, 2, 1)
+    rate[:, :3, 3] = u + np.cross(w, transform[:3, 3])
+    return rate
+
+
+def gather(
+    tree: Tree,
+    kinematics: Kinematics,
+    of_body: np.ndarray,
+    loops: Sequence[Loop],
+    couplings: Sequence[Coupling],
+    sizes: np.ndarray,
+    units: np.ndarray,
+) -> tuple[Rows, tuple[FunctionCondition, ...]]:
+    """The conditions of all loops and couplings; loops come first in the numbering of owners.
+
+    Parameters
+    ----------
+    tree, kinematics : the spanning tree.
+    of_body : (N,) the cluster of each body.
+    loops, couplings : checked before.
+    sizes, units : (M,) and (nq,), what lengths and coordinates compare with (`lengths`).
+    """
+    entries: list[dict[str, Any]] = []
+    functions: list[FunctionCondition] = []
+    for owner, loop in enumerate(loops):
+        (a, frame_a), (b, frame_b) = (frame_in_body(tree, *side) for side in sides_of(loop))
+        cluster = of_body[tied_by_loop(tree, loop)[0]]
+        if callable(loop.closure):
+            functions.append(FunctionLoop(owner, cluster, a, b, frame_a, frame_b, loop.closure))
+            continue
+        for row in conditions_of(loop.closure).rows:
+            entries.append(
+                {
+                    "kinds": row.kind,
+                    "owners": owner,
+                    "clusters": cluster,
+                    "bodies_a": a,
+                    "bodies_b": b,
+                    "points_a": frame_a[:3, 3],
+                    "points_b": frame_b[:3, 3],
+                    "u": frame_a[:3, :3] @ row.u,
+                    "w": frame_b[:3, :3] @ row.w,
+                    "constants": row.constant,
+                    "scales": _scale(row.kind, row.constant, sizes[cluster]),
+                }
+            )
+    for owner, coupling in enumerate(couplings, start=len(loops)):
+        bodies = tied_by_coupling(tree, coupling)
+        cluster = of_body[bodies[0]]
+        starts = kinematics.q_starts
+        if coupling.function is not None:
+            slices = tuple(slice(int(starts[body]), int(starts[body + 1])) for body in bodies)
+            functions.append(FunctionCoupling(owner, cluster, slices, coupling.function, coupling.offset))
+            continue
+        coefficients = np.zeros(kinematics.nq)
+        for body, number in zip(bodies, coupling.coefficients, strict=True):
+            coefficients[starts[body]] += number
+        entries.append(
+            {
+                "kinds": LINEAR,
+                "owners": owner,
+                "clusters": cluster,
+                "coefficients": coefficients,
+                "constants": coupling.offset,
+                "scales": 1.0 / np.linalg.norm(coefficients * units),
+            }
+        )
+    return _rows(entries, kinematics.nq), tuple(functions)
+
+
+def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
+    """The bodies between the two ends of a loop: those that move one end relative to the other."""
+    ends = [tree.placements[link][0] for link, _ in sides_of(loop)]
+    supports = np.concatenate([tree.supports, np.zeros((1, len(tree.joints)), dtype=bool)])
+    bodies = np.flatnonzero(supports[ends[0]] ^ supports[ends[1]])
+    if not len(bodies):
+        raise ModelError(f"loop '{loop.name}': its two ends do not move relative to each other")
+    return [int(body) for body in bodies]
+
+
+def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
+    """The bodies that the joints of a coupling move, in their order."""
+    numbers = {name: number for number, name in enumerate(tree.joint_names)}
+    for joint in coupling.joints:
+        if joint not in numbers:
+            raise ModelError(f"coupling '{coupling.name}': there is no moving joint '{joint}'")
+    return [numbers[joint] for joint in coupling.joints]
+
+
+def sides_of(loop: Loop) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
+    """The two links of a loop, each with its frame there, (4, 4)."""
+    return (loop.link_a, loop.placement_a), (loop.link_b, loop.placement_b)
+
+
+def frame_in_body(tree: Tree, link: Any, placement: np.ndarray) -> tuple[int, np.ndarray]:
+    """The body that a link belongs to, and a frame of the link in that body, (4, 4)."""
+    body, pose = tree.placements[link]
+    return body, pose @ placement
+
+
+def _scale(kind: int, constant: float, size: float) -> float:
+    """1 / length for positions, 1 / length^2 for distances, 1 for directions."""
+    if kind == DISTANCE:
+        return 1.0 / constant
+    return 1.0 / size if kind == POSITION else 1.0
+
+
+def _rows(entries: list[dict[str, Any]], nq: int) -> Rows:
+    defaults = {
+        "bodies_a": -1,
+        "bodies_b": -1,
+        "points_a": _NONE,
+        "points_b": _NONE,
+        "u": _NONE,
+        "w": _NONE,
+        "coefficients": np.zeros(nq),
+    }
+    integers = ("kinds", "owners", "clusters", "bodies_a", "bodies_b")
+    names = Rows.__dataclass_fields__
+    columns = {name: [{**defaults, **entry}[name] for entry in entries] for name in names}
+    vectors = {"points_a": 3, "points_b": 3, "u": 3, "w": 3, "coefficients": nq}
+    arrays = {}
+    for name, column in columns.items():
+        dtype = np.int64 if name in integers else np.float64
+        shape = (len(entries), vectors[name]) if name in vectors else (len(entries),)
+        arrays[name] = np.array(column, dtype=dtype).reshape(shape)
+    return Rows(**arrays)

@@ -1,0 +1,107 @@
+"""What lengths in closed chains compare with, so that no unit of length decides anything.
+
+Each cluster has a size; an angle compares with 1 rad, a length with the size of its cluster, a condition with
+what it changes by where the joints move by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from connections.multibody.graph import Tree
+from connections.multibody.host_kinematics import HostKinematics, elementary_motion, is_length, moved
+from connections.multibody.joints import Helical
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closures import Coupling, Distance, Loop
+from connections.multibody.loops.constraints import (
+    FunctionCondition,
+    frame_in_body,
+    sides_of,
+    tied_by_coupling,
+    tied_by_loop,
+)
+
+
+def cluster_sizes(
+    tree: Tree, of_body: np.ndarray, loops: Sequence[Loop], couplings: Sequence[Coupling]
+) -> np.ndarray:
+    """The length, m, to which the lengths in each cluster compare, (M,): the longest that its drawing has.
+
+    That is from joint to joint and from there to the ends of loops, wherever the cluster is mounted; a pitch,
+    or the length of a rod. Where there is none, it is what couplings say that an angle of 1 rad compares
+    with; where they say nothing either, nothing has a length, and 1 m is as good as any.
+    """
+    found: list[list[float]] = [[0.0] for _ in range(int(of_body.max()) + 1)]
+    mounts: dict[tuple[int, int], np.ndarray] = {}  # (cluster, carrier) -> the first joint there
+    for body, joint in enumerate(tree.joints):
+        cluster, parent, position = int(of_body[body]), int(tree.parents[body]), tree.positions[body]
+        if parent < 0 or of_body[parent] != cluster:
+            position = position - mounts.setdefault((cluster, parent), position)
+        pitches = [element.pitch for element in joint.chain if isinstance(element, Helical)]
+        found[cluster] += [float(np.linalg.norm(position)), *map(abs, pitches)]
+    for loop in loops:
+        cluster = int(of_body[tied_by_loop(tree, loop)[0]])
+        for body, frame in (frame_in_body(tree, *side) for side in sides_of(loop)):
+            inside = body >= 0 and of_body[body] == cluster
+            origin = np.zeros(3) if inside else mounts.get((cluster, body), frame[:3, 3])
+            found[cluster].append(float(np.linalg.norm(frame[:3, 3] - origin)))
+        found[cluster].append(loop.closure.length if isinstance(loop.closure, Distance) else 0.0)
+    sizes = np.array([max(lengths) for lengths in found])
+    return np.where(sizes > 0.0, sizes, _ratios(tree, of_body, couplings))
+
+
+def _ratios(tree: Tree, of_body: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarray:
+    """The longest way, m, that couplings in each cluster give to a turn of 1 rad, (M,); 1 m if none does."""
+    ratios = np.zeros(int(of_body.max()) + 1)
+    for coupling in couplings:
+        bodies = tied_by_coupling(tree, coupling)
+        if coupling.function is None:
+            slides = is_length([tree.joints[body] for body in bodies])
+            numbers = np.abs(coupling.coefficients)
+            if slides.any() and not slides.all():
+                ratio = numbers[~slides].max() / numbers[slides].max()
+                ratios[of_body[bodies[0]]] = max(ratios[of_body[bodies[0]]], ratio)
+    return np.where(ratios > 0.0, ratios, 1.0)
+
+
+def coordinate_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What a coordinate of the spanning tree compares with, (nq,): 1 for angles, else its cluster's size."""
+    of_coordinate = np.repeat(of_body, np.diff(kinematics.q_starts))
+    return np.where(is_length(kinematics.joints), sizes[of_coordinate], 1.0)
+
+
+def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What a velocity of the spanning tree compares with, (nv,): 1 for turns, else its cluster's size."""
+    elements = [element for joint in kinematics.joints for element in joint.chain]
+    turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
+    return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])
+
+
+def scaled(
+    functions: Sequence[FunctionCondition], kinematics: Kinematics, units: np.ndarray
+) -> tuple[FunctionCondition, ...]:
+    """The functions, each multiplied such that it changes by about one where the joints move by about one.
+
+    A function has the unit that its author gave it. Its derivative says what that is: the largest of three
+    configurations about the neutral one, of those where it is finite.
+
+    Parameters
+    ----------
+    units : (nv,) what each velocity compares with, `velocity_units`.
+    """
+    rng, q = np.random.default_rng(2), kinematics.neutral()
+    points = [q, *(moved(kinematics, q, units * rng.uniform(-0.5, 0.5, kinematics.nv)) for _ in range(2))]
+    moves = np.concatenate([kinematics.moves, np.zeros((1, kinematics.nv), dtype=bool)]).astype(np.float64)
+    result = []
+    for function in functions:
+        hosts = [HostKinematics.at(kinematics, point) for point in points]
+        rates = [
+            function.residual_and_derivative(kinematics, host, moves, point)[1]
+            for host, point in zip(hosts, points, strict=True)
+        ]
+        sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
+        result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
+    return tuple(result)

@@ -1,0 +1,197 @@
+"""The conditions of a mechanism on the host: their rank, and which joints may be independent.
+
+Each cluster has as many independent velocities as its joints have beyond the rank of K = L_X phi. The
+independent joints are those declared so, or whole joints chosen such that the columns K_d of the others are
+far from dependent. Source: [W] VI-C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.clusters import Rows
+from connections.multibody.graph import Tree
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.constraints import FunctionCondition
+from connections.multibody.loops.lengths import velocity_units
+from connections.multibody.loops.residuals import residual_and_derivative
+from connections.multibody.tolerances import SINGULAR
+
+_RANK = 1e-6  # singular values below this, relative to the largest, are zero
+_CHOICES = 2000  # sets of independent joints that are compared
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """The conditions of all loops and couplings.
+
+    Parameters
+    ----------
+    spanning : the spanning tree.
+    of_body : (N,) the cluster of each body.
+    rows, functions : the conditions.
+    names : of loops and couplings, numbered as ``rows.owners``.
+    sizes : (M,) of the clusters (`lengths`).
+    """
+
+    spanning: Kinematics
+    of_body: np.ndarray
+    rows: Rows
+    functions: tuple[FunctionCondition, ...]
+    names: tuple[str, ...]
+    sizes: np.ndarray
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """(nv_s,) what each velocity compares with."""
+        return velocity_units(self.spanning, self.of_body, self.sizes)
+
+    @property
+    def tree(self) -> Tree:
+        """The spanning tree of bodies."""
+        return self.spanning.tree
+
+    def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """phi (p,) and K (p, nv_s)."""
+        return residual_and_derivative(self.spanning, self.rows, self.functions, q)
+
+    @cached_property
+    def owners(self) -> tuple[np.ndarray, np.ndarray]:
+        """The loop or coupling, and the cluster, of each condition."""
+        sizes = [function.size(self.spanning) for function in self.functions]
+        owners = np.repeat([f.owner for f in self.functions], sizes).astype(np.int64)
+        clusters = np.repeat([f.cluster for f in self.functions], sizes).astype(np.int64)
+        return np.concatenate([self.rows.owners, owners]), np.concatenate([self.rows.clusters, clusters])
+
+    def rows_of(self, cluster: int) -> np.ndarray:
+        """Whether a condition belongs to a cluster."""
+        return self.owners[1] == cluster
+
+    def columns_of(self, members: Any) -> np.ndarray:
+        """The spanning velocities of the joints of bodies."""
+        return np.flatnonzero(np.isin(self.spanning.body_of, members))
+
+    @property
+    def tied(self) -> np.ndarray:
+        """The clusters that have conditions."""
+        return np.unique(self.owners[1])
+
+    def ranks(self, q: np.ndarray) -> np.ndarray:
+        """The rank of K of each cluster that has conditions."""
+        return np.array([_rank(self.scaled(q, cluster, self.members(cluster))) for cluster in self.tied])
+
+    def members(self, cluster: int) -> np.ndarray:
+        """The bodies of a cluster."""
+        return np.flatnonzero(self.of_body == cluster)
+
+    def quality(self, q: np.ndarray, ranks: np.ndarray, wanted: np.ndarray) -> float:
+        """The least sine of a dependent column, or ratio of singular values, of clusters; 0 below `ranks`."""
+        worst = np.inf
+        for cluster, rank in zip(self.tied, ranks, strict=True):
+            members = self.members(cluster)
+            K = self.scaled(q, cluster, members)
+            if _rank(K) < rank:
+                return 0.0
+            if (wanted[members] >= 0).all():
+                worst = min(worst, least_sine(self.scaled(q, cluster, members[wanted[members] == 0])))
+            elif rank:
+                singular = np.linalg.svd(K, compute_uv=False)
+                worst = min(worst, singular[rank - 1] / singular[0])
+        return float(worst)
+
+    def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
+        """K of a cluster's conditions and of the joints of `members`, lengths relative to its size."""
+        columns = self.columns_of(members)
+        return np.asarray(self.at(q)[1][np.ix_(self.rows_of(cluster), columns)] * self.units[columns])
+
+    def names_of(self, cluster: int) -> str:
+        """The loops and couplings of a cluster in words."""
+        owners, clusters = self.owners
+        names = ", ".join(f"'{self.names[owner]}'" for owner in np.unique(owners[clusters == cluster]))
+        return (
+            f"loop or coupling {names}" if "," not in names else f"the system of loops and couplings {names}"
+        )
+
+    def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Which joints of a cluster are independent, (len(members),) booleans; q is the reference."""
+        K = self.scaled(q, cluster, members)
+        rank = _rank(K)
+        widths = np.array([self.tree.joints[body].nv for body in members])
+        mobility = int(widths.sum()) - rank
+        bodies = ", ".join(f"'{self.tree.body_names[body]}'" for body in members)
+        if mobility == 0:
+            raise ModelError(
+                f"over-constrained: {self.names_of(cluster)} leaves the bodies {bodies} nothing to move: "
+                f"{len(K)} conditions of rank {rank} on {rank} velocities"
+            )
+        fixed = wanted[members]
+        free = np.flatnonzero(fixed < 0)
+        missing = mobility - int(widths[fixed == 1].sum())
+        scored = []
+        for chosen in _subsets(free, widths, missing):
+            independent = fixed == 1
+            independent[list(chosen)] = True
+            scored.append((least_sine(self.scaled(q, cluster, members[~independent])), independent))
+        best = max(scored, key=lambda item: item[0], default=None)
+        if best is None or best[0] < SINGULAR:
+            raise ModelError(self._why_not(cluster, members, fixed, mobility))
+        return next(independent for sine, independent in scored if sine >= min(0.1, 0.5 * best[0]))
+
+    def _why_not(self, cluster: int, members: np.ndarray, fixed: np.ndarray, mobility: int) -> str:
+        """Why no choice of independent joints will do."""
+        loops = self.names_of(cluster)
+        if (fixed < 0).any():
+            return (
+                f"{loops} leaves {mobility} velocities, but no set of whole joints has so many and "
+                "determines the others; replace joints of several velocities by joints of one"
+            )
+        declared = members[fixed == 1]
+        names = ", ".join(f"'{self.tree.joint_names[body]}'" for body in declared) or "none"
+        count = sum(self.tree.joints[body].nv for body in declared)
+        if count != mobility:
+            return (
+                f"{loops} leaves {mobility} independent velocities, but the joints declared independent "
+                f"({names}) have {count}"
+            )
+        return (
+            f"{loops}: the joints declared independent ({names}) do not determine the others at the "
+            "reference; declare other ones, or give another reference"
+        )
+
+
+def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[int, ...]]:
+    """Sets of the joints `free` with `missing` velocities in all, earlier joints first, but not too many."""
+    if missing < 0:
+        return []
+    chosen: list[tuple[int, ...]] = []
+    for count in range(len(free) + 1):
+        for subset in combinations(free, count):
+            if int(widths[list(subset)].sum()) == missing:
+                chosen.append(subset)
+                if len(chosen) == _CHOICES:
+                    return chosen
+    return chosen
+
+
+def _rank(K: np.ndarray) -> int:
+    """Number of singular values that count."""
+    return int(np.linalg.matrix_rank(K, rtol=_RANK))
+
+
+def least_sine(K: np.ndarray) -> float:
+    """The least sine of the angle between a column of K and those before it; 0 where there are too many."""
+    if K.shape[1] == 0:
+        return 1.0
+    if K.shape[0] < K.shape[1]:
+        return 0.0
+    R = np.linalg.qr(K, mode="r")
+    norms = np.linalg.norm(R, axis=0)
+    if not (norms > 0.0).all():
+        return 0.0
+    return float(np.min(np.abs(np.diagonal(R)) / norms))
