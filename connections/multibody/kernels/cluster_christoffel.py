@@ -1,7 +1,8 @@
 """Generalized Christoffel symbols of a closed chain in O(N d^2). Source: [W] Algorithm 2 and VI-C.
 
-P, E, I and the walk to the ground are those of `cluster_coriolis`. For columns k, k1, k2, k3 of a cluster and x, y of
-clusters before it, direction second, sums over the links l of one support p (all links in the last line),
+P, E, I and the walk to the ground are those of `cluster_coriolis`. For columns k, k1, k2, k3 of a cluster and
+x, y of clusters before it, direction second, sums over the links l of one support p (all links in the last
+line),
 
     B_k = sum B(I_l, P_lk),    F_k = sum I_l P_lk,    f_l[k1, k2] = B(I_l, P_lk1) P_lk2 + I_l E_l[k1, k2],
 

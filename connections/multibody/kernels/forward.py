@@ -1,8 +1,8 @@
 """The outward pass that every recursion shares: poses, columns and inertias in the common frame.
 
-Ground axes; the origin of each subtree of the ground lies at one of its own links (`tree_packing`), since what is
-lost to cancellation grows with the square of the distance. Source: [W] VI-B in one frame: the transforms X
-disappear, and composites are plain sums.
+Ground axes; the origin of each subtree of the ground lies at one of its own links (`tree_packing`), since
+what is lost to cancellation grows with the square of the distance. Source: [W] VI-B in one frame: the
+transforms X disappear, and composites are plain sums.
 """
 
 from connections.multibody.kernels.algebra import rotate_columns

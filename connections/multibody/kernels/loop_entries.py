@@ -2,9 +2,9 @@
 
 ``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
 for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
-its own, in which it works. Both return the status of `loop_continuation.solve_from`, the rows that of the first bad
-one; bad rows of `out` are NaN. ``bias_rates_at`` and ``bias_rates_rows`` give L_j (L_v G) v at solutions,
-laid out as G there, and return whether no loop is singular. See `loop_continuation` and `loop_bias_rates`.
+its own, in which it works. Both return the status of `loop_continuation.solve_from`, the rows that of the
+first bad one; bad rows of `out` are NaN. ``bias_rates_at`` and ``bias_rates_rows`` give L_j (L_v G) v at
+solutions, laid out as G there, and return whether no loop is singular.
 """
 
 import math
