@@ -25,6 +25,16 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from interpreted import Plan, interpreted  # noqa: E402
+
+from connections.geometry import compilation  # noqa: E402
+
+# Definitions are traced as for a user, then evaluated by NumPy while that is quicker than compiling them.
+# With COMPILE_ALL=1 in the environment they are compiled.
+if "COMPILE_ALL" not in os.environ:
+    compilation.jit = lambda function, options, jit=compilation.jit: interpreted(
+        function, jit(function, options)
+    )
 
 # Compilation makes the first example slow; the same examples run everywhere.
 hypothesis.settings.register_profile("connections", deadline=None, derandomize=True, max_examples=25)
@@ -45,6 +55,7 @@ MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function ta
 def compiled_functions_do_not_pile_up() -> Iterator[None]:
     """After a file, forget what is compiled where a process runs out of mappings: XLA would crash."""
     yield
+    Plan.forget()
     if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()

@@ -9,7 +9,7 @@ the caller's hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -19,20 +19,26 @@ from jax._src.core import trace_state_clean  # which JAX has under no public nam
 OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], options: Mapping[str, Any] | None = OPTIONS) -> Callable[..., Any]:
     """`function` compiled when it is first called for each shape of its arguments.
 
     Parameters
     ----------
     function : JAX-traceable; its arguments are arrays.
+    options : of the compiler, if the function is called from outside of `jit`.
     """
-    outside, inside = jax.jit(function, compiler_options=OPTIONS), jax.jit(function)
+    outside, inside = jit(function, options), jax.jit(function)
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
         return (outside if trace_state_clean() else inside)(*arguments)
 
     return call
+
+
+def jit(function: Callable[..., Any], options: Mapping[str, Any] | None) -> Callable[..., Any]:
+    """`jax.jit` for calls from outside; the tests put what need not compile in its place."""
+    return jax.jit(function, compiler_options=options)
 
 
 class traced_once:  # noqa: N801 - a decorator

@@ -58,7 +58,7 @@ def evaluate(
     pair = functions.get(key)
     if pair is None:
         function = _with_validity(owner, point_function, arguments, checked)
-        pair = functions[key] = compiled(function), jax.jit(function)
+        pair = functions[key] = compiled(function), compiled(function, options=None)
     one_point = all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
     try:
         values, ok = pair[0 if one_point else 1](*arrays)
