@@ -55,8 +55,8 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
             loop, slots = _pack_loop(closed, chains, members)
             loops.append(loop)
             work = max(work, slots)
-    turning = chains.kind >= SPHERICAL
-    quaternions = chains.coordinate[turning] + np.where(chains.kind[turning] == FREE, 3, 0)
+    with_quaternion = chains.kind >= SPHERICAL
+    quaternions = chains.coordinate[with_quaternion] + np.where(chains.kind[with_quaternion] == FREE, 3, 0)
     own = np.flatnonzero(np.isin(closed.q_columns, quaternions))
     starts = np.cumsum([0, *map(len, linear), *map(len, loops)])[:-1]
     sizes = {

@@ -50,7 +50,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     kind = np.array([-1] + [KINDS[type(link.joint)] for link in links])
     massless = np.array([True] + [not has_inertia(link.parameters) for link in links])
     origin = _origins(parent, kind, massless)
-    turning = np.flatnonzero(kind >= SPHERICAL)
+    noncommuting = np.flatnonzero(kind >= SPHERICAL)
     ground = np.concatenate([gravity, np.zeros(PARAMETERS.size - 3)])
     return TREE.pack(
         sizes={
@@ -59,7 +59,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "nq": nq,
             "bodies": len(kinematics.tree.joints),
             "shifted": any(origin[i] != i for i in range(1, count + 1) if parent[i] == 0),
-            "turning_count": len(turning),
+            "noncommuting_count": len(noncommuting),
         },
         integers={
             "parent": parent,
@@ -72,7 +72,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "run": run,
             "end": end,
             "link_of": np.repeat(np.arange(count + 1), widths),
-            "turning": turning,
+            "noncommuting": noncommuting,
         },
         numbers={"parameters": [ground, *(link.parameters for link in links)], "work": ()},
         work=tree_work(count, nq, nv),

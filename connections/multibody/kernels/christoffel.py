@@ -84,8 +84,8 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
                 x = tree.up[x]
         if tree.parent[link] > 0:
             accumulate(work, links + tree.parent[link] * LINK.size, links + link * LINK.size, LINK.size)
-    for turning in range(tree.turning_count):
-        _add_brackets(tree, work, Gamma, tree.turning[turning])
+    for number in range(tree.noncommuting_count):
+        _add_brackets(tree, work, Gamma, tree.noncommuting[number])
 
 
 @inlined

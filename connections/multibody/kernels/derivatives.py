@@ -123,8 +123,8 @@ def _outward(tree, work):
         put(work, slot + LINK.acceleration, acceleration)
         put(work, slot + LINK.inertia, inertia)
         put(work, slot + LINK.factor, body_factor(inertia, twist))
-        turning = force_cross(twist, momentum(inertia, twist))
-        put(work, slot + LINK.force, add6(momentum(inertia, acceleration), turning))
+        gyroscopic = force_cross(twist, momentum(inertia, twist))
+        put(work, slot + LINK.force, add6(momentum(inertia, acceleration), gyroscopic))
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * COLUMN.size
             Phi = take(work, at, 6)

@@ -153,7 +153,7 @@ TREE = Layout(
         "nq",
         "bodies",  # number of bodies, the massless ones of chains not among them
         "shifted",  # whether any subtree's origin is not at its root link
-        "turning_count",
+        "noncommuting_count",
     ),
     integers=(
         "parent",  # (links + 1,)
@@ -166,7 +166,7 @@ TREE = Layout(
         "run",  # (nv,) first of the consecutive columns, each before the next, that lead to this one
         "end",  # (nv,) one past the last of the columns that carry on from this one; they are consecutive
         "link_of",  # (nv,)
-        "turning",  # (turning_count,) spherical and free links, whose columns do not commute
+        "noncommuting",  # (noncommuting_count,) spherical and free links, whose columns do not commute
     ),
     numbers=(
         "parameters",  # (links + 1, PARAMETERS); those of the ground begin with the acceleration of free fall
