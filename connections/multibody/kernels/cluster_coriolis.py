@@ -9,7 +9,7 @@ the support and l, and a direction j in the cluster,
 
 where v_s and P_sj belong to the link that s moves. I_l and B_l are sums over l and all links of other
 clusters that l carries. A column x of a cluster on the way to the ground moves l with P_x = P_px, where p is
-the link of that cluster on the way from l to the ground. So sums over links with one support are formed first:
+the link of that cluster on the way from l to the ground. Sums over links with one support are formed first:
 
     H_xj = P_x . sum I_l P_lj,
     C_xj = P_x . sum (I_l Pdot_lj + B_l P_lj),    C_jx = Pdot_x . sum I_l P_lj + P_x . sum B_l^T P_lj.

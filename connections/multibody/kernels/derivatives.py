@@ -1,10 +1,10 @@
 """Derivatives of the inverse dynamics tau = H a + C v + g in O(N d): along the frame fields, v, and a.
 
-A displacement along column j moves the links behind it with twist Phi_j, and with them the columns behind it
-and the columns of its own link. A force f that moves with them changes by Phi_j x* f. The twist and the
-acceleration of the link before that of j do not move with them. Let v and a be these (the ground accelerates
-by -g), Phidot_j = v_j x Phi_j with v_j the twist of the link of j, and I, B, F the sums of inertias,
-body-level factors and forces over the links that column j moves. Then
+A displacement along column j moves its link and the links behind it with the twist Phi_j, and their columns
+with them. A force f that moves with them changes by Phi_j x* f. The twist v and acceleration a of the link
+before that of j do not move with them (the ground accelerates by -g). With these v and a,
+Phidot_j = v_j x Phi_j for the twist v_j of the link of j, and I, B, F the sums of inertias, body-level
+factors and forces over the links that column j moves,
 
     psi_j = v x Phi_j,    psi'_j = a x Phi_j + v x psi_j,
     dtau_i/dq_j = Phi_i . (2 B psi_j + I psi'_j + Phi_j x* F),
