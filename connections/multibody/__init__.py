@@ -1,4 +1,4 @@
-"""Where H and A come from: spatial algebra, joints, `Mechanism`, URDF, MJCF; `Model`, the definition.
+"""Robots: joints, `Mechanism`, URDF and MJCF files; `Model`, which defines H and A; fast recursions.
 
 >>> from connections import multibody as mb
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Which kind of Coriolis matrix another library computes for a robot: the audit, against our mass matrix."""
+"""The audit of a Coriolis matrix from any source for a robot: which connection it belongs to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from connections.multibody.model import Model
 
 
 def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:
-    """Audit of a Coriolis matrix from anywhere against the robot: D_ijk = Gamma*_ijk - Gamma_ijk.
+    """Audit a robot's Coriolis matrix from any source, by its contorsion D_ijk = Gamma*_ijk - Gamma_ijk.
 
     Parameters
     ----------
     model : the robot; its mass matrix is computed by recursion, v are components in its frame.
-    coriolis : (q (nq,), v (nv,)) -> C (nv, nv); any function on NumPy arrays, called with one point at a
-        time. Rows and columns in the order of the model's velocities: [omega; v] for a floating base.
+    coriolis : (q (nq,), v (nv,)) -> C (nv, nv); any function of NumPy arrays, called with one point at a
+        time. Rows and columns are in the order of the model's velocities: [omega; v] for a floating base.
     q : (m, nq) sample configurations, or (nq,).
     v : (m, nv) sample velocities, or (nv,), none of them zero.
 

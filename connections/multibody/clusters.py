@@ -1,9 +1,9 @@
 """The cluster tree of a mechanism with closed chains, as integer arrays. Source: [W] VI-C.
 
-A spanning tree of N bodies, cut at its loops, carries all bodies. Bodies that a loop or a coupling ties
-together form one cluster; each cluster hangs from one parent cluster, each of its bodies from one body there.
-Some joints of a cluster are independent, the others follow. Independent coordinates and velocities are
-numbered cluster by cluster, parents first, in a cluster by the numbers of their bodies.
+The loops are cut, which leaves a spanning tree of all N bodies. Bodies that a loop or a coupling constrains
+together form one cluster; each cluster has one parent cluster, or the ground. Some joints of a cluster are
+independent, the other ones depend on them. Independent coordinates and velocities are numbered cluster by
+cluster, parents first, and within a cluster by the numbers of their bodies.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ class Clusters:
 
     Parameters
     ----------
-    of_body : (N,) the cluster of each body; parents[c] < c.
-    parents : (M,) the parent cluster, -1 for the ground.
-    supports : (N,) the body of the parent cluster that carries this one, by way of bodies of its own
-        cluster; -1 for the ground.
+    of_body : (N,) the cluster of each body.
+    parents : (M,) the parent cluster, -1 for the ground; parents[c] < c.
+    supports : (N,) the nearest ancestor of each body that is in the parent cluster; -1 for the ground.
     independent : (N,) whether the configuration of joint b is independent.
-    sizes : (M,) m, the length to which the lengths in a cluster compare.
+    sizes : (M,) m, the characteristic length of each cluster (`loops/lengths.py`).
     """
 
     of_body: np.ndarray
@@ -58,7 +57,7 @@ class Rows:
     kinds : (p,) POSITION, DIRECTION, DISTANCE or LINEAR.
     owners : (p,) number of the loop or coupling that the row belongs to.
     clusters : (p,) the cluster whose joints the row constrains.
-    bodies_a, bodies_b : (p,) bodies, -1 the ground; of no meaning for LINEAR.
+    bodies_a, bodies_b : (p,) bodies, -1 the ground; not used for LINEAR.
     points_a, points_b : (p, 3) m, in the body frames of a and of b (world axes for the ground).
     u : (p, 3) in the axes of body a.
     w : (p, 3) in the axes of body b.

@@ -1,6 +1,6 @@
-"""Other ways to the Coriolis matrix of the Levi-Civita connection, for trees and closed chains.
+"""Other ways to compute the Coriolis matrix of the Levi-Civita connection, for trees and closed chains.
 
-The recursions take one way; each of these shares little with it, so that they prove one another:
+They share little code with the recursions and with each other, so that agreement is evidence for all:
 
     projection:       C = G^T (C_s G + H_s Gdot),                  s: the spanning tree,
     Jacobians:        C = sum_b J_b^T (C_b J_b + I_b Jdot_b),      [W] (20),
@@ -94,7 +94,7 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
     weightless, n = model.weightless, model.nv
     H = mass_matrix(model, q)
     energy = np.einsum("...i,...ij,...j->...", v, H, v)[..., None]
-    # As much energy in each step as in v: then neither of the two is lost beside the other.
+    # Each step has as much kinetic energy as v, so that neither of them is lost to round-off in their sum.
     step = np.sqrt(np.where(energy > 0.0, energy, 1.0) / np.diagonal(H, axis1=-2, axis2=-1))
     steps = step[..., None] * np.eye(n)
     q_all, nothing = q[..., None, :], np.zeros(n)
@@ -121,5 +121,5 @@ def _broadcast(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
     """q and v with the same batch axes."""
     vectors = [np.asarray(as_array("q", q, (model.nq,))), np.asarray(as_array("v", v, (model.nv,)))]
     batch = batch_axes(("q", "v"), vectors)
-    require_finite("v", vectors[1])  # it is multiplied before a recursion looks at it
+    require_finite("v", vectors[1])  # v is multiplied before a recursion checks it
     return np.broadcast_to(vectors[0], (*batch, model.nq)), np.broadcast_to(vectors[1], (*batch, model.nv))

@@ -1,15 +1,16 @@
 """The recursions as functions of a model and NumPy arrays: H, C, Christoffel symbols, dynamics, regressor.
 
-Arguments are arrays of real numbers with leading batch axes, broadcast together; q is (..., nq), velocities
-and forces (..., nv) in the model's frame. Results are float64 arrays; `out` is filled in their place if
-given. Batches use several configurations per vector register and several threads (`set_num_threads`).
+Arguments are arrays of real numbers with leading batch axes, which are broadcast together; q is (..., nq),
+velocities and forces are (..., nv) in the model's frame. Results are float64 arrays, written to `out` if it
+is given. Batches use several configurations per vector register and several threads (`set_num_threads`).
 
 Every function raises `ShapeError` for arrays of the wrong size, `NonFiniteError` for a number that is NaN or
-infinite, `PointError` for a quaternion of norm other than one, `TypeError` or `ValueError` for an `out` that
-is not a C-contiguous, writeable float64 array; `forward_dynamics` and `inverse_mass_matrix` raise
-`MetricError` where H is singular. C and Gamma are those of the Levi-Civita connection, without
-torsion, for the body-level factor ``"christoffel"``, [W] (21), and of a connection with the same geodesics
-and totally antisymmetric torsion for ``"force_cross"``, (v x*) I, [E] (11).
+infinite, `PointError` for a quaternion of norm other than one, `ClosureError` if a loop does not close or is
+singular, and `TypeError` or `ValueError` for an `out` that is not a C-contiguous, writeable float64 array;
+`forward_dynamics` and `inverse_mass_matrix` raise `MetricError` if H is singular. With the body-level factor
+``"christoffel"``, [W] (21), C and Gamma belong to the Levi-Civita connection, which has no torsion. With
+``"force_cross"``, (v x*) I, [E] (11), they belong to a connection with the same geodesics and totally
+antisymmetric torsion.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """From links and joints to a tree of moving bodies, and from loops to a tree of clusters, as integer arrays.
 
 The graph of links (nodes) and joints (edges, parent to child) must be an arborescence: the spanning tree of
-the mechanism. Links behind fixed joints are merged into the body that carries them, their inertias composed;
-what is fixed to the ground disappears into it. Bodies are numbered depth first, joint i moving body i
-relative to ``parents[i]``. Loops and couplings tie bodies together; `cluster_bodies` gathers them into the
-smallest clusters whose graph is an arborescence again.
-networkx is used here and nowhere else. Source: [W] VI-B, VI-C.
+the mechanism. Links behind fixed joints are merged with the body that carries them, and their inertias added;
+links that are fixed to the ground become part of the ground. Bodies are numbered depth first; joint i moves
+body i relative to ``parents[i]``. Loops and couplings constrain bodies together; `cluster_bodies` groups the
+bodies into the smallest clusters whose graph is an arborescence. networkx is used only in this file.
+Source: [W] VI-B, VI-C.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Edge:
     ----------
     name : unique.
     parent, child : link names; the parent may be `GROUND`.
-    joint : its type.
+    joint : the joint's type with its parameters.
     placement : (4, 4) homogeneous transform, m: the joint frame in the parent link frame. The child link
         frame coincides with the joint frame at the joint's neutral configuration.
     """
@@ -71,7 +71,7 @@ class Tree:
     parents : (N,) number of the parent body, -1 for the ground; parents[i] < i.
     quaternions, positions : (N, 4) and (N, 3), m: joint frame i in the frame of its parent body.
     inertias : (N, 6, 6) spatial inertias in body frames, merged links included.
-    placements : for each link, its body, -1 for the ground, and its frame there, (4, 4), m.
+    placements : for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m.
     """
 
     body_names: tuple[str, ...]
@@ -98,19 +98,20 @@ class Tree:
 def cluster_bodies(
     parents: np.ndarray, ties: Iterable[Iterable[int]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The smallest clusters of bodies that hold each tie together and form a tree.
+    """The smallest clusters of bodies such that each tie is in one cluster and the clusters form a tree.
 
     Parameters
     ----------
     parents : (N,) number of the parent body in the spanning tree, -1 for the ground.
-    ties : bodies that a loop or coupling ties together, one collection each.
+    ties : for each loop or coupling, the bodies that it constrains together.
 
     Returns
     -------
     of_body, parents, supports : as in `clusters.Clusters`.
 
-    Bodies between two that are tied belong to their cluster (a cycle of clusters is one). A cluster has one
-    parent: of several that carry it, those that another carries are merged into it, others with each other.
+    The bodies between two tied bodies belong to their cluster, too, because a cycle of clusters is merged. If
+    several clusters carry a cluster, those of them that another one of them carries are merged into it; if
+    there are none, the carriers are merged with each other. So each cluster has one parent.
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(parents)))
@@ -148,7 +149,8 @@ def cluster_tree(
     """The arborescence of clusters, from the ground out.
 
     Nodes are tuples of body names, with the attributes ``bodies``, ``joints``, ``independent`` and
-    ``dependent`` (names; the last two parts of ``joints``); the root is `GROUND`, with none.
+    ``dependent`` (names; the last two are parts of ``joints``). The root is `GROUND`, whose attributes are
+    empty.
     """
     graph = ClusterTree()
     graph.add_node(GROUND, bodies=(), joints=(), independent=(), dependent=())
@@ -169,13 +171,16 @@ def cluster_tree(
 
 
 def _tie(graph: nx.DiGraph, bodies: Sequence[int]) -> None:
-    """Put the bodies on one cycle."""
+    """Add a cycle through the bodies to the graph, so that they are strongly connected."""
     if len(bodies) > 1:
         nx.add_cycle(graph, bodies)
 
 
 def _components(graph: nx.DiGraph) -> np.ndarray:
-    """The strongly connected component of each body, by number; what carries comes first, then the first."""
+    """The number of the strongly connected component of each body.
+
+    A component has a larger number than those that carry it; otherwise the order is that of the first bodies.
+    """
     condensed = nx.condensation(graph)
     members = condensed.nodes(data="members")
     order = nx.lexicographical_topological_sort(condensed, key=lambda node: min(members[node]))
@@ -186,16 +191,16 @@ def _components(graph: nx.DiGraph) -> np.ndarray:
 
 
 def find_root(names: Sequence[Hashable], edges: Sequence[Edge]) -> Hashable:
-    """The only root of the graph, after every check that it is an arborescence.
+    """The only root of the graph, after all checks that the graph is an arborescence.
 
     Parameters
     ----------
-    names : the links, `GROUND` among them where joints hang from it.
+    names : the links, with `GROUND` if a joint has it as parent.
     edges : the joints.
 
     Raises
     ------
-    ModelError : no links, a duplicate name, a joint to a link that is not there, a cycle, a link with two
+    ModelError : no links, a duplicate name, a joint to a link that does not exist, a cycle, a link with two
         parents, several roots; the message names the links and joints.
     """
     if not names:
@@ -228,9 +233,9 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
 
     Parameters
     ----------
-    links : all links, the ground not among them.
-    edges : all joints; every root hangs from `GROUND`. The joints of one parent are visited in their order
-        here, which decides the numbering of bodies.
+    links : all links, without the ground.
+    edges : all joints; every root link has a joint to `GROUND`. The joints of one parent are visited in the
+        order of this argument, which decides the numbering of bodies.
 
     Raises
     ------
@@ -261,7 +266,7 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
 
 
 class _Body:
-    """A moving body while its fixed links are being merged."""
+    """A moving body while the links that are fixed to it are merged."""
 
     def __init__(self, edge: Edge, parent: int, placement: np.ndarray) -> None:
         self.edge, self.parent, self.placement = edge, parent, placement

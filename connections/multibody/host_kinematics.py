@@ -1,6 +1,6 @@
 """A mechanism at one spanning configuration, in NumPy: poses, columns, twists of bodies, small motions.
 
-For the assembly of loops while a model is built, where compiling functions would cost more than it saves.
+Used to assemble loops while a model is built: there, compiling a function would take longer than it saves.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class HostKinematics:
 
 
 def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A (N, 6, nv), twists of the bodies in their own axes, and how large its terms are, (N, 2, nv), at q.
+    """A (N, 6, nv), twists of the bodies in their own axes, and sizes of its terms (N, 2, nv), at q (nq,).
 
-    From body to body, so that nothing is lost where the mechanism is far from the world's origin. The terms
-    are those of the angular and of the linear part before they cancel: sums of lengths along the way.
+    A is computed from body to body, so that no digits are lost if the mechanism is far from the world's
+    origin. The sizes are bounds of the angular and of the linear part before terms cancel: sums of lengths
+    from body to body.
     """
     tree, nv = kinematics.tree, kinematics.nv
     A, sizes = np.zeros((len(tree.joints), 6, nv)), np.zeros((len(tree.joints), 2, nv))
@@ -73,14 +74,14 @@ def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def is_length(joints: Sequence[Joint]) -> np.ndarray:
-    """(nq,) whether a coordinate of joints is a length; the others are angles, or of quaternions."""
+    """(nq,) whether each coordinate of the joints is a length, not an angle or part of a quaternion."""
     kinds = {Prismatic: [True], Spherical: [False] * 4, Free: [True] * 3 + [False] * 4}
     elements = [element for joint in joints for element in joint.chain]
     return np.concatenate([kinds.get(type(element), [False]) for element in elements]).astype(bool)
 
 
 def moved(kinematics: Kinematics, q: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """The spanning configuration (nq,) that one unit of time at velocity `step` (nv,) leads to."""
+    """The spanning configuration (nq,) after one unit of time at the velocity `step` (nv,), from q (nq,)."""
     q = q.copy()
     v_starts = kinematics.v_starts
     for joint, at, first in zip(kinematics.tree.joints, kinematics.q_starts, v_starts, strict=False):
@@ -133,6 +134,6 @@ def elementary_motion(joint: Joint) -> np.ndarray:
 
 
 def _seen_from_world(pose: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-    """Twists Phi (6, k) in the axes of a frame, as twists in world axes at the world origin."""
+    """Twists Phi (6, k) in the axes of the frame `pose`, converted to world axes at the world origin."""
     w, u = pose[:3, :3] @ Phi[:3], pose[:3, :3] @ Phi[3:]
     return np.concatenate([w, u + skew(pose[:3, 3]) @ w])

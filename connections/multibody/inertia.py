@@ -85,8 +85,8 @@ def body_inertia(
     name : the body, for messages.
     mass : kg, zero or positive.
     center_of_mass : (3,) m, in body axes.
-    inertia : (3, 3) kg m^2 about the centre of mass, in the axes of `rotation`; symmetric. Whether any
-        distribution of mass has it is for `inertia_flaw` to say.
+    inertia : (3, 3) kg m^2 about the centre of mass, in the axes of `rotation`; symmetric. `inertia_flaw`
+        tests whether any distribution of mass has it.
     rotation : (3, 3) from the axes of `inertia` to body axes; the identity if None.
 
     Raises
@@ -117,8 +117,9 @@ def body_inertia(
 def inertia_flaw(inertia: np.ndarray) -> str | None:
     """Why no distribution of mass has `inertia` (3, 3), kg m^2 about the centre of mass; None if one has it.
 
-    One has it if no principal moment is negative or larger than the sum of the other two. Otherwise the
-    equations of motion are still defined, but the kinetic energy may not be positive everywhere.
+    An inertia is physical if no principal moment is negative or larger than the sum of the other two.
+    Otherwise the equations of motion are still defined, but the kinetic energy may not be positive
+    everywhere.
     """
     if not np.isfinite(inertia).all():
         return None

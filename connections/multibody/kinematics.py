@@ -1,13 +1,13 @@
-"""Forward kinematics of a tree and A = X Phi, the definition that everything else of a robot comes from.
+"""Forward kinematics of a tree and A = X Phi, from which all other quantities of a robot are defined.
 
-Body b has the pose (R_b, p_b) in the world, joint j the columns Phi_j in the axes of its child body, and
+Body b has the pose (R_b, p_b) in the world, joint j has the columns Phi_j in the axes of its child body, and
 
     A[b, :, j] = [R_b^T w_j; R_b^T (u_j + w_j x (p_b - p_j))],   [w_j; u_j] = [R_j Phi_j^w; R_j Phi_j^v],
 
-for every joint j that moves body b, zero otherwise: only differences of positions enter, so numbers stay
-accurate far from the world origin. All bodies are computed at once, by joint class and then by doubling the
-distance over which poses are composed, so the traced program grows with the logarithm of the depth.
-Source: [W] VI-B, A = X Phi.
+for every joint j that moves body b, and zero otherwise. Only differences of positions enter, so numbers stay
+accurate far from the world origin. All bodies are computed at once: first the joints, class by class; then
+the poses, composed over 1, 2, 4, ... generations, so that the traced program grows with the logarithm of the
+depth. Source: [W] VI-B, A = X Phi.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Kinematics:
 
     @property
     def coordinate_of(self) -> np.ndarray:
-        """The coordinate of which each velocity component is the rate, (nv,); -1 where there is none."""
+        """The coordinate of which each velocity component is the rate, (nv,); -1 if there is none."""
         starts = zip(self.tree.joints, self.q_starts, strict=False)
         return np.concatenate(
             [
@@ -111,7 +111,7 @@ class Kinematics:
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
-        """The arborescence of clusters, here of one body each."""
+        """The arborescence of clusters; in a tree every cluster is one body."""
         count = len(self.joints)
         return cluster_tree(self.tree, np.arange(count), self.tree.parents, np.ones(count, dtype=bool))
 
@@ -132,7 +132,7 @@ class Kinematics:
         self.frame.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: not what was derived from it."""
+        """The fields, which are pickled; cached properties are not."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def joint_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -157,7 +157,7 @@ class Kinematics:
 
     @traced_once
     def world_quaternions_at(self, q: jax.Array) -> jax.Array:
-        """Orientations (N, 4) of the bodies in the world, at q (nq,): products, hence smooth everywhere."""
+        """Orientations (N, 4) of the bodies in the world, at q (nq,): quaternion products, hence smooth."""
         quaternions = quaternion_product(jnp.asarray(self.tree.quaternions), self.joint_poses_at(q)[0])
         quaternions = jnp.concatenate([quaternions, jnp.array([[0.0, 0.0, 0.0, 1.0]])])
         for above in self._jumps:
@@ -201,7 +201,7 @@ class Kinematics:
 
 
 def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameField:
-    """The product of the joints' frames, neighbouring coordinate frames in one; errors name the joint."""
+    """The product of the joints' frames, neighbouring coordinate frames merged; errors name the joint."""
     frames: list[FrameField] = []
     for joint, name in zip(joints, names, strict=True):
         frame = joint.frame
@@ -222,7 +222,7 @@ def _placements(tree: Tree) -> np.ndarray:
 
 
 def _homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:
-    """(N, 4, 4) out of rotations (N, 3, 3) and positions (N, 3)."""
+    """Homogeneous transforms (N, 4, 4) from rotations (N, 3, 3) and positions (N, 3)."""
     upper = jnp.concatenate([rotations, positions[:, :, None]], axis=2)
     last = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(positions), 1, 4))
     return jnp.concatenate([upper, last], axis=1)
@@ -240,7 +240,7 @@ def _group_joints(tree: Tree, q_starts: np.ndarray) -> tuple[_JointGroup, ...]:
 
 
 def _doubling_jumps(parents: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Ancestors at distance 1, 2, 4, ..., (N + 1,) each, the ground being number N and its own ancestor."""
+    """Ancestors at distance 1, 2, 4, ..., (N + 1,) each; the ground has number N and is its own ancestor."""
     ground = len(parents)
     above = np.append(np.where(parents < 0, ground, parents), ground)
     jumps = []

@@ -59,7 +59,7 @@ def forward_dynamics_derivatives(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
-    da = -H^-1 dtau with the derivatives of the inverse dynamics at that a.
+    da = -H^-1 dtau, with the derivatives dtau of the inverse dynamics at this a.
 
     Parameters
     ----------
@@ -84,8 +84,9 @@ def linearize(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 
-    A = [[s(., v), 1], [da/dq, da/dv]], s(., v)^i_j = s^i_jk v^k; B = [[0], [H^-1]]. One equation for all:
-    dv - ad_v eta for a free joint, dv where v = qdot. With a step, of x_{k+1} = A x_k + B dtau_k.
+    A = [[s(., v), 1], [da/dq, da/dv]], s(., v)^i_j = s^i_jk v^k; B = [[0], [H^-1]]. The equation of eta
+    covers all joints: it is etadot = dv - ad_v eta for a free joint, and etadot = dv for joints with v =
+    qdot. If a step is given, A and B are those of x_{k+1} = A x_k + B dtau_k.
 
     Parameters
     ----------
@@ -93,11 +94,11 @@ def linearize(
     q : (..., nq) configurations.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
-    step : s; if given, the pair of `zero_order_hold` over it.
+    step : s; if given, the result is `zero_order_hold` over this step.
 
     Raises
     ------
-    As `forward_dynamics_derivatives`; ValueError (step).
+    As `forward_dynamics_derivatives`; ValueError : the step is not a positive number.
 
     Source: [B]; etadot by equality of mixed derivatives, docs/linearization.md.
     """
@@ -117,8 +118,8 @@ def linearize(
 def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray]:
     """The pair (..., n, n), (..., n, m) over one step: exp(A h) and its integral over the step times B.
 
-    A, B and dtau are held over the step: exact for a constant pair; along a motion, whose pair changes, the
-    error of one step is of the second order in h.
+    A, B and dtau are held constant over the step. The result is exact if A and B are constant; along a
+    motion, on which they change, the error of one step is of the second order in h.
 
     Parameters
     ----------

@@ -8,8 +8,9 @@
 | spherical | rotation vector of R0^T R1 by the shortest way, rad | q0 * exp(xi) |
 | free | logarithm in SE(3) of T0^-1 T1, [omega; v] | T0 exp(xi): the constant twist xi for a unit of time |
 
-To first order xi is the eta of `linearize`: the derivative along the frame fields. Rotations repeat after a
-turn: the shortest way is unique up to half a turn, where xi jumps. NumPy arrays; nothing is compiled.
+To first order xi is the eta of `linearize`, the perturbation along the frame fields. Rotations repeat after a
+full turn; xi is the shortest way, which is unique for less than half a turn, and jumps at half a turn. All
+functions take NumPy arrays, and nothing is compiled.
 Source: [B], left-trivialized differences.
 """
 
@@ -35,7 +36,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
 
     Parameters
     ----------
-    model : the robot; of closed chains, its independent joints.
+    model : the robot; for closed chains, q are its independent joints.
     q0, q1 : (..., nq) configurations; leading axes broadcast. q and -q of a quaternion are one rotation.
 
     Raises
@@ -65,7 +66,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
 
     Parameters
     ----------
-    model : the robot; of closed chains, its independent joints. Whether the loops close there is not asked.
+    model : the robot; for closed chains, the independent joints are displaced, and loops are not checked.
     q : (..., nq) configurations.
     xi : (..., nv) displacements in the model's frame, rad and m; leading axes broadcast.
 
@@ -131,7 +132,7 @@ def positive_step(step: Any, unit: str) -> float:
 
     Raises
     ------
-    ValueError : it is none; the message says in which units it is expected.
+    ValueError : it is not a positive finite number; the message says in which unit it is expected.
     """
     try:
         h = float(step)
@@ -142,7 +143,7 @@ def positive_step(step: Any, unit: str) -> float:
     return h
 
 
-# --- rotations, batches of them --------------------------------------------------------------------------
+# --- batches of rotations --------------------------------------------------------------------------------
 
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -153,7 +154,7 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """R x, (..., 3), of unit quaternions (..., 4)."""
+    """R x, (..., 3), with R the rotations of unit quaternions (..., 4)."""
     t = 2.0 * _cross(quaternion[..., :3], x)
     return x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
 
@@ -162,7 +163,7 @@ def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
     """Rotation vector (..., 3), rad, of at most half a turn: 2 atan2(|r|, |w|) r / |r|, signed by w."""
     r, w = quaternion[..., :3], quaternion[..., 3:]
     sine = np.linalg.norm(r, axis=-1, keepdims=True)
-    # 2 atan(x) / x = 2 - 2 x^2 / 3 + ... at x = |r| / |w|; there |w| is next to one.
+    # 2 atan(x) / x = 2 - 2 x^2 / 3 + ... with x = |r| / |w|; if x is small, |w| is close to one.
     small = sine < 1e-6
     ratio = np.where(small, 2.0, 2.0 * np.arctan2(sine, np.abs(w)) / np.where(small, 1.0, sine))
     return np.where(w < 0.0, -ratio, ratio) * r
@@ -225,7 +226,7 @@ def _joints(model: Model) -> Iterator[tuple[Joint, slice, slice]]:
 
 
 def _configurations(model: Model, name: str, q: Any) -> np.ndarray:
-    """q (..., nq), finite, its quaternions normalized; not the caller's array."""
+    """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
     array = np.array(as_array(name, q, (model.nq,)))
     require_finite(name, array)
     for (joint, at_q, _), joint_name in zip(_joints(model), model.joint_names, strict=True):

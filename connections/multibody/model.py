@@ -1,8 +1,8 @@
 """`Model`: a robot as a mechanical system, by its definitions.
 
-The configuration is embedded into SE(3)^N by forward kinematics; the velocity by A = X Phi. So the robot's
-metric is A^T H A and its connection the one that N rigid bodies induce, [W] Thm V.1. Everything here is
-JAX-traceable. Source: [W] VI-B.
+Forward kinematics embeds the configuration space into SE(3)^N, with the differential A = X Phi. So the
+robot's metric is A^T diag(I_b) A, and its connection is the one that the connection of N rigid bodies
+induces, [W] Thm V.1. The functions named `_at` are JAX-traceable. Source: [W] VI-B.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A robot: N bodies in a tree of joints under gravity. Made by `from_urdf` and others; immutable.
+    """A robot: N bodies, joints, loops, gravity. Made by `from_urdf`, `Mechanism.build`, ...; immutable.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ class Model:
 
         Parameters
         ----------
-        kinematics : of a tree or of closed chains; a tree of bodies stands for its own.
+        kinematics : the kinematics of a tree or of closed chains, or a tree of bodies.
         gravity : (3,) acceleration of free fall in world axes, m/s^2.
 
         Raises
         ------
-        ModelError : gravity is not three finite numbers, or a velocity moves nothing that has inertia.
+        ModelError : gravity is not three finite numbers, or some velocity moves nothing that has inertia.
         """
         if isinstance(kinematics, Tree):
             kinematics = Kinematics.of(kinematics)
@@ -113,16 +113,16 @@ class Model:
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements.
 
-        Joints of loops that do not close there, or are singular, are as in the reference configuration.
+        Independent joints of closed loops are as in the reference configuration (couplings that are all
+        linear do not count as loops).
         """
         return self.kinematics.neutral()
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform.
 
-        Joints of loops lie between such values (lengths: up to that of the loop) and the reference, where the
-        loops close and are regular.
-        Joint limits are not part of the model.
+        Joints of closed loops lie between such a value (for lengths, of the loop's size) and the reference,
+        so near that the loops close and are regular. Joint limits are not part of the model.
 
         Parameters
         ----------
@@ -140,8 +140,8 @@ class Model:
         Parameters
         ----------
         q : (..., nq) configurations.
-        guess : the configuration of every joint, as this function returns it for one point, from which loops
-            are followed to q; the model's reference if None.
+        guess : {joint name: configuration} of all joints, as this function returns it for one point, from
+            which loops are followed to q; the model's reference if None.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class Model:
 
     @cached_property
     def recursive_connection(self) -> RecursiveConnection:
-        """The same connection by recursion: faster on the processor, with the same derivatives."""
+        """`connection` by recursion, with the same values and derivatives: faster on the processor."""
         from connections.multibody.dynamics.recursive_connection import RecursiveConnection
 
         return RecursiveConnection(self)
@@ -227,14 +227,14 @@ class Model:
 
     @cached_property
     def program(self) -> Program:
-        """What the recursions know of the robot: flat arrays, and workspaces."""
+        """The robot as the recursions need it: flat arrays, workspaces, and calls."""
         from connections.multibody.dynamics.program import Program  # imports Numba
 
         return Program(self.kinematics, self.gravity)
 
     @cached_property
     def spanning_tree(self) -> Model:
-        """The tree of all joints, those of closed loops free; the model itself where there are no loops."""
+        """The model of the spanning tree, without loops and couplings; the model itself if it has none."""
         if not isinstance(self.kinematics, ClosedKinematics):
             return self
         return Model(self.kinematics.spanning, self.gravity)
@@ -265,7 +265,7 @@ class Model:
         self.kinematics.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: not what was derived for this process, such as `program`."""
+        """The fields, which are pickled; what was derived for this process, such as `program`, is not."""
         return {"kinematics": self.kinematics, "gravity": self.gravity}
 
     def __repr__(self) -> str:
@@ -319,13 +319,13 @@ def body_jacobians(model: Model, q: Any) -> jax.Array:
 
 
 def inertial_parameters(model: Model) -> np.ndarray:
-    """The pi of `regressor` by bodies, (N, 10): m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
+    """The parameters pi of `regressor`, one row per body, (N, 10): m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
 
     Parameters
     ----------
     model : the robot.
 
-    About the origins of the bodies' frames, in their axes; kg, kg m, kg m^2.
+    They are about the origins of the bodies' frames, in the bodies' axes; kg, kg m, kg m^2.
     """
     inertias = model.kinematics.tree.inertias
     moments = inertias[:, [2, 0, 1], [4, 5, 3]]

@@ -23,15 +23,17 @@ from connections.checks import ShapeError, require_finite
 from connections.geometry import Metric, ProductFrame, SE3Frame
 from connections.multibody.spatial import force_cross_product, motion_cross_product
 
-_SINGULAR = 1e-13  # eigenvalues of an inertia of unit diagonal, relative to the largest, that are round-off
+_SINGULAR = (
+    1e-13  # eigenvalues of an inertia, scaled to unit diagonal, are round-off below this times the largest
+)
 
 
 @dataclass(frozen=True, eq=False)
 class RigidBodySystemMetric(Metric):
     """The kinetic energy of N rigid bodies: diag(I_1, ..., I_N).
 
-    A link without mass is legal, so the matrix may be semidefinite; what it induces on a mechanism must not
-    be, and is checked there.
+    A link without mass is allowed, so the matrix may be semidefinite. The metric that it induces on a
+    mechanism must be definite, which is checked for the mechanism.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         return self._blocks(self._inverses, self._forces_of)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """The same of |I_b^-1| and the absolute values of the three terms of (18)."""
+        """`coefficients_at` with |I_b^-1| and the absolute values of the three terms of (18)."""
         return self._blocks(np.abs(self._inverses), lambda v, w: sum(map(jnp.abs, self._terms_of(v, w))))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
@@ -103,17 +105,17 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         return jnp.einsum("nab,nb->na", self._inverses, forces).reshape(-1)
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """C_b(v_b) w_b for every body, (6N,), where `metric` is the bodies' own: exact for singular I_b."""
+        """C_b(v_b) w_b for every body, (6N,), if `metric` is the bodies' own; exact also for singular I_b."""
         if metric is not self.metric:
             return super().lowered_at(metric, q, v, w)
         return self._forces_of(v.reshape(-1, 6), w.reshape(-1, 6)).reshape(-1)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Every orientation is a unit quaternion."""
+        """Whether every orientation is a unit quaternion."""
         return self.frame.valid_at(q)
 
     def explain(self, q: Any) -> None:
-        """The frame's error."""
+        """Raise the frame's error."""
         self.frame.explain(q)
 
     def _blocks(self, inverses: np.ndarray, forces: Callable[..., Any]) -> jax.Array:
@@ -140,9 +142,9 @@ class RigidBodySystemConnection(ConnectionOfMetric):
 
 
 def _inverses(inertias: np.ndarray) -> np.ndarray:
-    """I_b^-1 (N, 6, 6), kg m^2 and kg compared with the diagonal of each; a generalized one where none is.
+    """I_b^-1 (N, 6, 6), or a generalized inverse if I_b is singular; I_b is scaled to unit diagonal for it.
 
-    A body without mass has no I^-1; the forces C_b(v) w of a distribution of mass stay in I_b's range.
+    A body without mass has no inverse; the forces C_b(v) w of a distribution of mass are in the range of I_b.
     """
     diagonal = np.diagonal(inertias, axis1=1, axis2=2)
     units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))

@@ -1,8 +1,9 @@
 """Rolling contacts and conserved momenta of a robot as one-forms, for `ConstrainedConnection`.
 
-The point of body b at r in its axes moves with R_b (u_b + omega_b x r) in the world, [omega_b; u_b] = A_b v.
-A contact asks that the component along a direction e vanishes, and a momentum is the inner product with the
-generator xi of a motion of the whole robot, [omega; u] in the world:
+The point r of body b, in its axes, moves with the velocity R_b (u_b + omega_b x r) in the world, where
+[omega_b; u_b] = A_b v. A contact requires that the component of this velocity along a direction e vanishes. A
+momentum is the inner product with the generator xi = [omega; u] of a rigid motion of the whole robot in the
+world:
 
     w(v) = (R_b^T e) . (u_b + omega_b x r),      <<xi_Q, v>> = sum_b (X_b xi)^T I_b A_b v.
 
@@ -25,19 +26,19 @@ from connections.geometry.compilation import compiled
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
-_RANK = 1e-7  # smallest singular value of equilibrated rows that are independent
-_SYMMETRY = 1e-9  # how far the bodies' motions may be from a common one, by the roots of their energies
+_RANK = 1e-7  # equilibrated rows are independent if their smallest singular value is above this
+_SYMMETRY = 1e-9  # largest deviation of the bodies' motions from a common one, by the roots of their energies
 
 
 class Contact(abc.ABC):
-    """What touches the ground, or another thing that stands still, without slipping in some directions."""
+    """A contact of a body with a fixed environment that does not slip in some directions."""
 
     body: str
 
     @property
     @abc.abstractmethod
     def rows(self) -> int:
-        """Number of its one-forms."""
+        """Number of one-forms of the contact."""
 
     @abc.abstractmethod
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
@@ -54,9 +55,10 @@ class Contact(abc.ABC):
 class Wheel(Contact):
     """A wheel that is thin at its rim, on a plane.
 
-    "rolling" is the direction in which it rolls, axis x normal: no slip; it couples turning and advance.
-    "lateral" lies across it in the plane: no skid. "normal" keeps the distance from the plane, where nothing
-    else does. A wheel that lies flat has no directions: an error of the connection names the point.
+    "rolling" is the direction axis x normal in which the wheel rolls: no slip; it couples turning and
+    advance. "lateral" is perpendicular to it in the plane: no skid. "normal" keeps the distance from the
+    plane, if nothing else does. For a wheel that lies flat the directions are not defined, and the connection
+    raises an error that names the configuration.
 
     Parameters
     ----------
@@ -141,12 +143,12 @@ class Ball(Contact):
 
 @dataclass(frozen=True)
 class Blade(Contact):
-    """A knife edge, a skate or a light wheel that is no body: a point that does not move in one direction.
+    """A knife edge, a skate, or a wheel without a body of its own: a point that cannot move in one direction.
 
     Parameters
     ----------
     body : the body that carries it.
-    direction : (3,) in body axes: across the edge.
+    direction : (3,) in body axes, perpendicular to the edge.
     point : (3,) m, in body axes.
     """
 
@@ -170,12 +172,12 @@ class Blade(Contact):
 
 @dataclass(frozen=True, eq=False)
 class SelectedForms:
-    """Some rows of a function that gives one-forms; a function of q itself.
+    """Some rows of a function that returns one-forms; an instance is such a function, too.
 
     Parameters
     ----------
     forms : q (nq,) -> (p, n); JAX-traceable.
-    rows : the rows that are kept.
+    rows : numbers of the rows that are kept.
     """
 
     forms: PointFunction
@@ -192,8 +194,8 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     Parameters
     ----------
     model : the robot.
-    contacts : `Wheel`, `Ball`, `Blade`; their rows in this order. Two wheels on one axle cannot both be kept
-        from skidding: leave "lateral" out of one, or take `independent_forms`.
+    contacts : `Wheel`, `Ball`, `Blade`; W has their rows in this order. For two wheels on one axle the
+        "lateral" rows are dependent: leave it out of one of them, or use `independent_forms`.
 
     Raises
     ------
@@ -225,8 +227,8 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
 def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
     """Momenta of the whole robot as one-forms, q (nq,) -> (k, nv): <<xi_Q, v>>; JAX-traceable.
 
-    Where they vanish at first and nothing acts from outside they stay zero, without constraint forces: the
-    connection that they define has the free motions as geodesics, in fewer velocities.
+    If the momenta are zero at first and no external forces act, they stay zero without constraint forces. So
+    the geodesics of the connection that these forms define are free motions, in fewer velocities.
 
     Parameters
     ----------
@@ -264,18 +266,19 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
 
 
 def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
-    """The first rows of the forms that are independent, the same at all points given.
+    """The first linearly independent rows of the forms, the same rows at all given points.
 
     Parameters
     ----------
     forms : q (nq,) -> W (p, n); JAX-traceable.
-    q : (..., nq) points that are typical of where the forms are to be used.
+    q : (..., nq) typical points of the region in which the forms will be used.
 
     Raises
     ------
     ShapeError, NonFiniteError : of q.
-    ConstraintError : rows that depend on others at one point do not at another, or the forms are not finite
-        at a point, where a wheel lies flat or a loop does not close; names the point.
+    ConstraintError : a row depends on others at one point but not at another; or the forms are not finite at
+    a
+        point, because a wheel lies flat or a loop does not close. The message names the point.
     """
     given = np.asarray(as_array("q", q, (None,)))
     if not given.size:
@@ -300,9 +303,9 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
 
 
 def _equilibrated(W: np.ndarray) -> np.ndarray:
-    """W (m, p, n), rows at every point and columns scaled such that their largest entries are about one.
+    """W (m, p, n), with rows at every point and columns scaled so that their largest entries are about one.
 
-    Neither changes which rows depend on others, and no unit of length, of velocities or of forms, is left.
+    This does not change which rows depend on others, and removes the units of lengths, velocities and forms.
     Source: Ruiz 2001, A scaling algorithm to equilibrate both rows and columns norms in matrices.
     """
     for _ in range(20):
@@ -315,7 +318,7 @@ def _equilibrated(W: np.ndarray) -> np.ndarray:
 
 
 def _require_size(model: Model, q: Any) -> None:
-    """Raise `ShapeError` unless q is (nq,): where a function is traced, JAX would clip what is too short."""
+    """Raise `ShapeError` unless q is (nq,): in traced code, JAX clips indices beyond the end of an array."""
     if jnp.shape(q) != (model.nq,):
         raise ShapeError("q", (model.nq,), jnp.shape(q))
 
@@ -326,7 +329,7 @@ def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> j
 
 
 def _require_symmetry(model: Model, generators: PointFunction) -> None:
-    """Refuse directions along which no velocity moves all bodies; those without mass may stay."""
+    """Raise `ModelError` for a direction along which no velocity moves all bodies that have mass."""
     points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
     both = compiled(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
     weights = _roots(np.asarray(model.kinematics.tree.inertias))

@@ -1,1 +1,1 @@
-"""Robots as people write them: mechanisms in code, URDF, URDF+ and MJCF files."""
+"""Descriptions of robots: mechanisms in code, URDF, URDF+ and MJCF files."""

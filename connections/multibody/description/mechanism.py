@@ -1,4 +1,4 @@
-"""`Mechanism`: bodies and joints, one at a time, and then the `Model` that they form.
+"""`Mechanism`: bodies and joints, added one at a time, and the `Model` that they form.
 
 >>> import numpy as np
 >>> from connections import multibody as mb
@@ -10,8 +10,9 @@
 >>> mechanism.build()
 Model(2 bodies, nq=2, nv=2)
 
-The joints form a tree, which `add_loop` closes and `add_coupling` ties. Arguments are checked before anything
-of them is kept: a refused call leaves the mechanism as it was. Source: [W] VI-B, VI-C.
+The joints form a tree; `add_loop` closes loops in it, and `add_coupling` couples joints. Arguments are
+checked before any of them is stored: a call that raises leaves the mechanism as it was. Source: [W] VI-B,
+VI-C.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RIGID = 1e-9  # how far a placement may be from a rigid transform, entry by ent
 
 
 class Mechanism:
-    """Bodies, joints, loops and couplings in the making; `build` turns them into a `Model`."""
+    """Bodies, joints, loops and couplings, to which more can be added; `build` makes a `Model` of them."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
@@ -56,7 +57,7 @@ class Mechanism:
         Parameters
         ----------
         name : unique among bodies; "world" is the ground.
-        mass : kg, positive or zero. A body without mass is legal where H is positive definite all the same.
+        mass : kg, positive or zero. A body without mass is allowed if H is nevertheless positive definite.
         center_of_mass : (3,) m, in body axes from the body origin.
         inertia : (3, 3) kg m^2 about the centre of mass, in body axes; zero if None.
 
@@ -88,7 +89,7 @@ class Mechanism:
         parent, child : bodies that have been added; the parent of a root body is "world".
         joint : its type, for example ``Revolute((0, 0, 1))``.
         placement : (4, 4) homogeneous transform, m: the joint frame in the frame of the parent. The child
-            frame coincides with the joint frame where the joint is neutral. The identity if None.
+            frame coincides with the joint frame if the joint is neutral. The identity if None.
 
         Raises
         ------
@@ -129,13 +130,14 @@ class Mechanism:
         name : unique among loops and couplings.
         body_a, body_b : bodies that have been added, or "world".
         closure : ``Coincident()``; ``Distance(length)``; a joint whose motion from frame a to frame b stays
-            free, for example ``Revolute((0, 0, 1))``, and ``Fixed()`` for none; or a JAX-traceable function
-            of the (4, 4) transform of frame b in frame a, zero (k,) where the loop closes.
+            free, for example ``Revolute((0, 0, 1))``, or ``Fixed()`` if no motion stays free; or a
+            JAX-traceable function (4, 4) -> (k,) of the transform of frame b in frame a, which is zero if the
+            loop closes.
         placement_a, placement_b : (4, 4), m: the frames a and b in their bodies; the identity if None.
-        independent : names of joints of its cluster that are independent; the others between the two bodies
-            are dependent, unless another loop or coupling names them. If no loop or coupling of a cluster
-            says so, joints are chosen that determine the others well; ``model.joint_names`` and
-            ``model.cluster_tree`` say which.
+        independent : names of the independent joints of the loop's cluster; the other joints between the two
+            bodies are dependent, unless another loop or coupling names them. If no loop or coupling of a
+            cluster names any, independent joints are chosen that determine the others well;
+            ``model.joint_names`` and ``model.cluster_tree`` show the choice.
 
         Raises
         ------
@@ -174,11 +176,11 @@ class Mechanism:
         ----------
         name : unique among loops and couplings.
         joints : {joint: coefficient}, of joints of one coordinate; or, with a function, names of joints.
-        offset : what the sum or the function equals.
+        offset : the value that the sum or the function must have.
         function : JAX-traceable, one argument per joint in their order, a number for a joint of one
             coordinate and (nq_J,) for others -> a number or (k,). For example a cam,
             ``lambda crank, follower: follower - lift * jnp.cos(crank)``.
-        independent : names of joints of its cluster that are independent; as in `add_loop`.
+        independent : names of the independent joints of the coupling's cluster; as in `add_loop`.
 
         Raises
         ------
@@ -210,12 +212,13 @@ class Mechanism:
         Parameters
         ----------
         gravity : (3,) acceleration of free fall in world axes, m/s^2.
-        reference : {joint: configuration} from which loops are closed, others being neutral; of several ways
-            to assemble a loop it chooses the one nearby. If None, the neutral configuration where it closes
-            and is regular, else one that is searched for.
+        reference : {joint: configuration}, from which loops are closed; joints that are not named are
+        neutral.
+            If there are several assembly modes, it chooses the one nearby. If None, the neutral configuration
+            if the loops close there and are regular, otherwise a configuration that is searched for.
 
-        Joints are numbered depth first, those of one parent in the order in which they were added; in
-        ``model.joint_names`` only independent joints appear, those of one cluster together.
+        Joints are numbered depth first, joints of one parent in the order in which they were added. In
+        ``model.joint_names`` only independent joints appear, grouped by cluster.
 
         Raises
         ------
@@ -242,7 +245,7 @@ class Mechanism:
         return f"Mechanism({len(self._links)} bodies, {len(self._edges)} joints{more})"
 
     def _require_no_cycle(self, name: str, parent: str, child: str) -> None:
-        """Refuse the joint if `child` carries `parent`; bodies have one joint above each, so a walk tells."""
+        """Raise `ModelError` if `child` carries `parent`, by a walk from `parent` to the ground."""
         body, steps = parent, []
         while body != child:
             edge = self._above.get(body)

@@ -1,21 +1,21 @@
 """MJCF files, compiled by MuJoCo, into a `Model`.
 
-Joint types: free, ball, slide, hinge, several on one body, at any ``pos``; bodies without a joint are fixed
-to their parents, mocap bodies too. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` but for
-quaternions, which are (x, y, z, w) here and (w, x, y, z) there. ``ref`` is kept: an angle or displacement
-means what it does in the file, and it is at q = ref, not at q = 0, that the body is where the file draws it.
-v is ``qvel`` but for free joints: there [velocity in world axes; angular velocity in body axes], here the
-body twist [omega; v].
+Joint types: free, ball, slide, hinge, several on one body, at any ``pos``. Bodies without a joint, mocap
+bodies too, are fixed to their parents. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` except
+for quaternions, which are (x, y, z, w) here and (w, x, y, z) in MuJoCo. ``ref`` is kept: an angle or
+displacement has the same meaning as in the file, and the body is where the file draws it at q = ref, not at
+q = 0. v is MuJoCo's ``qvel`` except for free joints, for which ``qvel`` is [velocity in world axes; angular
+velocity in body axes], and v is the body twist [omega; v].
 
-A joint that does not turn about the origin of its body has its anchor there instead: body axes are MuJoCo's,
-the origin is the anchor of the body's last hinge or ball. Of k joints on a body, the first k - 1 move bodies
-without mass, named ``body/joint``.
+Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor of the last one, which in
+MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named
+``body/joint``.
 
-What acts on the joints is not part of the model: actuators, springs, damping, friction, limits, contacts,
-gravity compensation. Active equality constraints connect, weld and joint are loops and couplings
-(`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, where a file is
-drawn. What else changes or couples the motion itself is refused by name: other equality constraints, armature
-of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+Forces on the joints are not part of the model: actuators, springs, damping, friction, limits, contacts,
+gravity compensation. Active equality constraints of the types connect, weld and joint become loops and
+couplings (`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, in which
+a file is drawn. Other elements that change or couple the motion itself raise an error that names them: other
+equality constraints, armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     Parameters
     ----------
     path : the file.
-    gravity : (3,) acceleration of free fall in world axes, m/s^2; that of the file if None.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2; the file's gravity if None.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
-        `Mechanism.build`; joints that it does not name are where ``qpos0`` has them.
+        `Mechanism.build`; joints that it does not name are at their position in ``qpos0``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
 
     Warns
     -----
-    UserWarning : joints have armature. It would add to the diagonal of H, and is left out.
+    UserWarning : joints have armature, which would add to the diagonal of H. It is left out.
     """
     path = Path(path)
     require_file(path)
@@ -128,7 +128,7 @@ def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
 
 
 def _joints_with_armature(mujoco: ModuleType, compiled: Any) -> list[str]:
-    """Names of the joints whose own armature, or that of an actuator on them, is not zero."""
+    """Names of the joints with an armature that is not zero, of the joint itself or of an actuator on it."""
     joints = set(compiled.dof_jntid[compiled.dof_armature != 0.0])
     for number in np.flatnonzero(compiled.actuator_armature):
         if _on_joint(mujoco, compiled, number):
@@ -152,7 +152,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
     held : positions of the joints that do not move, by number.
     """
     mechanism = Mechanism()
-    origins = np.zeros((compiled.nbody, 3))  # of our frame of a body in MuJoCo's frame of it, m
+    origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame
     for body in range(1, compiled.nbody):
         above = compiled.body_parentid[body]
         parent, name = _body_name(compiled, above), _body_name(compiled, body)
@@ -179,7 +179,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
 
 
 def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.ndarray, bool]:
-    """The joint, its pose (4, 4) at q = 0 from that in the file, and whether it turns about its anchor."""
+    """The joint, its pose (4, 4) at q = 0 relative to the file's, and whether it is a ball or hinge."""
     kind, axis = compiled.jnt_type[number], compiled.jnt_axis[number]
     ref = float(compiled.qpos0[compiled.jnt_qposadr[number]])
     start = np.eye(4)
@@ -198,7 +198,7 @@ def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.nd
 
 
 def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, origin: np.ndarray) -> None:
-    """Add the body with its inertia about `origin` (3,), m, in MuJoCo's frame of it; without mass if None."""
+    """Add a body with our origin at `origin` (3,), m, in MuJoCo's frame; without mass if `body` is None."""
     if body is None:
         mechanism.add_body(name)
         return

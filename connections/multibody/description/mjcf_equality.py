@@ -1,13 +1,14 @@
 """MuJoCo's equality constraints as loops and couplings of a `Mechanism`.
 
 - connect: two points coincide, one of each body (`Coincident`), or the origins of two sites.
-- weld: two frames coincide (`Fixed`); without torque (``torquescale="0"``) only their origins do.
+- weld: two frames coincide (`Fixed`); without torque (``torquescale="0"``) only their origins coincide.
 - joint: q_1 - ref_1 = c_0 + c_1 (q_2 - ref_2) + ... + c_4 (q_2 - ref_2)^4, a coupling that determines
-  joint 1; linear where c_2 = c_3 = c_4 = 0. Where the right side is c_0 alone, joint 1 does not move: it is
-  held there, as a fixed joint.
+  joint 1; it is linear if c_2 = c_3 = c_4 = 0. If the right side is c_0 alone, joint 1 does not move, and
+  becomes a fixed joint.
 
-All are exact here, however soft MuJoCo makes them; what is not active in the file is no constraint. Others
-(tendon, flex) are refused by name. Source: MuJoCo's documentation, Computation, "Equality".
+Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file are
+left out. Other types (tendon, flex) raise an error that names the constraint. Source: MuJoCo's documentation,
+Computation, "Equality".
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]
 
     Raises
     ------
-    ModelError : a joint is held, and held or coupled by another equality, too.
+    ModelError : one equality holds a joint, and another one holds or couples the same joint.
     """
     held: dict[int, float] = {}
     coupled: dict[int, str] = {}
@@ -87,8 +88,8 @@ def add_equalities(
     Parameters
     ----------
     equalities : from `active_equalities`.
-    origins : (nbody, 3) m, origin of our frame of a body in MuJoCo's frame of it; the axes are the same.
-    body_name, joint_name : their names by MuJoCo's numbers.
+    origins : (nbody, 3) m, the origin of our frame of each body in MuJoCo's frame; the axes are the same.
+    body_name, joint_name : (compiled, MuJoCo's number) -> the name.
     """
     determined = {
         int(compiled.eq_obj1id[number])
@@ -114,7 +115,7 @@ def _closure(mujoco: ModuleType, compiled: Any, number: int) -> Closure:
 def _frames(
     mujoco: ModuleType, compiled: Any, number: int, origins: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
-    """The body and the placement (4, 4), m, in our frame of it, of each side of a connect or weld.
+    """The body and the placement (4, 4), m, in our frame of the body, of each side of a connect or weld.
 
     The data of a connect are [point in body 1, point in body 2], those of a weld [point in body 2, point in
     body 1, orientation of body 2 in body 1].
@@ -144,7 +145,7 @@ def _add_coupling(
     joints: tuple[str, str],
     free: bool,
 ) -> None:
-    """q_1 = polynomial of q_2; `free` tells whether no other coupling determines joint 2."""
+    """Add q_1 = polynomial of q_2; `free` says whether no other coupling determines joint 2."""
     follower, leader = joints
     y, x = (_position(compiled, int(at[number])) for at in (compiled.eq_obj1id, compiled.eq_obj2id))
     c = np.array(compiled.eq_data[number, :5])
@@ -170,7 +171,7 @@ def _is_constant(compiled: Any, number: int) -> bool:
 
 
 def _position(compiled: Any, joint: int) -> float:
-    """Where MuJoCo's reference configuration has a hinge or slide joint, rad or m."""
+    """The position of a hinge or slide joint in MuJoCo's reference configuration, rad or m."""
     return float(compiled.qpos0[compiled.jnt_qposadr[joint]])
 
 

@@ -2,7 +2,7 @@
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
-is ignored; a missing ``<inertial>`` is zero. What is not supported is refused by name, never skipped.
+is ignored; a missing ``<inertial>`` is zero. Elements that are not supported raise an error that names them.
 
 The axis of a planar joint is the normal of its plane. The frame of its child link is turned so that z is that
 normal, by the smallest rotation; x and y of the joint's configuration are along the turned axes.
@@ -32,7 +32,7 @@ ROOT_JOINT = "root_joint"
 
 
 class _File(NamedTuple):
-    """What a URDF file says.
+    """The contents of a URDF file.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class _File(NamedTuple):
     edges : the joints, sorted by name.
     root : the link that is no joint's child.
     loops, couplings : of URDF+, mimic joints among the couplings.
-    flaws : what is wrong with inertias.
+    flaws : messages about inertias that no distribution of mass has.
     """
 
     links: list[Link]
@@ -62,8 +62,8 @@ def from_urdf(
     Parameters
     ----------
     path : the file.
-    floating_base : put a free joint named ``root_joint`` between the world and the root link, first in
-        ``joint_names``; otherwise the root link is fixed to the world.
+    floating_base : whether a free joint named ``root_joint`` is added between the world and the root link,
+        first in ``joint_names``; otherwise the root link is fixed to the world.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
         `Mechanism.build`.
@@ -72,9 +72,10 @@ def from_urdf(
     ------
     ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
         do not form a tree; a joint type, loop or coupling is not supported; a loop, coupling or mimic joint
-        names what does not exist or contradicts others; an axis or ratio is zero, a number is not finite, a
-        mass is negative, an inertia is not symmetric, or a moving part has no inertia; the loops do not close
-        near the reference. The message names the file and the link, joint, loop or coupling.
+        names a link or joint that does not exist, or contradicts others; an axis or ratio is zero, a number
+        is not finite, a mass is negative, an inertia is not symmetric, or a moving part has no inertia; the
+        loops do not close near the reference. The message names the file and the link, joint, loop or
+        coupling.
 
     Warns
     -----
@@ -102,7 +103,7 @@ def from_urdf(
 
 
 def _read(path: Path) -> _File:
-    """The file, checked as far as it can be without building the model."""
+    """The file, with all checks that do not need the model."""
     root = read_root(path, "robot", "a URDF")
     elements = [element for element in root if element.tag in ("link", "joint")]
     for element in elements:

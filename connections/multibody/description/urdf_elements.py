@@ -1,4 +1,4 @@
-"""Elements of a URDF file: what yourdfpy's parser makes of them, and what it would let pass."""
+"""Elements of a URDF file, parsed by yourdfpy, with checks for errors that its parser ignores."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from connections.multibody.joints import unit_axis
 
 Element = ElementTree.Element
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
-_LEFT_OUT = ("visual", "collision", "mimic")  # the last is read elsewhere
+_LEFT_OUT = ("visual", "collision", "mimic")  # `urdf_plus` reads the last
 
 
 def require_complete(element: Element) -> None:
-    """Refuse a link or joint in which the parser would fill a gap with a default.
+    """Raise `ModelError` for a link or joint in which the parser would replace a missing part by a default.
 
     Raises
     ------
@@ -51,14 +51,14 @@ def link_of(owner: str, element: Element, role: str) -> str:
 
 
 def number_of(owner: str, element: Element, attribute: str, default: float | None = None) -> float:
-    """A finite number that is an attribute.
+    """The value of an attribute that is a finite number.
 
     Parameters
     ----------
     owner : the joint or coupling, for messages.
-    element : what has the attribute.
-    attribute : its name.
-    default : its value where it is missing; None if it must not be.
+    element : the element that has the attribute.
+    attribute : the attribute's name.
+    default : the value if the attribute is missing; None if it must not be missing.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def parse(elements: Sequence[Element]) -> Any:
 def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tuple[np.ndarray, Any]:
     """The placement (4, 4), m, that an ``<origin>`` gives, and the direction that an ``<axis>`` gives.
 
-    Read as those of a joint are: the identity and (1, 0, 0) where they are missing.
+    They are read as in a joint: if they are missing, they are the identity and (1, 0, 0).
 
     Raises
     ------
@@ -128,12 +128,12 @@ def _parse_robot(elements: Sequence[Element]) -> Any:
                 bare.remove(part)
         robot.append(bare)
     file = BytesIO(ElementTree.tostring(robot))
-    with np.errstate(invalid="ignore"):  # numbers that are not finite are refused by name, elsewhere
+    with np.errstate(invalid="ignore"):  # numbers that are not finite raise errors later
         return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
 
 
 def placement_of(owner: str, origin: np.ndarray | None) -> np.ndarray:
-    """A parsed ``<origin>`` as a (4, 4) transform; the identity where there is none.
+    """A parsed ``<origin>`` as a (4, 4) transform; the identity if it is None.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def placement_of(owner: str, origin: np.ndarray | None) -> np.ndarray:
 
 
 def normal_turn(owner: str, axis: Any) -> np.ndarray:
-    """The smallest rotation (4, 4) that takes z to the axis (3,) of a plane; of two, the one about x.
+    """The smallest rotation (4, 4) that takes z to the axis (3,) of a plane; for axis = -z, the one about x.
 
     Raises
     ------

@@ -1,15 +1,17 @@
 """Closed chains in URDF files: ``<mimic>``, and the elements ``<loop>`` and ``<coupling>`` of URDF+.
 
-- ``<mimic joint="x" multiplier="m" offset="c"/>`` in a joint y: q_y = m q_x + c, and y depends on x. It says
-  nothing of a fixed joint, and is passed over there.
-- ``<coupling>`` of a predecessor and a successor, with ``<ratio value="r"/>``: r times the sum of the
-  joint coordinates from their nearest common ancestor to the predecessor is that to the successor.
+- ``<mimic joint="x" multiplier="m" offset="c"/>`` in a joint y: q_y = m q_x + c, and y depends on x. In a
+  fixed joint it has no meaning and is ignored.
+- ``<coupling>`` of a predecessor and a successor, with ``<ratio value="r"/>``: r times the sum of the joint
+  coordinates from the nearest common ancestor to the predecessor equals the sum of the joint coordinates from
+  the ancestor to the successor.
 - ``<loop type=...>`` of a predecessor and a successor, with an ``<origin>`` on each, the frames a and b.
   revolute, continuous, spherical: the two origins coincide, and nothing else, whatever the ``<axis>`` (in a
   planar mechanism that is a revolute joint). fixed: the frames coincide. prismatic: b slides along the
-  ``<axis>`` of a, which is also its own. planar: b moves in the plane of a across the ``<axis>``.
-- ``<joint independent="false">``: the loops and couplings determine this joint. Where no joint of a loop or
-  coupling is marked so, independent ones are chosen.
+  ``<axis>`` of a, which is also an axis of b. planar: b moves in the plane of a perpendicular to the
+  ``<axis>``.
+- ``<joint independent="false">``: the loops and couplings determine this joint. If no joint of a loop or
+  coupling is marked in this way, independent joints are chosen.
 
 Source: URDF+ (arXiv 2411.19753), and the models of github.com/ROAM-Lab-ND/generalized_rbda.
 """
@@ -46,13 +48,13 @@ def read_closures(
     ----------
     root : the ``<robot>``; its links and joints are complete.
     edges : the joints; a tree.
-    turns : (4, 4) our frame of a link in that of the file, where they differ.
+    turns : link -> (4, 4), our frame of the link in the file's frame, for links for which they differ.
 
     Raises
     ------
     ModelError : a name is missing or appears twice; a link or joint does not exist; an attribute is missing,
-        unknown or not a finite number; a ratio or multiplier is zero; the two links are one, or no joint
-        moves a link of a coupling; a coupled joint has not one coordinate; joints mimic each other in a
+        unknown or not a finite number; a ratio or multiplier is zero; the two links are the same, or no joint
+        moves a link of a coupling; a coupled joint does not have one coordinate; joints mimic each other in a
         circle; nothing determines a joint that is not independent. The message names the element.
     """
     _require_names(root)
@@ -79,7 +81,7 @@ def read_closures(
 
 
 class _Chains:
-    """The tree of links, to be walked upwards."""
+    """The tree of links, for walks towards the root."""
 
     def __init__(self, links: Iterable[str], edges: Sequence[Edge]) -> None:
         self.links = set(links)
@@ -182,7 +184,7 @@ def _coupling(element: Element, chains: _Chains) -> Coupling:
 
 
 def _mimics(root: Element, chains: _Chains) -> dict[str, Coupling]:
-    """The couplings that mimic joints are, by the name of the joint that follows."""
+    """The couplings of mimic joints, by the name of the joint that mimics."""
     mimics: dict[str, Coupling] = {}
     leaders: dict[str, str] = {}
     for element in root.findall("joint"):
@@ -208,7 +210,7 @@ def _mimics(root: Element, chains: _Chains) -> dict[str, Coupling]:
 
 
 def _require_no_circle(joint: str, leaders: Mapping[str, str]) -> None:
-    """Raise `ModelError` if `joint` follows itself."""
+    """Raise `ModelError` if `joint` mimics itself, directly or through others."""
     chain = [joint]
     while chain[-1] in leaders:
         chain.append(leaders[chain[-1]])
@@ -220,7 +222,7 @@ def _require_no_circle(joint: str, leaders: Mapping[str, str]) -> None:
 
 
 def _dependent(root: Element, chains: _Chains, mimics: Mapping[str, Coupling]) -> list[str]:
-    """The moving joints that loops and couplings determine: marked so, or mimicking another."""
+    """The moving joints that loops and couplings determine: marked as dependent, or mimicking another."""
     dependent = []
     for element in root.findall("joint"):
         name, text = str(element.get("name")), element.get("independent")
@@ -235,14 +237,14 @@ def _dependent(root: Element, chains: _Chains, mimics: Mapping[str, Coupling]) -
 
 
 def _independent(tied: Iterable[str], dependent: Collection[str]) -> tuple[str, ...] | None:
-    """The independent ones of the joints of one loop or coupling; None where no joint is dependent."""
+    """The independent joints among those of one loop or coupling; None if no joint is marked as dependent."""
     names = tuple(tied)
     free = tuple(name for name in names if name not in dependent)
     return None if len(free) == len(names) else free
 
 
 def _require_names(root: Element) -> None:
-    """Refuse a loop or coupling without a name, names that appear twice, and ``<constraint>``."""
+    """Raise `ModelError` for a loop or coupling without a name, a repeated name, and ``<constraint>``."""
     seen: set[str] = set()
     for element in root:
         name = element.get("name")

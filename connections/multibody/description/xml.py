@@ -1,4 +1,4 @@
-"""The root element of a robot description, or a clear error: no file, no XML, or another format."""
+"""The root element of a robot description; errors for a missing file, malformed XML, or another format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
 
     Parameters
     ----------
-    path : the file; that it exists is for `require_file` to say.
-    tag : what the root element must be.
-    form : name of the format, for the message.
+    path : the file; `require_file` checks that it exists.
+    tag : the name that the root element must have.
+    form : the name of the format, for the message.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""From a model to numbers: the recursions, and what makes a call of them out of a kernel.
+"""From a model to numbers: how Python calls the kernels.
 
-`table` says what is to know of each recursion, `entries` renders compiled functions from it, `compiled` keeps
-them, the packings write the arrays that they read, `program` holds what belongs to a model, and `functions`
-are the public ones.
+`table` describes each recursion, `entries` renders compiled functions from the table, `compiled` keeps them,
+the packings write the arrays that they read, and `program` holds the arrays and calls of one model.
+The public functions are in `connections.multibody.functions`.
 """

@@ -1,4 +1,4 @@
-"""From arguments of the public functions to compiled code: arrays, batches, `out`."""
+"""Arguments of the public functions made ready for compiled code: arrays, batches, `out`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """The array itself if compiled code takes it as it is, else a copy."""
+    """The array itself if compiled code accepts it, otherwise a copy."""
     flags = array.flags
     return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
 
@@ -49,7 +49,7 @@ def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
 
 
 def apart(given: Iterable[Any], out: np.ndarray) -> list[Any]:
-    """The values; arrays that may overlap `out` are copied, because they are read while it is filled."""
+    """The values; arrays that may overlap `out` are copied, because they are read while `out` is filled."""
     return [x.copy() if isinstance(x, np.ndarray) and np.may_share_memory(x, out) else x for x in given]
 
 

@@ -1,4 +1,4 @@
-"""Solutions of loops by their definition, in JAX: for closures that are functions, and for traced code.
+"""Solutions of loops by their definition, in JAX, for closures that are users' functions and for traced code.
 
 A solution is the vector [q_s | G | LG] of `cluster_packing`.
 """
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """A compiled function refused its input. The caller that catches this finds out why."""
+    """The input was refused. The caller that catches this finds out why."""
 
 
 class Definition:
-    """What `loop_continuation` and `loop_bias_rates` compute, by JAX.
+    """The results of `loop_continuation` and `loop_bias_rates`, computed by JAX.
 
     Parameters
     ----------
     closed : the kinematics of the mechanism.
-    spans : where a solution holds G and LG, as `lift` reads it.
+    spans : (nv_s, 4), as `loop_solutions._spans` gives it; only the first two columns are used.
 
     Attributes
     ----------
-    places : numbers of the entries of G (nv_s, nv) and of LG (nv_s, nv, nv), flat, that a solution holds.
+    places : flat numbers of the entries of G (nv_s, nv) and of LG (nv_s, nv, nv) that a solution holds.
     """
 
     def __init__(self, closed: ClosedKinematics, spans: np.ndarray) -> None:
@@ -57,7 +57,7 @@ class Definition:
             solution = np.array(self._one(q))
         elif not len(q):
             return np.zeros((0, self._closed.spanning.nq + sum(map(len, self.places))))
-        else:  # JAX compiles once for each number of rows: powers of two are few
+        else:  # JAX compiles for each number of rows; with only powers of two, that is seldom
             count = len(q)
             repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
             solution = np.array(self._many(repeated)[:count])

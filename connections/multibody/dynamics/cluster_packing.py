@@ -1,14 +1,14 @@
 """The clusters of a closed chain written as the flat array `layout.CLUSTERS`.
 
-Link l of a cluster moves by P_lk, relative to the link of another cluster that supports it, per unit of
-column k of its cluster. Such a pair (l, k) is an entry; entries whose P vanishes identically are left out.
-From an entry, `up` leads to the one before: of the same link, or the last of its support, so that a walk to
-the ground meets the columns of all clusters on the way, as links of these see them. A joint that no
-condition ties, alone in its cluster, counts as one cluster per elementary link, whose P is Phi.
+P_lk is the twist of link l of a cluster, relative to the link of another cluster that supports it, per unit
+of column k of its cluster. Such a pair (l, k) is an entry; entries whose P vanishes identically are left out.
+`up` leads from an entry to the entry before: of the same link, or the last of its support. So a walk along
+`up` to the ground meets all columns that move the link. A joint that is in no loop or coupling is alone in
+its cluster; here each of its elementary links counts as one cluster, whose P is Phi.
 
-A solution, [ q_s | G | LG ], holds the spanning configuration; for each spanning column s in order its row of
-G over the n columns of its cluster; and for each s in order LG[s, j, k], (n, n), the derivative of G[s, k]
-along column j. Source: [W] VI-C.
+A solution, [ q_s | G | LG ], holds the spanning configuration; then for each spanning column s its row of G
+over the n columns of its cluster; then for each s LG[s, j, k], (n, n), the derivative of G[s, k] along
+column j. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
 class SolutionLayout(NamedTuple):
-    """Where a solution holds G and LG: first slots of every spanning column, (nv_s,) each, and its size."""
+    """Where a solution holds G and LG: their first slots for every spanning column, (nv_s,), and its size."""
 
     G: np.ndarray
     LG: np.ndarray
@@ -31,7 +31,7 @@ class SolutionLayout(NamedTuple):
 
 
 def solution_layout(closed: ClosedKinematics) -> SolutionLayout:
-    """[ q_s | G | LG ], row after row, n_c and n_c^2 numbers for a spanning column of a cluster of n_c."""
+    """[ q_s | G | LG ]: n numbers of G and n^2 of LG for each spanning column of a cluster with n columns."""
     spanning = closed.spanning
     widths = np.diff(closed.column_starts)[closed.clusters.of_body[spanning.body_of]]
     G = spanning.nq + np.concatenate([[0], np.cumsum(widths)])
@@ -77,15 +77,18 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
 
 
 def no_clusters() -> np.ndarray:
-    """The array of a mechanism without bodies, for trying out compiled functions."""
+    """The array of a mechanism without bodies, for a trial call of a compiled function."""
     sizes = dict.fromkeys(CLUSTERS.sizes[1:], 0)
     return CLUSTERS.pack(sizes, dict.fromkeys(CLUSTERS.integers, np.zeros(2)), {"constants": ()})
 
 
 class _Links(NamedTuple):
-    """Elementary links, 0 the ground, (links + 1,) each; and the clusters they form, trivial ones split."""
+    """Elementary links, 0 the ground, (links + 1,) each, and the clusters that they form.
 
-    body: np.ndarray  # number of the body, of the massless ones of a chain too
+    A cluster of one free joint is split into one cluster per elementary link.
+    """
+
+    body: np.ndarray  # number of the body whose joint has the link, also for a massless link
     first: np.ndarray  # (links + 2,) first spanning column
     cluster: np.ndarray
     support: np.ndarray
@@ -142,7 +145,7 @@ def _links(closed: ClosedKinematics) -> _Links:
 
 
 def _rows_of_G(closed: ClosedKinematics, links: _Links, layout: SolutionLayout) -> np.ndarray:
-    """Where the row of G of every spanning column begins, or if its P is Phi, where its 1 stands."""
+    """Where the row of G of every spanning column begins in a solution; if its P is Phi, where its 1 is."""
     of_column = np.repeat(np.arange(len(links.body)), np.diff(links.first))
     body = links.body[of_column]
     own = links.column_first[links.cluster[of_column]] + np.arange(len(body)) - links.first[of_column]
@@ -160,7 +163,7 @@ def _pattern(closed: ClosedKinematics, G: np.ndarray, varies: np.ndarray) -> np.
 def _cluster_tables(closed: ClosedKinematics, links: _Links) -> dict[str, np.ndarray]:
     column_first, cluster = links.column_first, links.cluster
     before = np.arange(-1, closed.nv - 1)
-    last: list[int] = []  # column of each cluster, or of the nearest one on the way to the ground with any
+    last: list[int] = []  # last column of each cluster; if it has none, of the nearest before it that has
     for number, parent in enumerate(links.parents):
         first, stop = column_first[number : number + 2]
         above = last[parent] if parent >= 0 else -1
@@ -185,7 +188,7 @@ def _cluster_tables(closed: ClosedKinematics, links: _Links) -> dict[str, np.nda
 def _entry_tables(
     links: _Links, pattern: np.ndarray, varies: np.ndarray
 ) -> tuple[dict[str, np.ndarray], int]:
-    """Tables of the entries, and how many pairs of them have slots."""
+    """The tables of the entries, and the number of their pairs that have slots."""
     entry_first, walk, pairs, table = [0, 0], [-1], [-1], [0]
     column: list[int] = []
     home: list[int] = []
@@ -218,7 +221,7 @@ def _entry_tables(
 
 
 def _group_tables(links: _Links, entries: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Members of every cluster, those of one support together."""
+    """The tables of the members of every cluster, grouped by their supports."""
     carries = np.isin(np.arange(len(links.body)), links.support)
     column, first = entries["column"], entries["entry_first"]
     member_lists: list[list[int]] = []
@@ -251,7 +254,7 @@ def _group_tables(links: _Links, entries: dict[str, np.ndarray]) -> dict[str, np
 def _parts(
     closed: ClosedKinematics, layout: SolutionLayout, G: np.ndarray, varies: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slots of a solution behind q_s that vary, slots that do not, and what stands there."""
+    """The slots of a solution, behind q_s, that vary with q; the slots of G that do not; and their values."""
     number = closed.clusters.of_body[closed.spanning.body_of]
     varying: list[int] = []
     constant: list[int] = []

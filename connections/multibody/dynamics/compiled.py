@@ -1,7 +1,7 @@
-"""The compiled functions by name, each compiled (or read from Numba's cache) when it is first asked for.
+"""The compiled functions by name, each compiled (or read from Numba's cache) at its first use.
 
-Where the arguments are not exactly float64 arrays of the right dimensions, a call raises `TypeError`;
-`Program.evaluate` then makes them right, or says what is wrong.
+If the arguments are not exactly float64 arrays of the right dimensions, a call raises `TypeError`;
+`Program.evaluate` then converts them, or raises the error that says what is wrong.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from connections.multibody.dynamics.table import RECURSIONS
 
-# What solves loops: the module that holds it, and its arguments: 1, 2, 3 float64 arrays of so many axes, i1
-# an int64 array, b a boolean, m, l and c the arrays of the tree, the loops and the clusters, w a workspace of
-# several configurations.
-# All functions return whether all is well, or a whole number that is zero if it is.
+# The solvers of loops: the module of each, and the types of its arguments. 1, 2, 3 is a float64 array of so
+# many axes, i1 an int64 array, b a boolean; m, l and c are the arrays of the tree, the loops and the
+# clusters, and w is a workspace for several configurations. Every compiled function returns whether the input
+# was good, or an integer that is zero if it was.
 SOLVERS: dict[str, tuple[str, str]] = {
     "closure_at": ("loop_entries", "l 1 1 1"),
     "closure_rows": ("loop_entries", "l 2 2 2"),
@@ -56,7 +56,7 @@ class Compiled:
                 function, arguments, trial = _solver(name) if name in SOLVERS else _recursion(name)
                 function.compile(_signature(arguments))
                 if not _is_good(function(*trial)):
-                    function.recompile()  # what Numba found on disk comes from other sources
+                    function.recompile()  # the machine code that Numba found on disk is of other sources
                 function.disable_compile()  # other types raise TypeError instead of compiling again
                 _show_foreign_arrays(function, len(trial))
                 setattr(self, name, function)
@@ -65,14 +65,14 @@ class Compiled:
 
 
 def _solver(name: str) -> tuple[Any, str, list[Any]]:
-    """What solves loops, its arguments, and some without content."""
+    """A solver of loops, the types of its arguments, and arguments for a trial call."""
     module, arguments = SOLVERS[name]
     home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
     return getattr(home, name), arguments, _trial(arguments)
 
 
 def _recursion(name: str) -> tuple[Any, str, list[Any]]:
-    """A recursion's entry, its arguments, and some without content."""
+    """A recursion's entry, the types of its arguments, and arguments for a trial call."""
     from connections.multibody.dynamics.entries import entry  # imports Numba
 
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
@@ -101,10 +101,11 @@ def _is_good(result: bool | int) -> bool:
 
 
 def _show_foreign_arrays(function: Any, count: int) -> None:
-    """Let Numba refuse arrays of the other byte order once.
+    """Call a compiled function once with arrays of the other byte order, which Numba refuses.
 
-    What it knows of a type it looks up by a fingerprint that leaves out byte order and alignment; whichever
-    array comes first decides for all.
+    Numba looks up the type of an unusual array by a fingerprint that contains neither byte order nor
+    alignment, so the first array with a fingerprint decides for all later ones. After this call they are all
+    refused.
     """
     swapped = np.dtype(np.float64).newbyteorder()
     for dimensions in (1, 2, 3):
@@ -114,7 +115,7 @@ def _show_foreign_arrays(function: Any, count: int) -> None:
 
 
 def _trial(arguments: str) -> list[Any]:
-    """Arguments without content that are taken as good by what was compiled from today's sources."""
+    """Empty arguments for a trial call; only a function with the current fingerprint accepts them."""
     from connections.multibody.dynamics.cluster_packing import no_clusters
     from connections.multibody.dynamics.loop_packing import no_closure
     from connections.multibody.dynamics.tree_packing import no_tree

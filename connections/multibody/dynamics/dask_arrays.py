@@ -1,8 +1,8 @@
 """The recursions on Dask arrays: block by block, lazily.
 
-Batch axes may be cut into blocks and broadcast as NumPy's do; the axis of coordinates or components is one
-block. Every block is one call of the recursion, so a result has the blocks of the batch axes and the dtype,
-the shapes and the errors of the call on NumPy arrays; errors about numbers appear when it is computed.
+Batch axes may be cut into blocks, and broadcast as in NumPy; the axis of coordinates or components is one
+block. The recursion is called once for each block, so dtype, shapes and errors are those of the call on NumPy
+arrays. Errors about numbers appear when the result is computed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> da.Array:
-    """What the recursion `name` gives for arrays of which at least one is a Dask array, (..., *core).
+    """The result (..., *core) of the recursion `name` for arguments of which at least one is a Dask array.
 
     Parameters
     ----------
-    program : the `Program`; it travels to the workers by pickle, once.
-    name : of the recursion.
-    given : its arguments, (..., nq) and then (..., nv).
-    body_factor : where the recursion has a choice.
+    program : the `Program`; it is pickled and sent to the workers once.
+    name : name of the recursion.
+    given : arguments of the recursion, (..., nq) and then (..., nv).
+    body_factor : name of the body-level factor, if the recursion has a choice.
 
     Raises
     ------

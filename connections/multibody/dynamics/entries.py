@@ -1,14 +1,15 @@
 """The compiled functions: each recursion for one configuration, and for rows of configurations.
 
-Their source is rendered from a row of the table (`table.RECURSIONS`) and compiled as if it stood in this
-file, because Numba keeps machine code on disk by the file of a function. For trees,
+Their source is rendered from a row of the table (`table.RECURSIONS`) and compiled as if it were in this file,
+because Numba keeps machine code on disk by the file of a function. For trees,
 
     name_at(memory, q, vectors..., out)                    takes one configuration,
     name_rows(memory, work, blocks, q, vectors..., out)    takes (m, ...) arrays, LANES rows at a time,
 
-and a choice of the body factor stands before `out`; `_rows` releases the interpreter's lock. For closed
-chains, ``closed_name_at`` and ``closed_name_rows`` take ``closure, clusters, solved`` after `memory`
-(`cluster_boundary`). Each returns whether the input was good; where it was not, `out` holds nothing of use.
+with the choice of the body-level factor, if there is one, before `out`; `_rows` releases the interpreter's
+lock. For closed chains, ``closed_name_at`` and ``closed_name_rows`` take ``closure, clusters, solved`` after
+`memory` (`cluster_boundary`). Each returns whether the input was good; if not, the content of `out` is
+undefined.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from connections.multibody.dynamics.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _KERNELS = "connections.multibody.kernels"
-_BOUNDARY = "simd", "layout", "boundary", "cluster_boundary"  # what templates call
+_BOUNDARY = "simd", "layout", "boundary", "cluster_boundary"  # modules of the names in the templates
 
 _AT = """
 @one
@@ -54,7 +55,7 @@ def {entry}(memory, {loops}work, blocks, q, {arguments}out):
 
 
 def entry(name: str) -> Any:
-    """The function `name`, not compiled yet.
+    """The function `name`, to be compiled by its first call.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def entry(name: str) -> Any:
 
 
 def _names(row: Recursion) -> dict[str, str]:
-    """What stands in the templates of trees and of closed chains."""
+    """The fields of the templates that trees and closed chains share."""
     return {
         "clear": "out[:] = 0.0" if row.sparse else "",
         "choices": ", force_cross" * row.body_factor,
@@ -82,7 +83,7 @@ def _names(row: Recursion) -> dict[str, str]:
 
 
 def _of_trees(row: Recursion, rows: bool) -> dict[str, str]:
-    """What stands in the templates of trees."""
+    """The fields of the templates for trees."""
     names = {
         "loops": "",
         "arguments": _arguments(row.vectors, row),
@@ -102,14 +103,14 @@ def _of_trees(row: Recursion, rows: bool) -> dict[str, str]:
         names["regular"] = "regular(tree, tree.work)"
     if not row.inverse:
         names["regular"] = "True"
-    if row.mirrored:  # what the kernel leaves out, `write_slabs` takes from its mirror image
+    if row.mirrored:  # entries that the kernel leaves out are taken from their mirror images by `write_slabs`
         names["choices"] = ", force_cross, " + ("force_cross" if rows else "True")
         names["write"] = "write_slabs(work, result, tree.nv, blocks, force_cross, out, row)"
     return names | {"read": _all(read, rows)}
 
 
 def _of_closed_chains(row: Recursion, rows: bool) -> dict[str, str]:
-    """What stands in the templates of closed chains."""
+    """The fields of the templates for closed chains."""
     places = [(f"reduced.vector + {i} * reduced.nv, reduced.nv", v) for i, v in enumerate(row.vectors)]
     places += [("reduced.bias_rates, reduced.G_size", "bias_rates")] * row.bias_rates
     names = {
@@ -140,7 +141,7 @@ def _arguments(vectors: Sequence[str], row: Recursion) -> str:
 
 
 def _all(conditions: list[str], rows: bool) -> str:
-    """Conditions of one configuration end at the first that fails; of rows, each is asked and read."""
+    """All conditions joined; for rows, without short-circuit, because each of them reads its array."""
     return (" & " if rows else " and ").join(conditions)
 
 

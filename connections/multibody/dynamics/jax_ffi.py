@@ -1,17 +1,17 @@
 """Recursions as operations of JAX's compiled functions on the processor, with no Python in between.
 
-XLA calls a foreign function with one pointer to a call frame, whose layout its C header fixes
-(xla/ffi/api/c_api.h, shipped with jaxlib; within a major version fields are only added behind the others).
-Behind such pointers are here the recursions, compiled by Numba. The tree travels as a constant of the
-operation, and every call has its own workspace, so calls may run at the same time. Where a recursion refuses
-its input, that row of the result is NaN.
+XLA calls a foreign function with one pointer to a call frame. The C header xla/ffi/api/c_api.h, shipped with
+jaxlib, defines the layout of the frame; within a major version, fields are only added behind the others. Here
+the foreign functions are the recursions, compiled by Numba. The tree is a constant of the operation, and
+every call has its own workspace, so calls may run at the same time. If a recursion refuses its input, that
+row of the result is NaN.
 
     call frame, in words of 64 bits:  1 extension, 2 interface, 9 arguments, 14 results, 20 attributes
     argument or result:               3 data, 4 rank, 5 dimensions
     attribute, an array:              1 size, 2 data; attributes are in the order of their names
 
-The functions here call compiled entries by name, not by value: so they stay in Numba's cache whatever changes
-in the recursions, and take a second to compile.
+The functions here call compiled entries through the name of a symbol and do not contain their code. So they
+stay in Numba's cache if the recursions change, and take only a second to compile.
 """
 
 # mypy: disable-error-code="call-arg, var-annotated", warn-unreachable=False
@@ -48,17 +48,17 @@ def operation(
     loops: tuple[np.ndarray, ...] = (),
     solved: bool = False,
 ) -> jax.Array:
-    """A recursion on the processor as part of a traced function; NaN where q is no configuration.
+    """A recursion on the processor as part of a traced function; NaN if q is not a configuration.
 
     Parameters
     ----------
-    name : of a recursion, with ``closed_`` before it for closed chains; or ``closure``.
-    shape : of the result at one configuration.
+    name : name of a recursion, with ``closed_`` before it for closed chains; or ``closure``, to solve loops.
+    shape : shape of the result at one configuration.
     vectors : q (nq,) and then vectors (nv,).
-    tree : as `tree_packing.pack` writes it; the loops for ``closure``.
-    size : of tree and workspace together.
-    loops : for ``closed_`` names, as `loop_packing` and `cluster_packing` write them.
-    solved : for ``closed_`` names, whether a solution stands for q.
+    tree : the tree's array from `tree_packing.pack`; for ``closure``, the array of the loops.
+    size : number of slots of `tree` and its workspace together.
+    loops : for ``closed_`` names, the arrays of `loop_packing` and `cluster_packing`.
+    solved : for ``closed_`` names, whether the first vector is a solution of the loops instead of q.
     """
     target = f"connections_{name}"
     with _lock:
@@ -80,7 +80,7 @@ def operation(
 
 
 def _give_name(name: str) -> None:
-    """Make the compiled function `name` known to the linker."""
+    """Make the compiled function `name` known to LLVM's linker as a symbol."""
     (compilation,) = compiled.require(name).overloads.values()
     address = compilation.library.get_pointer_to_function(compilation.fndesc.llvm_func_name)
     llvm.add_symbol(f"connections_{name}", address)
@@ -128,7 +128,7 @@ def _at_address(address: Any, dtype: Any) -> Any:
 
 @njit
 def _asked_for_version(frame):
-    """Whether XLA only asks, at registration, which version of the interface is in use here; answers it."""
+    """Whether XLA only asks for the version of the interface, as at registration; if so, answer it."""
     if frame[1] == 0 or _words(frame[1])[1] & 0xFFFFFFFF != _METADATA:
         return False
     theirs = _words(frame[2])[4]  # major version in the lower 32 bits, minor in the upper
@@ -190,14 +190,14 @@ def _size(frame, axis):
 
 @njit
 def _mark(good, out):
-    """NaN instead of what a recursion left behind when it refused its input."""
+    """Fill `out` with NaN if a recursion refused its input."""
     if not good:
         out[:] = np.nan
 
 
 @njit
 def _loops(frame):
-    """The closed loops with a workspace of this call's own, the clusters, and whether q is a solution."""
+    """A copy of the loops' array, with a workspace for this call; the clusters; whether q is a solution."""
     return _attribute(frame, 2).copy(), _attribute(frame, 3), _attribute(frame, 4)[0] != 0.0
 
 
@@ -218,7 +218,7 @@ def handler_{digest}(frame):
 def _handler(name: str) -> Any:
     """The function behind the operation `name`, its source rendered from the recursion's row of the table."""
     closed = name.startswith("closed_")
-    if name == "closure":  # the solver of loops: q and where its path begins
+    if name == "closure":  # the solver of loops, whose vectors are q and the configuration its path begins at
         vectors, axes, choice = 2, 1, ""
     else:
         row = RECURSIONS[name.removeprefix("closed_")]
@@ -233,7 +233,8 @@ def _handler(name: str) -> Any:
         given=given,
         good="0" if name == "closure" else "True",
     )
-    # Numba finds machine code by a function's name and bytecode, in which constants do not stand.
+    # Numba finds machine code by a function's name and bytecode, which does not contain constants. So the
+    # name contains a hash of them.
     digest = hashlib.sha256(repr((name, names)).encode()).hexdigest()[:16]
     result = types.int64 if name == "closure" else types.boolean
     scope = globals() | {"entry": _entry(f"{name}_at", result)}

@@ -1,12 +1,12 @@
 """The closed loops of a mechanism written as the flat array `layout.CLOSURE`, with a `LOOP` for each.
 
-What does not depend on the configuration (clusters without conditions, and with linear ones only) is solved
-here, once. The rest are loops: the links of one cluster as `tree_packing` expands them, in the axes of the
-link that carries them, columns s, conditions r, and a table T[s, r] that makes the matrix of the conditions,
+Clusters without conditions, or with linear conditions only, have a constant G, which is found here, once. The
+others are the loops. The array of a loop holds the links of its cluster as `tree_packing` expands them, in
+the axes of the link that carries them, with columns s; its conditions r; and a table T[s, r], which gives K,
 
     K[r, s] = T[s, r] f_r . Phi_s   (geometric),    K[r, s] = T[s, r]   (linear),
 
-with f_r the wrench of the condition (`loop_geometry`). A solution is laid out as `cluster_packing` says.
+with f_r the wrench of the condition (`loop_geometry`). `cluster_packing` has the layout of a solution.
 Source: [W] VI-C.
 """
 
@@ -40,7 +40,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
 
     Raises
     ------
-    ModelError : a loop that ties bodies which different bodies carry.
+    ModelError : the two ends of a loop are carried by different bodies outside of the loop's cluster.
     """
     rows, chains = closed.rows, _Chains.of(closed)
     template = chains.template.copy()
@@ -82,25 +82,25 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
 
 
 def no_closure() -> np.ndarray:
-    """The array of a mechanism without joints, for trying out compiled functions."""
+    """The array of a mechanism without joints, for a trial call of a compiled function."""
     sizes, integers = dict.fromkeys(CLOSURE.sizes[1:], 0), dict.fromkeys(CLOSURE.integers, ())
     return CLOSURE.pack(sizes, integers, dict.fromkeys(CLOSURE.numbers, ()))
 
 
 class _Chains(NamedTuple):
-    """Elementary links of the spanning tree, link 0 the ground, and columns; numbers of the whole tree."""
+    """Elementary links of the spanning tree, link 0 the ground, and its columns, numbered as in the tree."""
 
-    body: np.ndarray  # (links + 1,) which the link's joint moves
+    body: np.ndarray  # (links + 1,) the body whose joint has the link
     parent: np.ndarray
     kind: np.ndarray
     coordinate: np.ndarray  # (links + 1,) first coordinate
     first: np.ndarray  # (links + 2,) first column
-    carrier: np.ndarray  # (bodies + 1,) link that is the body; the last number stands for the ground
+    carrier: np.ndarray  # (bodies + 1,) the link that is the body; the last entry is for the ground
     parameters: np.ndarray  # (links + 1, PARAMETERS) as `tree_packing` writes them
-    place: np.ndarray  # (nv_s,) as `Loop.place`
-    G_at: np.ndarray  # (nv_s,)
-    LG_at: np.ndarray
-    template: np.ndarray  # a solution with the unit rows of G of the independent velocities, else zero
+    place: np.ndarray  # (nv_s,) as `place` of `layout.LOOP`
+    G_at: np.ndarray  # (nv_s,) where the row of G begins in a solution
+    LG_at: np.ndarray  # (nv_s,) where LG begins in a solution
+    template: np.ndarray  # a solution that is zero except for the unit rows of G of independent velocities
 
     @classmethod
     def of(cls, closed: ClosedKinematics) -> _Chains:
@@ -133,16 +133,16 @@ class _Chains(NamedTuple):
         )
 
     def E(self, body: int) -> np.ndarray:
-        """(3, 3), axes of the link that is this body, in those of the body; -1 is the ground."""
+        """(3, 3), the axes of the link that is this body, in the axes of the body; -1 is the ground."""
         return self.parameters[self.carrier[body], PARAMETERS.axes :].reshape(3, 3)
 
 
 def _pack_linear(
     closed: ClosedKinematics, chains: _Chains, members: np.ndarray, template: np.ndarray
 ) -> np.ndarray:
-    """What `solve_linear` reads of q_d = G q_i + g; writes G into the template of solutions.
+    """The table of a linear cluster, q_d = G q_i + g, as `solve_linear` reads it; G is written to `template`.
 
-    [ numbers of q_d and of q_i | spanning coordinates of both | rows of G, each with its constant last ].
+    [ sizes of q_d and q_i | spanning coordinates of both | rows of G, each followed by its entry of g ].
     """
     of_body, cluster = closed.clusters.of_body, closed.rows.clusters[members[0]]
     G, offset = closed.linear
@@ -162,7 +162,7 @@ def _pack_linear(
 
 
 def _pack_loop(closed: ClosedKinematics, chains: _Chains, members: np.ndarray) -> tuple[np.ndarray, int]:
-    """The array of a loop, and how many slots of workspace it needs."""
+    """The array of a loop, and the number of workspace slots that it needs."""
     cluster = closed.rows.clusters[members[0]]
     links = np.flatnonzero(np.isin(chains.body, np.flatnonzero(closed.clusters.of_body == cluster)))
     local = np.zeros(len(chains.body), dtype=np.int64)
@@ -223,7 +223,7 @@ def _pack_loop(closed: ClosedKinematics, chains: _Chains, members: np.ndarray) -
 def _row_tables(
     closed: ClosedKinematics, chains: _Chains, members: np.ndarray, local: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Links of the loop that the bodies of the conditions are, and points and directions in their axes."""
+    """For each condition, the links of bodies a and b (0 if outside of the loop), and its `CONDITION`."""
     rows, clusters = closed.rows, closed.clusters
     ends: list[list[int]] = []
     parameters = np.zeros((len(members), CONDITION.size))
@@ -257,7 +257,7 @@ def _conditions_by_column(
     ends: tuple[np.ndarray, np.ndarray, np.ndarray],
     widths: list[int],
 ) -> np.ndarray:
-    """T[s, r], (m, p): plus or minus the scale where column s moves b or a only, or linear coefficients."""
+    """T[s, r], (m, p): the scale if column s moves b only, minus it if a only; or linear coefficients."""
     parent, link_a, link_b = ends
     moves = np.eye(len(parent), dtype=bool)
     for link in range(1, len(parent)):

@@ -1,4 +1,4 @@
-"""The loops of a closed chain, solved: by compiled code, or where closures are users' functions, by JAX.
+"""The solutions of a closed chain's loops, by compiled code, or by JAX if closures are users' functions.
 
 A solution of one configuration is the vector [q_s | G | LG] of `cluster_packing`.
 """
@@ -28,13 +28,13 @@ _NO_GUESS, _NO_GUESSES = np.zeros(0), np.zeros((0, 0))
 
 
 class Solution(NamedTuple):
-    """The loops solved at (...) configurations.
+    """The solution of the loops at (...) configurations.
 
     Parameters
     ----------
     q : (..., nq_s) configurations of the spanning tree.
-    G : (..., nv_s, nv) velocities of the spanning tree are G v.
-    LG : (..., nv_s, nv, nv) derivatives LG[s, j, k] of G[s, k] along column j.
+    G : (..., nv_s, nv); the velocities of the spanning tree are G v.
+    LG : (..., nv_s, nv, nv); LG[s, j, k] is the derivative of G[s, k] along column j.
     """
 
     q: np.ndarray
@@ -43,19 +43,19 @@ class Solution(NamedTuple):
 
 
 class Loops:
-    """What solves the loops of a mechanism.
+    """The solver of the loops of a mechanism.
 
     Parameters
     ----------
-    closed : its kinematics.
+    closed : the kinematics of the mechanism.
 
     Attributes
     ----------
     closure : the flat array `CLOSURE`, workspace included.
-    size, spanning_nq, G_size : numbers in a solution, in its q_s, and in its G.
+    size, spanning_nq, G_size : how many numbers a solution has, its q_s, and its G.
     definition : the solutions by JAX.
-    solvable : whether compiled code can solve the loops.
-    linear : whether there are no loops but linear couplings, which every recursion solves itself.
+    solvable : whether compiled code can solve the loops: no condition is a user's function.
+    linear : whether all conditions are linear couplings, which every recursion solves itself.
 
     Single calls share a workspace; the interpreter's lock, which they do not release, keeps them apart.
     Pieces of batches have workspaces of their own, kept for later batches.
@@ -75,11 +75,12 @@ class Loops:
 
         Raises
         ------
-        Refused : of another shape, not finite, or where a loop does not close or is singular. Numba's
-            `TypeError` for another dtype.
+        Refused : q has another shape or is not finite, or a loop does not close or is singular.
+        TypeError : q has another dtype (raised by Numba).
         """
         if not self.solvable:
-            _accept(q.shape == (self._closed.nq,) and q.dtype == np.float64)  # JAX would take other ones, too
+            # JAX would accept other shapes and dtypes; the direct call must leave them to `Program.evaluate`.
+            _accept(q.shape == (self._closed.nq,) and q.dtype == np.float64)
             return self.definition.solve(q)
         solution = np.empty(self.size)
         _accept(compiled.closure_at(self.closure, q, _NO_GUESS, solution) == 0)
@@ -99,7 +100,7 @@ class Loops:
         return self._solutions(q, _NO_GUESSES) if self.solvable else self.definition.solve(q)
 
     def _solutions(self, q: np.ndarray, guesses: np.ndarray) -> np.ndarray:
-        """The same by compiled code; paths begin at `guesses` (1, nq_s)."""
+        """The solutions (m, size) at q (m, nq) by compiled code, from `guesses`, (1, nq_s) or empty."""
         solution = np.empty((len(q), self.size))
         with self._borrowed() as closure:
             _accept(compiled.closure_rows(closure, q, guesses, solution) == 0)
@@ -117,7 +118,7 @@ class Loops:
         return result
 
     def bias_rates_rows(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The same for rows of solutions and velocities, (m, G_size)."""
+        """`bias_rates` for rows of solutions (m, size) and velocities (m, nv), (m, G_size)."""
         if not self.solvable:
             return self.definition.bias_rates(solution, v)
         result = np.zeros((len(v), self.G_size))
@@ -127,7 +128,7 @@ class Loops:
         return result
 
     def dense(self, solution: np.ndarray) -> Solution:
-        """Solutions (..., size) taken apart."""
+        """Solutions (..., size) as full arrays."""
         batch, n, m = solution.shape[:-1], self._closed.nv, self._closed.spanning.nv
         in_G, in_LG = self.definition.places
         G, LG = np.zeros((*batch, m * n)), np.zeros((*batch, m * n**2))
@@ -137,7 +138,7 @@ class Loops:
         return Solution(q_s, G.reshape(*batch, m, n), LG.reshape(*batch, m, n, n))
 
     def explain(self, q: np.ndarray) -> None:
-        """Raise `ClosureError` where compiled code refuses loops that the definition closes at q (nq,)."""
+        """Raise `ClosureError` if compiled code refuses loops at q (nq,), which the definition may close."""
         if not self.solvable:
             return
         status = compiled.closure_at(self.closure, plain(q), _NO_GUESS, np.empty(self.size))
@@ -150,7 +151,7 @@ class Loops:
 
     @cached_property
     def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q, start) -> q_s by the definition, for rows of q; NaN where q is off the manifold."""
+        """(q, start) -> q_s by the definition, for rows of q; NaN if q is off the manifold."""
         closed, frame = self._closed, self._closed.joint_frame
 
         def at(q: jax.Array, start: jax.Array) -> jax.Array:
@@ -160,7 +161,7 @@ class Loops:
 
     @contextmanager
     def _borrowed(self) -> Iterator[np.ndarray]:
-        """A copy of `closure`, whose workspace no other thread has."""
+        """A copy of `closure`, whose workspace no other thread uses in the meantime."""
         try:
             copy = self._workspaces.pop()
         except IndexError:
@@ -171,7 +172,10 @@ class Loops:
 
 
 def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:
-    """For each spanning velocity the first column and the number of columns of its cluster, G and LG."""
+    """For each spanning velocity: first column and number of columns of its cluster, and slots of G and LG.
+
+    Also the size of a solution.
+    """
     layout, starts = solution_layout(closed), np.asarray(closed.column_starts)
     cluster = closed.clusters.of_body[closed.spanning.body_of]
     columns = [starts[cluster], np.diff(starts)[cluster], layout.G, layout.LG]

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from connections.multibody.dynamics.threads import get_num_threads, pool
 from connections.multibody.kernels.simd import LANES
 
-# Seconds of work. To wake a thread and to wait for it takes 0.05 ms on an idle machine; on a busy one it
-# waits for a processor that another process has.
+# Seconds of work. To wake a thread and to wait for it takes 0.05 ms on an idle machine, and longer on a busy
+# one, on which the thread has to wait for a processor.
 WORTH_A_THREAD = 1e-3
 _FIRST = 8 * LANES  # rows that are timed
 
 
 def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
-    """Whether `fill` succeeds on every piece of `count` rows; by as many threads as are worth it.
+    """Call `fill` on pieces of `count` rows, in several threads if that pays; whether all calls succeeded.
 
-    The first rows are computed by the caller's thread, and timed: what is left is divided among threads only
-    if each gets `WORTH_A_THREAD` of work. `fill` is called from several threads at a time.
+    The caller's thread computes the first rows and measures the time. The other rows are divided among as
+    many threads as get `WORTH_A_THREAD` of work each. `fill` is called from several threads at the same time.
     """
     threads = get_num_threads()
     if threads == 1 or count <= 2 * _FIRST:
@@ -34,7 +34,7 @@ def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
     pieces = iter([slice(first, min(first + size, count)) for first in range(_FIRST, count, size)])
 
     def work_off() -> bool:
-        """Piece after piece, as long as there are any; `next` of a list's iterator is atomic."""
+        """Fill pieces until there are none left. Threads share the iterator: `next` of a list's is atomic."""
         good = True
         for piece in pieces:
             good &= fill(piece)

@@ -1,7 +1,7 @@
-"""A model made ready for the recursions: flat arrays, workspaces, batches, and what is wrong with bad input.
+"""A model made ready for the recursions: flat arrays, workspaces, calls, batches, and errors for bad input.
 
 A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
-dtypes, batches, bad input) comes to `Program.evaluate`, which converts, broadcasts, and says what is wrong.
+dtypes, batches, bad input) goes to `Program.evaluate`, which converts, broadcasts, and raises the errors.
 Batches are cut into pieces for threads.
 """
 
@@ -41,9 +41,9 @@ from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Gravity = tuple[float, float, float]
-_CHUNK = 128  # configurations whose solutions are kept at a time
-# What compiled code raises for arguments that `Program.evaluate` has to look at: Numba a TypeError, but a
-# ValueError for lists without content; an unknown body factor a KeyError, what is no array an AttributeError.
+_CHUNK = 128  # closed chains: configurations whose solutions are in memory at the same time
+# Errors of the direct call after which `Program.evaluate` looks at the arguments. Numba raises TypeError, but
+# ValueError for empty lists; an unknown body factor is a KeyError, an argument without `ndim` AttributeError.
 _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 
 # The public call of a recursion; `at` is the compiled function for one configuration.
@@ -63,16 +63,17 @@ def call(q, {vectors}{factor}out):
 
 
 class _Batch:
-    """A recursion for rows of configurations: compiled function, blocks that are not zero, workspaces."""
+    """A recursion for rows of configurations: compiled function, nonzero blocks of the result, workspaces."""
 
     def __init__(self, function: Any, blocks: np.ndarray, slots: int) -> None:
         self._function, self._blocks, self._slots = function, blocks, slots
         self._workspaces: deque[np.ndarray] = deque()
 
     def fill(self, arrays: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
-        """Whether all went well; the last argument is filled.
+        """Fill the last argument. Returns whether the input was good.
 
-        Every thread has a workspace of its own, zero where this recursion's result is.
+        Every thread has a workspace of its own. It is made of zeros, because kernels do not write entries of
+        the result that are identically zero.
         """
         try:
             work = self._workspaces.pop()
@@ -84,7 +85,7 @@ class _Batch:
 
 
 class Program:
-    """The recursions' view of a mechanism; a tree is one without loops.
+    """A mechanism, a tree or a closed chain, as the recursions need it.
 
     Parameters
     ----------
@@ -93,12 +94,14 @@ class Program:
 
     Attributes
     ----------
-    functions : recursion -> its public function, ``(q, vectors..., body_factor, out)``, of these what it has.
-    arrays : what compiled code takes first: the tree's flat array with a workspace, and for closed chains the
-        loops' and the clusters'.
-    loops : what solves the loops, None for trees.
-    cores : recursion -> the shape of its result for one configuration.
-    sizes : last axes of q and of vectors.
+    functions : name of a recursion -> its call ``(q, vectors..., body_factor, out)``; arguments that the
+        recursion does not have are left out.
+    arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
+    chains
+        the flat arrays of the loops and of the clusters.
+    loops : the solver of the loops, None for trees.
+    cores : name of a recursion -> the shape of its result for one configuration.
+    sizes : sizes of the last axes of q and of up to three vectors.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
     them apart. Pieces of batches have workspaces of their own, kept for later batches.
@@ -128,14 +131,14 @@ class Program:
         return Program, (self._kinematics, self._gravity)
 
     def evaluate(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
-        """What the recursion `name` gives for any input that can be read as arrays of numbers.
+        """The result of the recursion `name` for any input that can be converted to arrays of numbers.
 
         Parameters
         ----------
         name : a key of `RECURSIONS`.
         given : q (..., nq) and then vectors (..., nv).
         out : the array to fill, or None.
-        body_factor : where the recursion has a choice.
+        body_factor : name of the body-level factor, if the recursion has a choice.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class Program:
         return result
 
     def solution(self, q: Any) -> Solution:
-        """The loops solved at q (..., nq).
+        """The solution of the loops at q (..., nq); for closed chains only.
 
         Raises
         ------
@@ -204,7 +207,7 @@ class Program:
         return q_s.reshape(*q.shape[:-1], self.loops.spanning_nq)
 
     def follow(self, q: np.ndarray) -> np.ndarray:
-        """q_s (nq_s,) at q (nq,), NaN where loops do not close."""
+        """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         assert self.loops is not None  # asked of closed chains only
         try:
             return self.loops.spanning_rows(q[None], None)[0]
@@ -214,7 +217,7 @@ class Program:
     # --- one configuration, rows of them -------------------------------------------------------------------
 
     def _fill_one(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: Any) -> bool:
-        """Fill out (*core) from q (nq,) and vectors; whether the input was good."""
+        """Fill out (*core) from q (nq,) and vectors. Returns whether the input was good."""
         if self.loops is None:
             return bool(compiled.require(f"{name}_at")(*self.arrays, *vectors, *choice, out))
         function, (q, *others) = compiled.require(f"closed_{name}_at"), vectors
@@ -226,7 +229,7 @@ class Program:
         return bool(function(*self.arrays, not self.loops.linear, given, *others, *bias_rates, *choice, out))
 
     def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) from rows (m, ...) in this thread; whether the input was good."""
+        """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good."""
         loops = self.loops
         if loops is None:
             return self._batch(name).fill(self.arrays, (*rows, *choice, out))
@@ -246,7 +249,7 @@ class Program:
         return True
 
     def _batch(self, name: str) -> _Batch:
-        """The recursion `name` for rows."""
+        """The recursion `name` for rows of configurations, made at the first call."""
         try:
             return self._batches[name]
         except KeyError:
@@ -264,10 +267,7 @@ class Program:
         return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
 
     def _slab_blocks(self, name: str) -> np.ndarray:
-        """Where the entries of a slab of Christoffel symbols stand, and which blocks of it are not zero.
-
-        As `boundary.write_slabs` reads them.
-        """
+        """The argument `blocks` of `boundary.write_slabs`: slots of a slab's entries, and nonzero blocks."""
         n = self._kinematics.nv
         own = np.arange(n * n).reshape(n, n)
         mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
@@ -275,11 +275,14 @@ class Program:
         firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
         flat = self._nonzero(name).reshape(n, n * n)
         flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
-        flags[:, -1] = True  # it may overlap the block before
+        flags[:, -1] = True  # if the last block were cleared, it could clear a part of the block before
         return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
 
     def _brackets(self) -> np.ndarray:
-        """Which columns have a bracket, (n, n): those of a spherical or free joint, about different axes."""
+        """Which pairs of columns have a nonzero bracket, (n, n) booleans.
+
+        They are columns of one spherical or free joint, with different axes, and not both linear.
+        """
         kinematics = self._kinematics
         pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
         angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
@@ -292,7 +295,7 @@ class Program:
     # --- errors --------------------------------------------------------------------------------------------
 
     def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
-        """Raise the error that says what is wrong with the input of the recursion `name`."""
+        """Raise the error that says why the input of the recursion `name` was refused."""
         for vector_name, vector in zip(names, vectors, strict=True):
             require_finite(vector_name, vector)
         configurations = vectors[0].reshape(-1, self._kinematics.nq)
@@ -323,7 +326,7 @@ class Program:
 
 
 class _Functions(dict[str, Callable[..., np.ndarray]]):
-    """The public calls of a program, each made when it is first asked for."""
+    """The public calls of a program, each made at its first use."""
 
     def __init__(self, program: Program) -> None:
         super().__init__()
@@ -340,7 +343,7 @@ def _code(name: str, text: str) -> CodeType:
 
 
 def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
-    """The public call of a recursion, rendered from its row, with nothing between it and compiled code."""
+    """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code."""
     row, loops = RECURSIONS[name], program.loops
     vectors = "".join(f"{vector}, " for vector in row.vectors)
     names = {
@@ -363,7 +366,7 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
         "memory": program.memory,
     }
-    if row.inverse:  # `evaluate` has to know where H is singular, and that is found when `out` is filled
+    if row.inverse:  # if H is singular, `out` is already overwritten when `evaluate` needs the arguments
         names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
     if loops is not None:
         names["given"] = "memory, closure, clusters, solved, given"

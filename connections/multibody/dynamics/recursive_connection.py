@@ -1,15 +1,15 @@
-"""The Levi-Civita connection of a robot by recursion: what `Model.connection` gives, faster.
+"""The Levi-Civita connection of a robot by recursion: the same as `Model.connection`, but faster.
 
-Values come from the recursions, as operations inside JAX's compiled functions. So do the first derivatives
-of a tree's coefficients along its configurations: those of Gamma(v, v) along the frame and in v, S(v) and
-V(v), are minus those of the forward dynamics without forces, and
+Values come from the recursions, as operations inside JAX's compiled functions. For a tree, the first
+derivatives of the coefficients along tangents of the configuration space do, too. The derivatives S(v) and
+V(v) of Gamma(v, v), along the frame and in v, are minus those of the forward dynamics without forces, and
 
     4 L_j Gamma_sym(v, w) = S(v + w) - S(v - w),    4 Gamma_sym(v, .) = V(v + w) + V(v - w).
 
-What is antisymmetric in v and w, half the frame's brackets, is constant. All other derivatives come from the
-definition, ``d/dt (value along a curve) = jvp of the definition``. So everything that takes a connection
-takes this one, and agrees with `Model.connection` to round-off. On a device that is not the processor the
-definition is computed instead.
+The part of Gamma that is antisymmetric in v and w is half the frame's brackets, which are constant. All other
+derivatives come from the definition: the derivative along a curve is the jvp of the definition. So this
+connection can be used for any purpose for which `Model.connection` can, and agrees with it to round-off. On a
+device that is not the processor, the definition is computed instead.
 Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 and 6.
 """
 
@@ -38,7 +38,7 @@ _WEIGHTLESS = (0.0, 0.0, 0.0)
 
 
 class Definitions(Protocol):
-    """What is used of a `Model`: its definitions, and its recursions."""
+    """The part of a `Model` that is used here: its definitions, and its recursions."""
 
     @property
     def kinematics(self) -> Kinematics | ClosedKinematics:
@@ -138,21 +138,21 @@ class RecursiveConnection(ConnectionOfMetric):
         return self._apply(q, v, w)  # type: ignore[attr-defined]
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """C(q, v) w, (nv,), where `metric` is the robot's own."""
+        """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""
         if metric is self.metric or metric is self.model.metric:
             return self._lowered(q, v, w)  # type: ignore[attr-defined]
         return super().lowered_at(metric, q, v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """The scale that the definition gives."""
+        """The scale of the definition."""
         return self.model.connection.scale_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """The metric is valid."""
+        """Whether the metric is valid."""
         return self.metric.valid_at(q)
 
     def explain(self, q: Any) -> None:
-        """The metric's error."""
+        """Raise the metric's error."""
         self.metric.explain(q)
 
 
@@ -164,7 +164,7 @@ class _Operations:
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
-        """The tree as one array, the size of it and a workspace, and for closed chains the loops."""
+        """The tree's array, its size with workspace, and if there are any, arrays of loops and clusters."""
         from connections.multibody.dynamics.tree_packing import pack  # imports Numba
 
         program, kinematics = self._program, self._kinematics
@@ -193,14 +193,14 @@ class _Operations:
         return self._call("forward_dynamics", given, jnp.zeros_like(v), force)
 
     def slopes(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j: minus those of the free motion.
+        """S and V, (2, nv, nv): derivatives of Gamma^i(v, v) along field j and in v^j; for trees only.
 
-        Of trees.
+        They are minus the derivatives of the acceleration of the free motion.
         """
         return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
 
     def _argument(self, q: jax.Array) -> jax.Array:
-        """q, or the loops' solution there, by the definition where compiled code cannot solve them."""
+        """q, or the loops' solution at q, by the definition if compiled code cannot solve the loops."""
         from connections.multibody.dynamics.jax_ffi import operation  # imports Numba
 
         loops = self._program.loops
@@ -214,7 +214,7 @@ class _Operations:
         return operation("closure", (loops.size,), vectors, closure, len(closure))
 
     def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
-        """A recursion, of closed chains at what `_argument` gives."""
+        """The result of a recursion; the first vector is the result of `_argument`."""
         from connections.multibody.dynamics.jax_ffi import operation  # imports Numba
 
         numbers = tuple(jnp.asarray(vector, dtype=jnp.float64) for vector in vectors)
@@ -228,7 +228,7 @@ class _Operations:
 def _with_derivatives(
     recursion: Callable[..., jax.Array], definition: Callable[..., jax.Array]
 ) -> Callable[..., jax.Array]:
-    """The recursion's value and the definition's derivatives."""
+    """A function with the recursion's value and the definition's derivatives."""
 
     @jax.custom_jvp
     def value(*arguments: jax.Array) -> jax.Array:
@@ -242,7 +242,7 @@ def _with_derivatives(
 
 
 def _slopes_of(definition: AffineConnection) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """(q, v) -> S and V, (2, nv, nv), of Gamma^i(v, v) along field j and in v^j, of the definition."""
+    """(q, v) -> S and V, (2, nv, nv), as `_Operations.slopes`, from the definition."""
 
     def slopes(q: jax.Array, v: jax.Array) -> jax.Array:
         along = definition.frame.lie_derivative_at(lambda p: definition.apply_at(p, v, v), q).T
@@ -257,7 +257,7 @@ def _with_slopes(
     apply: Callable[..., jax.Array],
     slopes: Callable[..., jax.Array],
 ) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
-    """Gamma and Gamma(v, w) with derivatives by `slopes`, along tangents of the configuration space."""
+    """Gamma and Gamma(v, w), with derivatives from `slopes` along tangents of the configuration space."""
     n = frame.dim
     rows, columns = np.triu_indices(n)
     sums = np.eye(n)[rows] + np.eye(n)[columns]

@@ -1,14 +1,15 @@
-"""Whether every velocity of a mechanism moves something that has inertia: whether H is positive definite.
+"""Whether H is positive definite: whether every velocity of a mechanism moves something that has inertia.
 
-H = A^T diag(I_b) A is eliminated column by column from the last one, as the recursions do it. A pivot is
-compared with the terms that its column had before anything cancelled,
+H = A^T diag(I_b) A is eliminated column by column, from the last to the first, as in the recursions. A pivot
+is compared with the terms of its diagonal entry before they cancel,
 
-    s_k = sum_b (|omega_bk| sqrt(tr Ibar_b) + |u_bk| sqrt(m_b))^2,    [omega; u] = A,
+    s_k = sum_b (|omega_bk| sqrt(tr Ibar_b) + |u_bk| sqrt(m_b))^2,    [omega; u] = A.
 
-which is in the units of the pivot, whatever those of the velocity, and which its round-off is small against:
-a pivot is positive above `SMALLEST_PIVOT` of s_k, negative below minus that, and not known between. It is run
-once, at a generic configuration, when a model is built. Inertias that no body has may pass it and still make
-H indefinite elsewhere. Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 6 and 7.
+s_k has the unit of the pivot, whatever the unit of the velocity, and the round-off of the pivot is small
+relative to s_k. So a pivot above `SMALLEST_PIVOT` s_k is positive, below -`SMALLEST_PIVOT` s_k negative, and
+in between unknown. The test is run once, at one configuration, when a model is built. Inertias that no
+physical body has may pass it and still make H indefinite at other configurations. Source: Featherstone, Rigid
+Body Dynamics Algorithms, chapters 6 and 7.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
 
     Parameters
     ----------
-    kinematics : of a tree, tried at a random configuration with a fixed seed; or of closed chains, tried at
+    kinematics : of a tree, tested at a random configuration with a fixed seed; or of closed chains, tested at
         their reference configuration.
     """
     if isinstance(kinematics, ClosedKinematics):
@@ -52,13 +53,15 @@ def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
 
 
 def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> tuple[int, bool] | None:
-    """The first column, from the last, whose pivot is not positive, and whether it is negative.
+    """The first column, counted from the last, whose pivot is not positive, and whether it is negative.
 
     Parameters
     ----------
     inertias : (N, 6, 6) of the bodies.
-    A : (N, 6, nv) their twists.
+    A : (N, 6, nv) twists of the bodies.
     sizes : (N, 2, nv) bounds of the terms in the angular and in the linear parts of A.
+
+    Returns None if all pivots are positive.
     """
     H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
     roots = np.sqrt(np.abs(np.einsum("naa->na", inertias[:, :3, :3])).sum(axis=1))
@@ -73,7 +76,7 @@ def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> t
 
 
 def _generic(kinematics: Kinematics) -> np.ndarray:
-    """A configuration (nq,) of any angles, its lengths as large as those of the tree."""
+    """A random configuration (nq,), with lengths of the size of the tree's own lengths."""
     inertias = kinematics.tree.inertias
     heavy = inertias[:, 5, 5] > 0.0
     arms = np.sqrt(np.linalg.norm(inertias[heavy, :3, :3], axis=(1, 2)) / inertias[heavy, 5, 5])

@@ -1,8 +1,8 @@
-"""The recursions, a row each: what every place that must know of a recursion reads.
+"""The table of the recursions, one row each. Every place that handles recursions reads this table.
 
-From a row come its compiled entries (`entries`), its public call (`program`), its block by block version on
-Dask arrays (`blockwise`), its operation in JAX's compiled functions (`xla`), and what is asked when a call
-fails. A new recursion is a kernel, a row here, a public function and its tests.
+From a row come the compiled entries (`entries`), the public call and its errors (`program`), the version for
+Dask arrays, block by block (`dask_arrays`), and the operation in JAX's compiled functions (`jax_ffi`). A new
+recursion is a kernel, a row here, a public function and its tests.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ N, PARAMETERS = "n", "10 N"  # axes of a result: velocities; inertial parameters
 
 @dataclass(frozen=True)
 class Recursion:
-    """What is to know of a recursion.
+    """A recursion.
 
     Parameters
     ----------
-    kernel : ``file.function`` for trees, called as ``kernel(tree, work, result)``, then whether the body
-        factor is ``"force_cross"`` if there is a choice, then whether to write mirrored entries if there are.
+    kernel : ``file.function`` for trees, called as ``kernel(tree, work, result)``. With `body_factor` a
+        further argument says whether the factor is ``"force_cross"``, with `mirrored` one more whether to
+        write all entries.
     vectors : names of the vectors (..., nv) that follow q.
     shape : axes of the result for one configuration.
-    sparse : entries that belong to columns, or to a column and a body, on different branches are zero, and
-        the kernel does not write them.
+    sparse : entries of columns, or of a column and a body, on different branches are zero, and the kernel
+        does not write them.
     body_factor : whether the caller chooses the body-level factor.
-    mirrored : the kernel leaves out the entries [i, j, k] with j > k that equal [i, k, j], if it may.
+    mirrored : the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j].
     inverse : the mass matrix has to be regular.
-    closed : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, and the
-        choice of the body factor.
-    bias_rates : closed chains need L_j (L_v G) v, laid out as G is in a solution, as a further vector.
+    closed : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
+        by the choice of the body-level factor.
+    bias_rates : for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector.
     """
 
     kernel: str
@@ -50,15 +51,15 @@ class Recursion:
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def nonzero(self, moves: np.ndarray, body_of: np.ndarray) -> np.ndarray:
-        """Which entries of the result a tree makes nonzero, (*core).
+        """Which entries of the result are not identically zero, (*core) booleans.
 
         Parameters
         ----------
         moves : (N, n) whether a column moves a body.
         body_of : (n,) the body to which a column belongs.
 
-        Columns that move a common body are related. Those of a cluster need not move the body of another's
-        joint for that: bodies of one cluster may hang on different bodies.
+        An entry is not zero if its columns move a common body. In closed chains this is more than that one
+        column moves the body of the other, because bodies of one cluster may have different supports.
         """
         if not self.sparse:
             return np.ones(self.core(len(body_of), len(moves)), dtype=bool)
@@ -151,7 +152,7 @@ BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether it
 
 
 def is_force_cross(body_factor: str) -> bool:
-    """Whether the body-level factor of this name is (v x*) I, whose connection has torsion.
+    """Whether the body-level factor `body_factor` is (v x*) I, whose connection has torsion.
 
     Raises
     ------

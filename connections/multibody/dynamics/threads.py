@@ -33,7 +33,7 @@ def get_num_threads() -> int:
 
 
 def pool() -> ThreadPoolExecutor:
-    """The threads that compute batches beside the caller's, started when first needed."""
+    """The threads that compute batches together with the caller's thread; started at the first use."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(max(1, _thread_count - 1), thread_name_prefix="connections")
@@ -41,7 +41,7 @@ def pool() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """A forked process inherits the pool without its threads."""
+    """Make a forked process start a new pool: it inherits the old one without its threads."""
     global _pool
     _pool = None
 

@@ -1,9 +1,9 @@
 """A tree of bodies written as the flat array `layout.TREE`.
 
-Joints are expanded into elementary links: a universal joint is two revolute ones with a massless body
-between, and so on (``Joint.chain``), so that every link has constant columns in its own axes. The axis of a
-one-degree-of-freedom link is turned into the link's z axis by a constant rotation E, which a recursion never
-sees except where bodies' own axes matter (`regressor`). Columns are numbered like v.
+Joints are expanded into elementary links, so that every link has constant columns in its own axes: a
+universal joint, for example, is two revolute joints with a massless body between them (``Joint.chain``). A
+constant rotation E turns the axis of a one-degree-of-freedom link into the link's z axis. Only the regressor
+uses E, because its result refers to the bodies' own axes. Columns are numbered like v.
 """
 
 from collections import namedtuple
@@ -80,14 +80,14 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
 
 
 def with_workspace(packed: np.ndarray, slots: int) -> np.ndarray:
-    """The array `packed` with so many slots behind."""
+    """The array `packed`, followed by `slots` slots of workspace."""
     memory = aligned(len(packed) + slots)
     memory[: len(packed)] = packed
     return memory
 
 
 def has_inertia(parameters: np.ndarray) -> bool:
-    """Whether mass, centre of mass or inertia of a link is not zero."""
+    """Whether the mass, centre of mass or inertia of a link is not zero."""
     return bool(parameters[PARAMETERS.mass : PARAMETERS.pitch].any())
 
 
@@ -100,12 +100,12 @@ def aligned(*shape: int) -> np.ndarray:
 
 
 def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
-    """Where the blocks of LANES entries of a flat result begin that are not identically zero."""
+    """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
     return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
 
 
 def no_tree() -> np.ndarray:
-    """The array of a tree without links, with room to work, for trying out compiled functions."""
+    """The array of a tree without links, workspace included, for a trial call of a compiled function."""
     sizes = dict.fromkeys(TREE.sizes[1:], 0)
     integers = dict.fromkeys(TREE.integers, np.zeros(2)) | dict.fromkeys(("up", "run", "end", "link_of"), ())
     numbers = {"parameters": np.zeros(PARAMETERS.size), "work": ()}
@@ -155,7 +155,7 @@ def expand(kinematics: Kinematics) -> list[_Link]:
 
 
 def _axis_to_z(joint: Joint) -> np.ndarray:
-    """E (3, 3), a rotation whose third column is the joint's axis; the identity where there is none."""
+    """E (3, 3), a rotation whose third column is the joint's axis; the identity if the joint has no axis."""
     axis = getattr(joint, "axis", None)
     if axis is None:
         return np.eye(3)
@@ -178,7 +178,7 @@ def _parameters(
 
 
 def _columns_before(first: np.ndarray, parent: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """The column before each, -1 at the ground: of the same link, or the last of the link above."""
+    """The column before each column, of the same link or the last of the parent link; -1 if there is none."""
     up = np.arange(-1, int(first[-1]) - 1)
     for link in range(1, len(parent)):
         above = parent[link]
@@ -187,11 +187,11 @@ def _columns_before(first: np.ndarray, parent: np.ndarray, widths: np.ndarray) -
 
 
 def _origins(parent: np.ndarray, kind: np.ndarray, massless: np.ndarray) -> np.ndarray:
-    """For each link, the one at which its subtree's origin lies: near it, nothing is lost to cancellation.
+    """For each link, the link at which the origin of its subtree lies, so that cancellation is small.
 
-    The first link that turns; links that only translate take their rows of H from masses, whatever the
-    origin, and far ones may lie before it. If it is massless and only carries a sliding link (a cylindrical
-    joint), that one, which may lie far along.
+    It is the first link that turns. Links before it only translate: they may be far away, and their rows of H
+    depend on masses only, not on the origin. If the first link that turns is massless and carries only a
+    sliding link (a cylindrical joint), it is that link, which may have slid far along the axis.
     """
     children = np.bincount(parent[1:], minlength=len(parent))
     root = np.arange(len(parent))

@@ -1,9 +1,9 @@
-"""Joints: where the child frame goes, and which twists move it.
+"""Joints: the pose of the child frame, and the twists that move it.
 
-A joint of configuration q_J (nq,) and velocity v_J (nv,) places the child body frame in the joint frame,
-``transform_at(q_J)``, and gives the child the twist ``Phi_at(q_J) v_J`` relative to the joint frame, in child
-axes about the child origin. v_J are the components in ``joint.frame``, so qdot_J = X(q_J) v_J. Phi may depend
-on the configuration; its derivatives are taken by differentiation. Source: [W] VI-B.
+A joint with configuration q_J (nq,) and velocity v_J (nv,) has the child body frame at the pose
+``transform_at(q_J)`` in the joint frame, and gives the child the twist ``Phi_at(q_J) v_J`` relative to the
+joint frame, in child axes about the child origin. v_J are components in ``joint.frame``, so
+qdot_J = X(q_J) v_J. Phi may depend on the configuration; JAX differentiates it. Source: [W] VI-B.
 
 Joints of one class are evaluated together: the definitions are the class functions ``transform_with`` and
 ``motion_with`` of a flat array of parameters, mapped over all joints of that class in a model. Recursions

@@ -43,7 +43,7 @@ class Joint(abc.ABC):
     @property
     @abc.abstractmethod
     def frame(self) -> FrameField:
-        """The frame field in which v_J are components; `ModelError` where nv = 0 (`Fixed`)."""
+        """The frame field in which v_J are components; `ModelError` if nv = 0 (`Fixed`)."""
 
     @abc.abstractmethod
     def neutral(self) -> np.ndarray:
@@ -57,9 +57,9 @@ class Joint(abc.ABC):
     def chain(self) -> tuple[Joint, ...]:
         """Elementary joints in series, from the parent out, that move the child in the same way.
 
-        Their configurations and velocities, one after the other, are q and v; the bodies between them have
-        no mass and their joint frames coincide at zero. An elementary joint is its own chain. The columns of
-        Phi of an elementary joint are constant.
+        q and v are the configurations and velocities of these joints, one after the other. The bodies between
+        them have no mass, and all joint frames coincide at zero. An elementary joint is its own chain; its
+        Phi is constant.
         """
         return (self,)
 

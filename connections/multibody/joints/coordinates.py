@@ -27,7 +27,7 @@ Axis = tuple[float, float, float]
 
 
 class CoordinateJoint(Joint):
-    """A joint with v = qdot; its coordinates are angles and lengths, zero where it is neutral.
+    """A joint with v = qdot; its coordinates are angles and lengths, which are zero if it is neutral.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class Cylindrical(AxialJoint):
 
 @dataclass(frozen=True)
 class Universal(CoordinateJoint):
-    """Two rotations in series about axes that meet in the joint origin; q = [q1, q2] in rad.
+    """Two rotations in series about axes that intersect at the joint origin; q = [q1, q2] in rad.
 
     Parameters
     ----------
@@ -328,5 +328,5 @@ def _turn(axis: jax.Array, angle: jax.Array) -> jax.Array:
 
 
 def _columns(*twists: list[jax.Array]) -> jax.Array:
-    """(6, k) out of k pairs of an angular and a linear part, (3,) each."""
+    """Columns (6, k) from k pairs of an angular and a linear part, (3,) each."""
     return jnp.stack([jnp.concatenate(twist) for twist in twists], axis=1)

@@ -1,4 +1,4 @@
-"""Joints whose configurations are a whole group: rotations, poses, and the trivial one.
+"""Joints whose configuration space is a Lie group: SO(3), SE(3), and the trivial group.
 
 Their velocities are components in the left-invariant frame, so Phi is constant. Source: [W] VI-B.
 """
@@ -91,7 +91,7 @@ class Free(Joint):
 
 @dataclass(frozen=True)
 class Fixed(Joint):
-    """No motion: the child is part of its parent, and is merged into it when a model is built."""
+    """No motion: the child moves with its parent, and is merged with it when a model is built."""
 
     nq: ClassVar[int] = 0
     nv: ClassVar[int] = 0

@@ -1,11 +1,13 @@
-"""The algorithms: recursions over a tree of bodies, compiled by Numba, that the definitions prove.
+"""The algorithms: recursions over a tree of bodies, compiled by Numba and tested against the definitions.
 
-`layout` says what stands where in the arrays that kernels read and work in. Those of trees (`forward`,
-`coriolis`, `christoffel`, `newton_euler`, `articulated`, `regressor`, `derivatives`) use the spatial algebra
-of `algebra`, for one configuration or for several in one vector register (`simd`). Those of closed chains go
-over clusters (`cluster_coriolis`, `cluster_christoffel`), or over the spanning tree between a lift and a
-projection (`cluster_dynamics`). `loop_continuation` closes loops (`loop_geometry`, `loop_motion`,
-`least_squares`, `loop_bias_rates`); `boundary` and `cluster_boundary` check what comes in.
+`layout` declares the arrays that kernels read and write. The kernels for trees (`forward`, `coriolis`,
+`christoffel`, `newton_euler`, `articulated`, `regressor`, `derivatives`) use the spatial algebra in
+`algebra`, for one configuration or for several in one vector register (`simd`). Those for closed chains
+recurse over clusters (`cluster_coriolis`, `cluster_christoffel`), or lift velocities to the spanning tree,
+recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` closes loops, with
+`loop_geometry`, `loop_motion` and `least_squares`; `loop_bias_rates` has their second derivatives. `boundary`
+and `cluster_boundary` check the input.
 
-What Python does with them is in `dynamics`. Every edit here compiles all recursions again (`stamp`).
+`dynamics` makes calls from Python of the kernels. After any edit here, all recursions are compiled again
+(`stamp`).
 """

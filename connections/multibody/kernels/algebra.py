@@ -1,8 +1,8 @@
 """Spatial algebra on tuples of numbers, in ground axes about the common origin of a subtree.
 
 Twists are (w, u) = (wx, wy, wz, ux, uy, uz), wrenches (n, f), both as tuples of six numbers; a number is a
-float64 or one `lanes` value. An inertia is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz), and the
-body-level factor B of eq. (21) twelve: its right half is zero and its lower left block is skew,
+float64 or one `lanes` value. An inertia I is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz). The
+body-level factor B of eq. (21) is twelve numbers: its right half is zero and its lower left block is skew,
 
     B = [[M, 0], [s x, 0]],    (M row by row, s).
 
@@ -14,7 +14,7 @@ from connections.multibody.kernels.simd import inlined, load, store
 
 @inlined
 def accumulate(work, into, source, count):
-    """Add `count` numbers from slot `source` on to those from slot `into` on."""
+    """Add the `count` numbers that begin at slot `source` to those that begin at slot `into`."""
     for k in range(count):
         store(work, into + k, load(work, into + k) + load(work, source + k))
 
@@ -45,7 +45,7 @@ def cross3(x, y):
 
 @inlined
 def motion_cross(v, x):
-    """(v x) x: how a twist x that is fixed to a body of twist v changes."""
+    """(v x) x: the rate of a twist x that is fixed to a body of twist v."""
     return (
         v[1] * x[2] - v[2] * x[1],
         v[2] * x[0] - v[0] * x[2],
@@ -58,7 +58,7 @@ def motion_cross(v, x):
 
 @inlined
 def force_cross(v, f):
-    """(v x*) f: how a wrench f that is fixed to a body of twist v changes."""
+    """(v x*) f: the rate of a wrench f that is fixed to a body of twist v."""
     return (
         v[1] * f[2] - v[2] * f[1] + v[4] * f[5] - v[5] * f[4],
         v[2] * f[0] - v[0] * f[2] + v[5] * f[3] - v[3] * f[5],
@@ -71,10 +71,10 @@ def force_cross(v, f):
 
 @inlined
 def energy_scale(inertia, Phi):
-    """|omega|^2 tr(Ibar) + |u|^2 m of a twist: twice the energy of I before anything in it cancels.
+    """|omega|^2 tr(Ibar) + |u|^2 m for a twist Phi: the size of the terms of Phi . I Phi before they cancel.
 
-    No less than half of Phi . I Phi, and what the round-off of that is relative to: a pivot of H that is as
-    small is not known, even where the diagonal of H is no larger.
+    It is at least half of Phi . I Phi, and the round-off of a pivot of H is relative to it. So a pivot that
+    is only round-off relative to this number is unknown, even if the diagonal entry of H is as small.
     """
     w = Phi[0] * Phi[0] + Phi[1] * Phi[1] + Phi[2] * Phi[2]
     u = Phi[3] * Phi[3] + Phi[4] * Phi[4] + Phi[5] * Phi[5]
@@ -126,7 +126,7 @@ def body_factor(inertia, v):
 
 @inlined
 def factor_times(B, x):
-    """B x = (M w, s x w): only the angular part of x enters."""
+    """B x = (M w, s x w); it depends only on the angular part w of x."""
     return (
         B[0] * x[0] + B[1] * x[1] + B[2] * x[2],
         B[3] * x[0] + B[4] * x[1] + B[5] * x[2],
@@ -139,7 +139,7 @@ def factor_times(B, x):
 
 @inlined
 def factor_transpose_times(B, x):
-    """B^T x = M^T w - s x u, three numbers: the linear part is zero."""
+    """B^T x = (M^T w - s x u, 0); the three numbers that are not zero."""
     return (
         B[0] * x[0] + B[3] * x[1] + B[6] * x[2] - (B[10] * x[5] - B[11] * x[4]),
         B[1] * x[0] + B[4] * x[1] + B[7] * x[2] - (B[11] * x[3] - B[9] * x[5]),
@@ -149,7 +149,7 @@ def factor_transpose_times(B, x):
 
 @inlined
 def rotate_columns(R, x):
-    """R x of a matrix R, nine numbers row by row, and a vector x."""
+    """R x, with the matrix R as nine numbers, row by row."""
     return (
         R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
         R[3] * x[0] + R[4] * x[1] + R[5] * x[2],

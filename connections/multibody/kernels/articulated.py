@@ -1,14 +1,14 @@
 """Forward dynamics by articulated bodies in O(N), and the inverse mass matrix by sparse elimination.
 
-Columns are eliminated one at a time, those of one link as if massless bodies stood between them. With the
-articulated inertia I_A and bias p of the link that column j moves, and c_j = Phidot_j v_j,
+Columns are eliminated one at a time, as if massless bodies were between the columns of one link. With the
+articulated inertia I_A and bias force p of the link that column j moves, and c_j = Phidot_j v_j,
 
     U = I_A Phi_j,   d = Phi_j . U,   u = tau_j - Phi_j . p,
     I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
     vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
 
-H is singular where a pivot d vanishes; how far it is from that, d over the terms of Phi_j . I Phi_j of the
-subtree before anything is eliminated or cancels (`energy_scale`), is left in the third vector.
+H is singular if a pivot d vanishes. How far it is from that is left in the third vector: d divided by the
+terms of Phi_j . I Phi_j before they cancel (`energy_scale`), with I the inertia of the subtree.
 
 Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
 H along the branches).
@@ -90,10 +90,10 @@ def inverse_mass_matrix(tree, work, inverse):
 
 @inlined
 def store_scales(tree, work, inertias, stride, pivots):
-    """`energy_scale` of every column, to slots `pivots` on.
+    """Write `energy_scale` of every column to the slots that begin at `pivots`.
 
-    inertias : first slot of the composite inertias, and slots from link to link.
-    stride : slots from column to column.
+    inertias : first slot of the composite inertias, and number of slots from one link to the next.
+    stride : number of slots from one column to the next.
     """
     for i in range(1, tree.links + 1):
         inertia = take(work, inertias[0] + i * inertias[1], 10)
@@ -104,11 +104,11 @@ def store_scales(tree, work, inertias, stride, pivots):
 
 @inlined
 def eliminate(nv, up, run, work, L, pivots):
-    """H = L^T d L, of the H in slots L[i nv + j] of `work`, in its place; 1 / d on the diagonal.
+    """Factorize H = L^T d L, in place: H is in slots L[i nv + j] of `work`, 1 / d replaces the diagonal.
 
-    L is lower triangular of unit diagonal and has the sparsity of the tree. `up` leads to the last of the
-    columns before each, `run` to the first of those that are consecutive. Slots `pivots` on hold what the
-    pivots are measured by, and get d_k over that.
+    L is lower triangular with unit diagonal and has the sparsity of the tree. up[k] is the column before k,
+    run[k] the first of the consecutive columns, each before the next, that end at k. The slots from `pivots`
+    on hold the scale of each pivot; d_k divided by its scale replaces it.
     """
     for k in range(nv - 1, -1, -1):
         pivot = load(work, L + k * nv + k)
@@ -129,7 +129,7 @@ def eliminate(nv, up, run, work, L, pivots):
 
 @inlined
 def solve_by_elimination(nv, up, run, work, L, pivots, x):
-    """H^-1 x, in slots x of `work`, in the place of x; H in slots L and `pivots` as `eliminate` has them."""
+    """Replace x, in the slots of `work` from `x` on, by H^-1 x; L and `pivots` are as for `eliminate`."""
     eliminate(nv, up, run, work, L, pivots)
     for k in range(nv - 1, -1, -1):
         i = up[k]
@@ -146,13 +146,11 @@ def solve_by_elimination(nv, up, run, work, L, pivots, x):
 
 @inlined
 def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
-    """H^-1, slots inverse[i nv + j]; H in slots L and `pivots` as `eliminate` has them.
+    """H^-1, slots inverse[i nv + j]; L (which holds H) and `pivots` are as for `eliminate`.
 
-    Row by row,
+    Row by row, with sums over the columns a before k,
 
-        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak,
-
-    sums over the columns a before k.
+        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak.
     """
     eliminate(nv, up, run, work, L, pivots)
     for k in range(nv):
@@ -179,7 +177,7 @@ def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
 
 @inlined
 def solve_rows(nv, up, work, L, rows):
-    """-H^-1 times the matrix in slots rows[i nv + j], in its place; slots L hold H = L^T d L, eliminated."""
+    """Replace the matrix in slots rows[i nv + j] by -H^-1 times it; slots L are as `eliminate` left them."""
     for k in range(nv - 1, -1, -1):
         i = up[k]
         while i >= 0:
@@ -197,14 +195,14 @@ def solve_rows(nv, up, work, L, rows):
 
 @inlined
 def subtract_row(matrix, factor, row, other, count):
-    """From the first `count` entries of a row of a matrix, subtract `factor` times those of another row."""
+    """Subtract `factor` times the first `count` entries of another row of a matrix from those of `row`."""
     for i in range(count):
         store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))
 
 
 @inlined
 def subtract_rows(matrix, factors, row, others, count):
-    """`subtract_row` of two others at once, which loads and stores every entry once instead of twice."""
+    """`subtract_row` for two other rows at once, which loads and stores every entry once instead of twice."""
     for i in range(count):
         value = load(matrix, row + i) - factors[0] * load(matrix, others[0] + i)
         store(matrix, row + i, value - factors[1] * load(matrix, others[1] + i))
@@ -214,7 +212,7 @@ def subtract_rows(matrix, factors, row, others, count):
 def _store_articulated(work, slot, inertia):
     """The upper triangle of the (6, 6) matrix [[Ibar, h x], [(h x)^T, m 1]], row by row, 21 numbers."""
     m, hx, hy, hz, a, b, c, d, e, f = inertia
-    zero = m - m
+    zero = m - m  # 0 of the type of m, float64 or `lanes`
     put(work, slot, (a, b, c, zero, -hz, hy))
     put(work, slot + 6, (d, e, hz))
     put(work, slot + 9, (zero, -hx, f))
@@ -224,7 +222,7 @@ def _store_articulated(work, slot, inertia):
 
 @inlined
 def _eliminate(work, link, column, tau):
-    """Eliminate one column from the articulated inertia and bias of its link; its pivot d."""
+    """Eliminate one column from the articulated inertia and bias force of its link. Returns the pivot d."""
     Phi, c = take(work, column, 6), take(work, column + COLUMN.bias, 6)
     p, slot = take(work, link + LINK.bias, 6), link + LINK.articulated
     U = _articulated_times(work, slot, Phi)
@@ -246,7 +244,7 @@ def _eliminate(work, link, column, tau):
 
 @inlined
 def _articulated_times(work, slot, x):
-    """The symmetric matrix whose upper triangle begins at `slot`, times x."""
+    """The product with x of the symmetric (6, 6) matrix whose upper triangle begins at `slot`."""
     a = take(work, slot, 6)
     b1, b2, b3 = load(work, slot + 6), load(work, slot + 7), load(work, slot + 8)
     b4, b5 = load(work, slot + 9), load(work, slot + 10)

@@ -1,6 +1,7 @@
-"""Between arrays and workspaces: compiled checks of the input, one configuration or LANES of them at a time.
+"""Input arrays to workspaces, with compiled checks, and workspaces to results; one configuration or LANES.
 
-The checks say only whether the input is right; if it is not, `Program` finds out in Python what is wrong.
+The checks only return whether the input is good; if it is not, `Program` finds out in Python what is wrong.
+Every number x is tested by ``abs(x) <= LARGEST``, which is false for infinity and for NaN.
 Quaternions are normalized on their way into the workspace; the caller's array is not changed.
 """
 
@@ -27,13 +28,13 @@ from connections.multibody.kernels.simd import (
 )
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
-FARTHEST_ANGLE = 1e5  # beyond it, an angle is reduced before `sine_cosine` sees it
+FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`
 LARGEST = np.finfo(np.float64).max
 
 
 @exact
 def reduced_angle(angle):
-    """The angle itself, or if it is large the one in [-pi, pi] with the same sine and cosine."""
+    """The angle itself, or if it is large, the angle in [-pi, pi] with the same sine and cosine."""
     if abs(angle) <= FARTHEST_ANGLE:
         return angle
     return math.atan2(math.sin(angle), math.cos(angle))
@@ -41,20 +42,20 @@ def reduced_angle(angle):
 
 @inlined
 def is_unit(square):
-    """Whether a quaternion of this squared norm stands for a rotation: | |q|^2 - 1 | <= 2 tolerances."""
+    """Whether a quaternion q of this squared norm counts as of norm one: | |q|^2 - 1 | <= 2 tolerances."""
     return abs(square - 1.0) <= 2.0 * POINT_TOLERANCE
 
 
 @inlined
 def unit_factor(square):
-    """1 / |q| of a squared norm next to one, by its series, which is exact there: the next term is 3e-18."""
+    """1 / |q| for a squared norm close to one, by its series; the next term would be at most 3e-18."""
     off = square - 1.0
     return off * (off * 0.375 - 0.5) + 1.0
 
 
 @inlined
 def normalize(work, at):
-    """The quaternion in four slots from `at` on, made one of norm one; its squared norm before."""
+    """Normalize the quaternion in the four slots that begin at `at`. Returns its squared norm before."""
     a, b, c, d = take(work, at, 4)
     square = a * a + b * b + c * c + d * d
     scale = unit_factor(square)
@@ -64,13 +65,16 @@ def normalize(work, at):
 
 @inlined
 def read_configuration(tree, work, q):
-    """q (nq,) into a workspace of one configuration; whether size, numbers, quaternions are right."""
+    """Copy q (nq,) into a workspace of one configuration. Returns whether it is good, its size included."""
     return q.shape[0] == tree.nq and read_coordinates(tree, work, q)
 
 
 @inlined
 def read_coordinates(tree, work, q):
-    """The first nq numbers of q, an array or slots, into a workspace of one; whether they are right."""
+    """Copy the first nq numbers of q, an array or slots, into a workspace of one configuration.
+
+    Returns whether all numbers are finite and all quaternions of norm one.
+    """
     good = True
     for k in range(tree.nq):
         good &= abs(q[k]) <= LARGEST
@@ -87,7 +91,7 @@ def read_coordinates(tree, work, q):
 
 @inlined
 def read_vector(tree, work, number, v):
-    """v (nv,) into a workspace of one configuration as vector `number`; whether size and numbers fit."""
+    """Copy v (nv,) into vector `number` of a workspace. Returns whether its size and numbers are good."""
     if v.shape[0] != tree.nv:
         return False
     good = True
@@ -100,7 +104,7 @@ def read_vector(tree, work, number, v):
 
 @inlined
 def regular(tree, work):
-    """Whether every pivot that an elimination left as the third vector is well above zero."""
+    """Whether H is regular: every pivot (an elimination left them in the third vector) is well above zero."""
     good = True
     for k in range(tree.vectors + 2 * tree.nv, tree.vectors + 3 * tree.nv):
         good &= load(work, k) > SMALLEST_PIVOT
@@ -109,7 +113,7 @@ def regular(tree, work):
 
 @inlined
 def all_regular(tree, work):
-    """`regular` of all lanes of a workspace (slots, LANES)."""
+    """`regular` for all lanes of a workspace (slots, LANES)."""
     good = True
     for k in range(tree.vectors + 2 * tree.nv, tree.vectors + 3 * tree.nv):
         for lane in range(LANES):
@@ -119,7 +123,10 @@ def all_regular(tree, work):
 
 @inlined
 def read_configurations(tree, work, q, row):
-    """LANES rows of q (m, nq) from `row` on, the last one repeated where they run out."""
+    """Copy LANES rows of q (m, nq), from `row` on, into the workspace; the last row is repeated.
+
+    Returns whether all numbers are finite and all quaternions of norm one.
+    """
     good = True
     for lane in range(LANES):
         r = min(row + lane, q.shape[0] - 1)
@@ -143,7 +150,10 @@ def read_configurations(tree, work, q, row):
 
 @inlined
 def read_vectors(tree, work, number, v, row):
-    """LANES rows of v (m, nv) from `row` on, the last one repeated where they run out."""
+    """Copy LANES rows of v (m, nv), from `row` on, into vector `number`; the last row is repeated.
+
+    Returns whether all numbers are finite.
+    """
     good = True
     start = tree.vectors + number * tree.nv
     for lane in range(LANES):
@@ -156,10 +166,10 @@ def read_vectors(tree, work, number, v, row):
 
 @inlined
 def write_results(work, start, blocks, out, row):
-    """Lanes of the result to rows of out (m, k).
+    """Copy the lanes of the result to rows of out (m, k), from `row` on.
 
     work : (slots, LANES), the result from slot `start` on.
-    blocks : where the blocks of LANES entries begin that are not identically zero, ascending.
+    blocks : first entries of the blocks of LANES entries that are not identically zero, ascending.
     """
     size, rows, slots = out.shape[1], min(LANES, out.shape[0] - row), slots_of(work)
     b = 0
@@ -181,12 +191,13 @@ def write_results(work, start, blocks, out, row):
 
 @inlined
 def write_slabs(work, start, nv, blocks, plain, out, row):
-    """Lanes of symbols Gamma_ijk to rows of out (m, nv^3), one first index after another.
+    """Copy the lanes of symbols Gamma_ijk to rows of out (m, nv^3), by slabs; a slab is one first index i.
 
     work : (slots, LANES), the symbols from slot `start` on.
-    blocks : twice nv^2 numbers, where an entry of a slab stands: each in its own place, which `plain` asks
-        for; and in that of its mirror image where they are equal. Then, slab after slab, whether its blocks
-        of LANES entries are not identically zero; the last of a slab ends with it.
+    blocks : nv^2 numbers, the slot of each entry (j, k) of a slab in its own place, used if `plain`. Then
+        nv^2 numbers again, but for an entry that equals its mirror image (k, j) and was not written, the
+        slot of that. Then, for each slab and each of its blocks of LANES entries, whether the block is not
+        identically zero. The last block of a slab ends with the slab, so it may overlap the block before.
     """
     size, rows = nv * nv, min(LANES, out.shape[0] - row)
     places, flag = (0 if plain else size), 2 * size

@@ -1,13 +1,15 @@
 """Generalized Christoffel symbols of a tree in O(N d^2). Source: [W] Algorithm 2, [E] Algorithm 2.
 
-For a column k with I of the subtree that it carries and B_k = B(I, Phi_k), and columns x, y before or at k,
+A column is an entry of v; its links are those that it moves, and the columns before it are those on the way
+from its link to the ground. For a column k, with I the inertia of the subtree that it moves and
+B_k = B(I, Phi_k), and for columns x, y that are k or before it,
 
     Gamma_xyk = Gamma_xky = Phi_x . B_k Phi_y = g_kx . w_y,      g_kx = (B_k^T Phi_x), w_y the angular part,
-    Gamma_kxy = Gamma_kyx = -g_kx . w_y  for y before or at x    ([W] (27)),
+    Gamma_kxy = Gamma_kyx = -g_kx . w_y  if y is x or before it    ([W] (27)).
 
-which agree where columns repeat, as g_kk . w_k = 0. The right half of B is zero, so that three numbers of
-B^T Phi and three of Phi are all that enters.
-Columns of one spherical or free link do not commute; for j before k in such a link, and any i,
+If two columns are equal, the lines agree, because g_kk . w_k = 0. The right half of B is zero, so that only
+three numbers of B^T Phi and three of Phi enter.
+Columns of one spherical or free link do not commute. For j before k in such a link, and any i,
 
     Gamma_ikj = Gamma_ijk + Phi_i . I (Phi_k x Phi_j) = Gamma_ijk + c^m_kj H_im,
 
@@ -34,8 +36,8 @@ from connections.multibody.kernels.simd import inlined, load, put, store, take
 def christoffel_symbols(tree, work, Gamma, force_cross, all_of_them):
     """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction.
 
-    force_cross : whether of the body factor (v x*) I, not of the Christoffel one.
-    all_of_them : whether to write also those with j > k that equal Gamma_ikj.
+    force_cross : whether the body-level factor is (v x*) I, not the Christoffel one.
+    all_of_them : whether to write also the symbols Gamma_ijk, j > k, that equal Gamma_ikj.
     """
     _levi_civita_symbols(tree, work, Gamma, all_of_them)
     if force_cross:
@@ -90,8 +92,9 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
 
 @inlined
 def _subtract_contorsion(tree, work, Gamma):
-    """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+    """Turn Gamma of the Levi-Civita connection into that of the factor (v x*) I: subtract the contorsion D.
 
+    The workspace must be as `_levi_civita_symbols` left it.
     D_ijk = Phi_i . N(I, Phi_j) Phi_k is totally antisymmetric; N is `contorsion_factor`.
     """
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
@@ -115,7 +118,10 @@ def _subtract_contorsion(tree, work, Gamma):
 
 @inlined
 def subtract_antisymmetric(Gamma, nv, columns, D):
-    """Gamma less a totally antisymmetric tensor whose component of these three columns is D."""
+    """Subtract from Gamma the six components, on these three columns, of a totally antisymmetric tensor.
+
+    D is its component with the indices in the order of `columns`.
+    """
     i, j, k = columns
     _add(Gamma, (i * nv + j) * nv + k, -D)
     _add(Gamma, (j * nv + k) * nv + i, -D)
@@ -139,7 +145,10 @@ def _add_brackets(tree, work, Gamma, link):
 
 @inlined
 def _add_row_of_brackets(tree, work, Gamma, link, i, inertia):
-    """The brackets of `link` in the symbols of first index i; `inertia` is that of the later of the two."""
+    """Add the brackets of `link` to the symbols of first index i.
+
+    inertia : slot of the composite inertia of `link` or of the link of column i, whichever is farther out.
+    """
     columns, nv, first = tree.per_column, tree.nv, tree.first[link]
     force = momentum(take(work, inertia, 10), take(work, columns + i * COLUMN.size, 6))
     for m in range(first, tree.first[link + 1]):
@@ -150,7 +159,7 @@ def _add_row_of_brackets(tree, work, Gamma, link, i, inertia):
 def _add_bracket(Gamma, nv, i, first, m, H_im):
     """Add c^m_kj H_im to Gamma_ikj for the pairs j < k of one link with c^m_kj not zero.
 
-    Phi_k x Phi_j = eps_kjm Phi_m among angular columns, and of a linear k and an angular j.
+    Phi_k x Phi_j = eps_kjm Phi_m for two angular columns, and for a linear column k and an angular column j.
     """
     c = (m - first) % 3
     a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1

@@ -1,8 +1,8 @@
-"""Between arrays and workspaces of the recursions over clusters: compiled checks of the input.
+"""Input arrays to workspaces of the recursions for closed chains, with compiled checks.
 
-`solved` says what q is: a solution (`loop_entries`), or independent coordinates (nq,), which is legal
-where there are no loops but linear couplings: the solver of loops is compiled once, not into each entry.
-The checks say whether all is well.
+If `solved`, q is a solution of the loops (`loop_entries`). Otherwise q holds the independent coordinates
+(nq,), which is allowed only if all clusters are linear. So the solver of loops is compiled once, and not into
+each entry. As in `boundary`, the checks only return whether the input is good.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ from connections.multibody.tolerances import SMALLEST_PIVOT
 
 @inlined
 def are_current(memory, closure, clusters):
-    """Whether all arrays come from these sources and there is room for the workspace."""
+    """Whether all arrays come from these sources, and `memory` has room for the workspace."""
     if not (is_current(memory) and is_current(closure) and is_current(clusters)):
         return False
     return memory.shape[0] >= unpack_clusters(clusters).memory_size
@@ -38,7 +38,7 @@ def are_current(memory, closure, clusters):
 
 @inlined
 def read_solution(tree, reduced, closure, solved, q):
-    """The solution, q itself or that at q, and what the tree needs of it, into the workspace."""
+    """Copy the solution (q or the one at q) and its q_s into the workspace. Returns whether it is good."""
     solution = beyond(tree.work, reduced.solution)
     if solved:
         good = q.shape[0] == reduced.solution_size
@@ -55,7 +55,7 @@ def read_solution(tree, reduced, closure, solved, q):
 
 @inlined
 def read_numbers(work, slot, size, x):
-    """x (size,) into a workspace of one configuration, from `slot` on; whether they are right."""
+    """Copy x (size,) into a workspace of one configuration, from `slot` on. Returns whether x is good."""
     good = x.shape[0] == size
     if good:
         for k in range(size):
@@ -66,7 +66,7 @@ def read_numbers(work, slot, size, x):
 
 @inlined
 def prepare(reduced, slots):
-    """Put what is the same in all solutions into the workspace; an array for one solution."""
+    """Write the numbers that all solutions share to the workspace. Returns an array for one solution."""
     for k in range(reduced.constant_count):
         store(slots, reduced.solution + reduced.constant[k], reduced.constants[k])
     return np.empty(reduced.solution_size)
@@ -74,7 +74,7 @@ def prepare(reduced, slots):
 
 @inlined
 def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
-    """LANES solutions, of rows of q from `row` on, the last one repeated; whether they are right."""
+    """Copy LANES solutions, of rows of q from `row` on, the last repeated. Returns whether they are good."""
     good, size, source = True, reduced.solution_size, slots_of(solution)
     if solved and q.shape[1] != size:
         return False
@@ -110,7 +110,7 @@ def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
 
 @inlined
 def read_rows(work, slot, size, x, row):
-    """LANES rows of x (m, size) from `row` on, the last one repeated; whether they are right."""
+    """Copy LANES rows of x (m, size), from `row` on, the last one repeated. Returns whether they are good."""
     good = True
     for lane in range(LANES):
         r = min(row + lane, x.shape[0] - 1)
@@ -122,7 +122,7 @@ def read_rows(work, slot, size, x, row):
 
 @inlined
 def regular_pivots(reduced, work):
-    """Whether every pivot that a kernel left in a workspace of one configuration is well above zero."""
+    """Whether H is regular: every pivot that a kernel left in the workspace is well above zero."""
     good = True
     for k in range(reduced.nv):
         good &= load(work, reduced.pivots + k) > SMALLEST_PIVOT
@@ -131,7 +131,7 @@ def regular_pivots(reduced, work):
 
 @inlined
 def all_regular_pivots(reduced, work):
-    """`regular_pivots` of all lanes of a workspace (slots, LANES)."""
+    """`regular_pivots` for all lanes of a workspace (slots, LANES)."""
     good = True
     for k in range(reduced.nv):
         for lane in range(LANES):

@@ -1,14 +1,14 @@
 """Generalized Christoffel symbols of a closed chain in O(N d^2). Source: [W] Algorithm 2 and VI-C.
 
-P, E, I and the walk to the ground are those of `cluster_coriolis`. For columns k, k1, k2, k3 of a cluster and
-x, y of clusters before it, direction second, sums over the links l of one support p (all links in the last
-line),
+P, E and I are as in `cluster_coriolis`; the second index is the direction. For columns k, k1, k2, k3 of a
+cluster and columns x, y of clusters before it, with sums over the links l of the cluster that have one
+support (in the last line, over all its links),
 
     B_k = sum B(I_l, P_lk),    F_k = sum I_l P_lk,    f_l[k1, k2] = B(I_l, P_lk1) P_lk2 + I_l E_l[k1, k2],
 
     Gamma_xyk = Gamma_xky = P_x . B_k P_y,
-    Gamma_kyx = -P_x . B_k P_y + F_k . (E_p[y, x] - P_py x P_px)    x, y of one cluster, p its link,
-    Gamma_kyx = Gamma_kxy = -P_x . B_k P_y                          y of a cluster before that of x,
+    Gamma_kyx = -P_x . B_k P_y + F_k . (E_p[y, x] - P_py x P_px)    if x, y are of one cluster, p its link,
+    Gamma_kyx = Gamma_kxy = -P_x . B_k P_y                          if y is of a cluster before that of x,
     Gamma_{x k1 k2} = P_x . sum f_l[k1, k2],
     Gamma_{k2 k1 x} = Gamma_{k2 x k1} = P_x . sum B(I_l, P_lk1)^T P_lk2,
     Gamma_{k1 k2 k3} = sum P_lk1 . f_l[k2, k3].
@@ -39,7 +39,7 @@ from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 @inlined
 def christoffel_symbols(tree, reduced, work, Gamma, force_cross):
-    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction; of (v x*) I if `force_cross`."""
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction. Factor (v x*) I if `force_cross`."""
     _levi_civita_symbols(tree, reduced, work, Gamma)
     if force_cross:
         _subtract_contorsion(tree, reduced, work, Gamma)
@@ -79,8 +79,9 @@ def _levi_civita_symbols(tree, reduced, work, Gamma):
 
 @inlined
 def _subtract_contorsion(tree, reduced, work, Gamma):
-    """Gamma of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+    """Turn Gamma of the Levi-Civita connection into that of the factor (v x*) I: subtract the contorsion D.
 
+    The workspace must be as `_levi_civita_symbols` left it.
     D_ijk = sum P_i . N(I_l, P_j) P_k over the links l is totally antisymmetric; N is `contorsion_factor`.
     """
     entries, column, up = reduced.entries, reduced.column, reduced.up
@@ -103,7 +104,7 @@ def _subtract_contorsion(tree, reduced, work, Gamma):
 
 @inlined
 def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
-    """Symbols of column k as one group of its cluster sees it, and two columns of clusters before."""
+    """Add the symbols of column k and two columns of clusters before it, for the links of one group."""
     nv, entries, column = reduced.nv, reduced.entries, reduced.column
     adding, start = reduced.many_groups[cluster], reduced.walk[reduced.group_support[group]]
     zero = load(work, reduced.zero)
@@ -156,7 +157,7 @@ def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
 
 @inlined
 def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
-    """Symbols of direction k1 and field k2 as one group of their cluster sees them, and any third column."""
+    """Add the symbols of direction k1, field k2 and any third column, for the links of one group."""
     nv, entries, column = reduced.nv, reduced.entries, reduced.column
     many, adding = reduced.many_members[cluster], reduced.many_groups[cluster]
     f = zero6(reduced, work)
@@ -189,7 +190,7 @@ def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
 
 @inlined
 def _store_pairs(tree, reduced, work, i):
-    """E_i[j, k] of all entries j, k of link i, from that of the link above."""
+    """Write E_i[j, k] of all entries j, k of link i, from E of the link above."""
     start, stop = reduced.entry_first[i], reduced.entry_first[i + 1]
     entries, first, width = reduced.entries, reduced.link_column[i], reduced.link_width[i]
     slot = reduced.pair_slots + reduced.pairs[i]
@@ -238,7 +239,11 @@ def _pair(reduced, link, j, k):
 
 @inlined
 def _clear(reduced, Gamma, cluster, all_of_them):
-    """Zero in the symbols that a cluster adds to: of its own columns, or with those of clusters before."""
+    """Set to zero the symbols to which a cluster of several members adds.
+
+    They are those of its own columns; if it has several groups (`all_of_them`), also those of its columns and
+    columns of clusters before it.
+    """
     nv, first = reduced.nv, reduced.column_first[cluster]
     last = -1 if all_of_them else first - 1
     for k in range(first, reduced.column_first[cluster + 1]):

@@ -1,14 +1,15 @@
 """H, C, Hdot of a closed chain in O(N d), Gamma in O(N d^2). Source: [W] VI-C, Algorithms 1 and 2.
 
-In the common frame, link l of a cluster moves by P_lk, relative to its support, per unit of the cluster's
-column k. With s the spanning columns of the cluster on the path of l, and direction j in the cluster,
+In the common frame, P_lk is the twist of link l of a cluster, relative to the link of another cluster that
+supports it, per unit of the cluster's column k. With sums over the spanning columns s of the cluster between
+the support and l, and a direction j in the cluster,
 
     P_lk = sum_s Phi_s G_sk,    Pdot_lk = sum_s (v_s x Phi_s) G_sk + Phi_s Gdot_sk,
     E_l[j, k] = L_j P_lk = sum_s (P_sj x Phi_s) G_sk + Phi_s LG_sjk,
 
-v_s and P_sj those of the link that s moves. I_l and B_l are sums over l and all that other clusters hang on
-it. A column x of a cluster on the way to the ground moves l by P_x = P_px, p the link there on l's way, so
-that sums over links with one support come first:
+where v_s and P_sj belong to the link that s moves. I_l and B_l are sums over l and all links of other
+clusters that l carries. A column x of a cluster on the way to the ground moves l with P_x = P_px, where p is
+the link of that cluster on the way from l to the ground. Sums over links with one support are formed first:
 
     H_xj = P_x . sum I_l P_lj,
     C_xj = P_x . sum (I_l Pdot_lj + B_l P_lj),    C_jx = Pdot_x . sum I_l P_lj + P_x . sum B_l^T P_lj.
@@ -39,7 +40,7 @@ from connections.multibody.kernels.simd import beyond, inlined, load, put, store
 
 @inlined
 def mass_matrix(tree, reduced, work, H):
-    """H, slots H[i nv + j]; entries of columns on different branches are not written."""
+    """H, slots H[i nv + j]; entries of two columns on different branches, which are zero, are not written."""
     place_links(tree, work)
     store(work, reduced.zero, 0.0)
     for i in range(1, tree.links + 1):
@@ -81,7 +82,10 @@ def mass_matrix(tree, reduced, work, H):
 
 @inlined
 def coriolis_matrix(tree, reduced, work, C, force_cross):
-    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    """C, slots C[i nv + j], for the Christoffel body-level factor, or (v x*) I if `force_cross`.
+
+    v is the first vector of the workspace.
+    """
     _levi_civita_matrix(tree, reduced, work, C)
     if force_cross:
         _subtract_contorsion(tree, reduced, work, C)
@@ -136,9 +140,10 @@ def _levi_civita_matrix(tree, reduced, work, C):
 
 @inlined
 def _subtract_contorsion(tree, reduced, work, C):
-    """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+    """Turn C of the Levi-Civita connection into C of the factor (v x*) I.
 
-    The difference is C_xj - C*_xj = -P_x . sum N_l P_lj, N = `contorsion_factor`: skew.
+    The difference, C_xj - C*_xj = -P_x . sum N_l P_lj with N = `contorsion_factor`, is skew. The workspace
+    must be as `_levi_civita_matrix` left it.
     """
     nv, links, entries, column = reduced.nv, tree.per_link, reduced.entries, reduced.column
     factors = links + (tree.links + 1) * LINK.size
@@ -174,14 +179,14 @@ def _subtract_contorsion(tree, reduced, work, C):
 
 @inlined
 def _subtract_skew(C, nv, i, j, D):
-    """C less a skew matrix whose entry [i, j] is D."""
+    """Subtract from C entries [i, j] and [j, i] of a skew matrix, D and -D."""
     deposit(C, i * nv + j, -D, True)
     deposit(C, j * nv + i, D, True)
 
 
 @inlined
 def mass_matrix_rate(tree, reduced, work, rate):
-    """Hdot = C + C^T, slots rate[i nv + j]; v stands in the workspace."""
+    """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
     nv = reduced.nv
     _levi_civita_matrix(tree, reduced, work, rate)
     for j in range(nv):
@@ -204,14 +209,14 @@ def inverse_mass_matrix(tree, reduced, work, inverse):
 
 @inlined
 def solve_mass_matrix(tree, reduced, work, x):
-    """H^-1 x in the place of x, a vector of the workspace, where the pivots are left."""
+    """Replace x, a vector of the workspace, by H^-1 x; the pivots are left in the workspace."""
     _measured_mass_matrix(tree, reduced, work)
     solve_by_elimination(reduced.nv, reduced.before, reduced.run, work, reduced.scratch, reduced.pivots, x)
 
 
 @inlined
 def _measured_mass_matrix(tree, reduced, work):
-    """H in the scratch matrix, and in the slots of the pivots the sums of `energy_scale` over the links."""
+    """Write H to the scratch matrix, and the sums of `energy_scale` over the links to `pivots`."""
     for slot in range(reduced.scratch, reduced.scratch + reduced.nv * reduced.nv):
         store(work, slot, 0.0)
     mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
@@ -226,7 +231,7 @@ def _measured_mass_matrix(tree, reduced, work):
 
 @inlined
 def store_entries(tree, reduced, work, i, stride):
-    """P of the entries of link i; poses are in the workspace. Where P is not Phi, its Phi too."""
+    """Write P of the entries of link i, and if P is not Phi, also its Phi; after `place_links`."""
     start, first = reduced.entry_first[i], tree.first[i]
     if reduced.direct[i]:
         store_columns(tree, work, i, reduced.entries + (start - first) * stride, stride)
@@ -242,7 +247,7 @@ def store_entries(tree, reduced, work, i, stride):
 
 @inlined
 def own_part(tree, reduced, work, i, k):
-    """sum_s Phi_s G_sk over the spanning columns of link i, column k of its cluster."""
+    """sum_s Phi_s G_sk over the spanning columns s of link i, for column k of its cluster."""
     total = zero6(reduced, work)
     for s in range(tree.first[i], tree.first[i + 1]):
         factor = load(work, reduced.solution + reduced.G_row[s] + k)
@@ -252,20 +257,20 @@ def own_part(tree, reduced, work, i, k):
 
 @inlined
 def find_entry(reduced, link, j):
-    """The entry of column j at a link of j's cluster, -1 if there is none."""
+    """The entry of column j and a link of j's cluster, -1 if there is none."""
     return reduced.entry_at[reduced.table[link] + j - reduced.link_column[link]]
 
 
 @inlined
 def zero6(reduced, work):
-    """Six zeros of the workspace's kind of number."""
+    """Six zeros of the workspace's type of number: sums that begin with them must not change their type."""
     zero = load(work, reduced.zero)
     return zero, zero, zero, zero, zero, zero
 
 
 @inlined
 def deposit(matrix, slot, value, adding):
-    """Add `value` to what is in a slot, or put it there."""
+    """Add `value` to the number in a slot if `adding`, otherwise store it there."""
     if adding:
         value = value + load(matrix, slot)
     store(matrix, slot, value)
@@ -273,7 +278,10 @@ def deposit(matrix, slot, value, adding):
 
 @inlined
 def _clear(reduced, matrix, cluster, all_of_them):
-    """Zero in what a cluster of several members adds to: its own block, or its rows and columns."""
+    """Set to zero the entries to which a cluster of several members adds.
+
+    They are its own block; if it has several groups (`all_of_them`), also its rows and columns before that.
+    """
     nv, first = reduced.nv, reduced.column_first[cluster]
     last = -1 if all_of_them else first - 1
     for j in range(first, reduced.column_first[cluster + 1]):
@@ -286,7 +294,7 @@ def _clear(reduced, matrix, cluster, all_of_them):
 
 @inlined
 def _outward(tree, reduced, work):
-    """Twists, entries and their rates, inertias and body-level factors of all links."""
+    """Write twists, entries and their rates, inertias and body-level factors of all links."""
     place_links(tree, work)
     store(work, reduced.zero, 0.0)
     links, entries = tree.per_link, reduced.entries
@@ -312,7 +320,7 @@ def _outward(tree, reduced, work):
 
 @inlined
 def _store_rate(tree, reduced, work, i, e, twist, P):
-    """Pdot of an entry of link i: that at the link above, v_i x (P - P above), and sum_s Phi_s Gdot_s."""
+    """Write Pdot of entry e of link i: Pdot at the link above + v_i x (P - P above) + sum_s Phi_s Gdot_s."""
     width, k = reduced.link_width[i], reduced.column[e] - reduced.link_column[i]
     above = reduced.entries + reduced.same[e] * ENTRY.size
     if reduced.same[e] >= 0:

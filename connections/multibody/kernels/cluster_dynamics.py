@@ -1,6 +1,7 @@
-"""Dynamics of a closed chain: recursions of its spanning tree between a lift and a projection, in O(N d).
+"""Dynamics of a closed chain by recursions of its spanning tree, in O(N d).
 
-With the spanning configuration q_s, v_s = G v, w_s = G w, and Gdot_sk = LG_sjk v^j,
+Velocities are lifted to the spanning tree by G, and forces are projected by G^T. With the spanning
+configuration q_s, v_s = G v, w_s = G w, and Gdot_sk = LG_sjk v^j,
 
     H a + C v + g = G^T ID_s(q_s, v_s, G a + Gdot v),           g = G^T g_s(q_s),
     C w = G^T (C_s w_s + H_s Gdot w),                           C^T w = G^T C_s^T w_s + Gdot^T H_s w_s,
@@ -12,8 +13,9 @@ and with D_q, D_v the derivatives of the tree's tau_s, T_j = L_j (L_v G) v, and 
     dtau/dv_j = G^T (D_v G_j + H_s ((L_j G) v + (L_v G)_j)),    H = G^T H_s G.
 
 `reduced` is `layout.CLUSTERS`, unpacked; the solution [q_s | G | LG] and the vectors are in the workspace.
-A spanning column meets only the columns of its cluster; that of a link that no condition ties is one of them.
-Source: [W] (17) and VI-C; the derivatives by differentiation of tau = G^T tau_s.
+Row s of G is nonzero only in columns of the cluster of s; if no condition involves the link of s, it has a
+single 1, because s is itself an independent column. Source: [W] (17) and VI-C; the derivatives by
+differentiation of tau = G^T tau_s.
 """
 
 from connections.multibody.kernels import articulated, derivatives, newton_euler
@@ -33,14 +35,14 @@ def inverse_dynamics(tree, reduced, work, tau):
 
 @inlined
 def gravity(tree, reduced, work, g):
-    """g, slots g[j]."""
+    """g(q), slots g[j]."""
     newton_euler.gravity(tree, work, beyond(work, reduced.spanning))
     project(tree, reduced, work, reduced.spanning, g)
 
 
 @inlined
 def coriolis_product(tree, reduced, work, product, force_cross):
-    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
     lift(tree, reduced, work, v, tree.vectors)
     lift(tree, reduced, work, w, tree.vectors + tree.nv)
@@ -56,7 +58,7 @@ def coriolis_product(tree, reduced, work, product, force_cross):
 
 @inlined
 def coriolis_transpose_product(tree, reduced, work, product, force_cross):
-    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
     lift(tree, reduced, work, v, tree.vectors)
     lift(tree, reduced, work, w, tree.vectors + tree.nv)
@@ -97,7 +99,7 @@ def regressor(tree, reduced, work, Y):
         store(Y, slot, 0.0)
     for i in range(1, tree.links + 1):
         s = tree.first[i + 1] - 1 if tree.body[i] >= 0 else -1
-        while s >= 0:  # the columns that move the body; the others' entries are not written
+        while s >= 0:  # the columns that move the body; entries of other columns were not written
             first, count = _columns(tree, reduced, s)
             for k in range(count):
                 factor = _G(reduced, work, s, k)
@@ -125,7 +127,7 @@ def inverse_dynamics_derivatives(tree, reduced, work, out):
         _add_turned_force(tree, reduced, work, s, load(work, forces + s), out)
     for s in range(m):
         r = s
-        while r >= 0:  # columns on different branches have no derivatives
+        while r >= 0:  # for columns on different branches the derivatives are zero
             _project_pair(tree, reduced, work, D, moved, s, r, out)
             if r < s:
                 _project_pair(tree, reduced, work, D, moved, r, s, out)
@@ -148,7 +150,7 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
 
 @inlined
 def _lift_motion(tree, reduced, work):
-    """v_s = G v and a_s = G a + Gdot v, the first two vectors of the tree."""
+    """Write v_s = G v and a_s = G a + Gdot v to the first two vectors of the spanning tree."""
     v, a = reduced.vector, reduced.vector + reduced.nv
     lift(tree, reduced, work, v, tree.vectors)
     lift(tree, reduced, work, a, tree.vectors + tree.nv)
@@ -157,7 +159,7 @@ def _lift_motion(tree, reduced, work):
 
 @inlined
 def lift(tree, reduced, work, x, x_s):
-    """x_s = G x; vectors are named by their first slots."""
+    """x_s = G x; the arguments x and x_s are the first slots of these vectors."""
     for s in range(tree.nv):
         first, count = _columns(tree, reduced, s)
         store(work, x_s + s, 0.0)
@@ -167,7 +169,7 @@ def lift(tree, reduced, work, x, x_s):
 
 @inlined
 def add_drift(tree, reduced, work, v, w, x_s):
-    """x_s + Gdot(v) w, in the place of x_s."""
+    """Add Gdot(v) w to x_s."""
     for s in range(tree.nv):
         if reduced.LG_rows[s] >= 0:
             first, count = _columns(tree, reduced, s)
@@ -191,7 +193,7 @@ def project(tree, reduced, work, f_s, f):
 
 @inlined
 def add_projected_rate(tree, reduced, work, v, p_s, f):
-    """f + Gdot(v)^T p_s, in the place of f."""
+    """Add Gdot(v)^T p_s to f."""
     for s in range(tree.nv):
         if reduced.LG_rows[s] >= 0:
             first, count = _columns(tree, reduced, s)
@@ -203,7 +205,7 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
 
 @inlined
 def _columns(tree, reduced, s):
-    """The first of the columns of the cluster that a spanning column meets, and how many it meets."""
+    """The first column in which row s of G is stored, and the number of columns."""
     i = tree.link_of[s]
     if reduced.direct[i]:
         return reduced.link_column[i] + s - tree.first[i], 1
@@ -212,13 +214,13 @@ def _columns(tree, reduced, s):
 
 @inlined
 def _G(reduced, work, s, k):
-    """G of a spanning column and the k-th column that it meets."""
+    """G[s, first + k], with `first` of `_columns`."""
     return load(work, reduced.solution + reduced.G_row[s] + k)
 
 
 @inlined
 def _contract(work, at, stride, x, count):
-    """The sum of a row of numbers, `stride` slots apart, times the vector x; count > 0."""
+    """The inner product of `count` > 0 numbers, `stride` slots apart, and the vector x."""
     total = load(work, at) * load(work, x)
     for k in range(1, count):
         total = total + load(work, at + k * stride) * load(work, x + k)
@@ -230,7 +232,7 @@ def _contract(work, at, stride, x, count):
 
 @inlined
 def _move(tree, reduced, work, s, moved):
-    """For each column j that s meets: G, (L_j G) v, (L_j G) a + T_j, and (L_j G) v + (L_v G)_j; row s."""
+    """Row s of G, (L_j G) v, (L_j G) a + T_j and (L_j G) v + (L_v G)_j, for each column j of `_columns`."""
     first, count = _columns(tree, reduced, s)
     v, a = reduced.vector + first, reduced.vector + reduced.nv + first
     for j in range(count):
@@ -258,7 +260,7 @@ def _moved_slot(tree, reduced, moved, s, j):
 
 @inlined
 def _add_turned_force(tree, reduced, work, s, force, out):
-    """dtau/dq_j += (L_j G)^T tau_s of one spanning column."""
+    """Add the term of spanning column s in (L_j G)^T tau_s to dtau/dq_j; `force` is tau_s[s]."""
     if reduced.LG_rows[s] >= 0:
         first, count = _columns(tree, reduced, s)
         LG = reduced.solution + reduced.LG_rows[s]
@@ -270,7 +272,10 @@ def _add_turned_force(tree, reduced, work, s, force, out):
 
 @inlined
 def _project_pair(tree, reduced, work, D, moved, s, r, out):
-    """G_sk times what entry (s, r) of D_q, D_v, H_s adds in column j, for all k and j that s and r meet."""
+    """Add the contribution of entries (s, r) of D_q, D_v and H_s to all three results.
+
+    It is added in the rows k of `_columns` of s, times G_sk, and the columns j of `_columns` of r.
+    """
     nv, size, at, square = reduced.nv, reduced.nv * reduced.nv, D + s * tree.nv + r, tree.nv * tree.nv
     D_q, D_v, H = load(work, at), load(work, at + square), load(work, at + 2 * square)
     first, count = _columns(tree, reduced, s)

@@ -1,7 +1,7 @@
 """H, C and Hdot of a tree in O(N d). Source: [W] Algorithm 1, [E] Algorithm 1, in the common frame.
 
-For a column j and a column i before it on the way to the ground, with I and B those of the subtree that
-column j carries (sums over its links),
+For a column j and a column i before it on the way to the ground, with I and B the sums of the links' inertias
+and body-level factors over the subtree that column j moves,
 
     H_ij = Phi_i . (I Phi_j),
     C_ij = Phi_i . (I Phidot_j + B Phi_j),
@@ -30,7 +30,7 @@ from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 @inlined
 def mass_matrix(tree, work, H):
-    """H, slots H[i nv + j]; entries of columns on different branches are not written."""
+    """H, slots H[i nv + j]; entries of two columns on different branches, which are zero, are not written."""
     place_links(tree, work)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
@@ -53,7 +53,10 @@ def mass_matrix(tree, work, H):
 
 @inlined
 def coriolis_matrix(tree, work, C, force_cross):
-    """C, slots C[i nv + j], of the Christoffel body factor or of (v x*) I; v is the first vector."""
+    """C, slots C[i nv + j], for the Christoffel body-level factor, or (v x*) I if `force_cross`.
+
+    v is the first vector of the workspace.
+    """
     _levi_civita_matrix(tree, work, C)
     if force_cross:
         _subtract_contorsion(tree, work, C)
@@ -94,10 +97,11 @@ def _levi_civita_matrix(tree, work, C):
 
 @inlined
 def _subtract_contorsion(tree, work, C):
-    """C of the factor (v x*) I from that of the Levi-Civita connection, whose workspace is still there.
+    """Turn C of the Levi-Civita connection into C of the factor (v x*) I.
 
     The difference is C_ij - C*_ij = -Phi_i . N Phi_j, with N = sum B(I_l, v_l) - (v_l x*) I_l over the links
-    that both columns move: skew, fifteen numbers. Source: [E] (11), (12).
+    that both columns move; N is skew, fifteen numbers. The workspace must be as `_levi_civita_matrix` left
+    it. Source: [E] (11), (12).
     """
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     factors = links + (tree.links + 1) * LINK.size
@@ -152,7 +156,7 @@ def _outward(tree, work):
 
 @inlined
 def outward_twist(tree, work, i, links, columns):
-    """Columns of link i, its twist v_i = v_parent + Phi v, and Phidot = (v_i x) Phi, stored and returned."""
+    """Store the columns of link i, its twist v_i = v_parent + Phi v, and Phidot = (v_i x) Phi; return v_i."""
     store_columns(tree, work, i, columns, COLUMN.size)
     twist = take(work, links + tree.parent[i] * LINK.size, 6)
     for j in range(tree.first[i], tree.first[i + 1]):

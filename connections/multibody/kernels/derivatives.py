@@ -1,19 +1,22 @@
 """Derivatives of the inverse dynamics tau = H a + C v + g in O(N d): along the frame fields, v, and a.
 
-Column j turns the links that it moves at the rate Phi_j, and with them the columns behind it and its link's
-own. Turned with them, a force f would change by Phi_j x* f; what the links before it do is not turned. With v
-and a of the link before that of j (the ground accelerates by -g), Phidot_j = v_j x Phi_j, and I, B, F summed
-over the links that column j moves,
+A displacement along column j moves its link and the links behind it with the twist Phi_j, and their columns
+with them. A force f that moves with them changes by Phi_j x* f. The twist v and acceleration a of the link
+before that of j do not move with them (the ground accelerates by -g). With these v and a,
+Phidot_j = v_j x Phi_j for the twist v_j of the link of j, and I, B, F the sums of inertias, body-level
+factors and forces over the links that column j moves,
 
     psi_j = v x Phi_j,    psi'_j = a x Phi_j + v x psi_j,
     dtau_i/dq_j = Phi_i . (2 B psi_j + I psi'_j + Phi_j x* F),
     dtau_i/dv_j = Phi_i . (2 B Phi_j + I (Phidot_j + psi_j)),    dtau_i/da_j = Phi_i . (I Phi_j)
 
-for i before the link of j; for i behind j, or of the same link, with I and B of i and without the term of F.
-B is the body-level factor of [W] (21), as -I (v x psi) + psi x* (I v) + v x* (I psi) = 2 B psi. The columns
-of a spherical or free joint turn with their own link: dq is a left-trivialized derivative.
+for i before the link of j. If i is behind j, or of the same link, I and B are the sums for i, and the term
+with F is absent. B is the body-level factor of [W] (21), because
+-I (v x psi) + psi x* (I v) + v x* (I psi) = 2 B psi. The columns of a spherical or free joint move with their
+own link, because dq is a left-trivialized derivative.
 
-With a the forward dynamics, H delta a = -delta tau: the derivatives of the forward dynamics are -H^-1 dtau.
+If a is the result of the forward dynamics, H delta a = -delta tau: the derivatives of the forward dynamics
+are -H^-1 times those of tau.
 
 Source: [B] Tables 4 to 8, in the common frame.
 """
@@ -104,7 +107,7 @@ def forward_dynamics_derivatives(tree, work, out):
 
 @inlined
 def _outward(tree, work):
-    """Twists, accelerations, inertias, factors and forces of all links; Phi, Phidot + psi, psi, psi'."""
+    """Twist, acceleration, inertia, factor, force of links; Phi, Phidot + psi, psi, psi' of columns."""
     place_links(tree, work)
     links, columns, k = tree.per_link, tree.per_column, tree.parameters
     v, a = tree.vectors, tree.vectors + tree.nv

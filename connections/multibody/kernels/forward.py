@@ -1,8 +1,8 @@
 """The outward pass that every recursion shares: poses, columns and inertias in the common frame.
 
-Ground axes; the origin of each subtree of the ground lies at one of its own links (`tree_packing`), since
-what is lost to cancellation grows with the square of the distance. Source: [W] VI-B in one frame: the
-transforms X disappear, and composites are plain sums.
+The common frame has the axes of the ground. Its origin lies, for each subtree that hangs from the ground, at
+a link of that subtree (`tree_packing`), because cancellation errors grow with the square of the distance from
+the origin. Source: [W] VI-B in one frame: the transforms X disappear, and composite inertias are plain sums.
 """
 
 from connections.multibody.kernels.algebra import rotate_columns
@@ -34,7 +34,7 @@ def place_links(tree, work):
         else:
             _turn_by_quaternion(work, slot, x, y, z, at + (3 if kind == FREE else 0))
         if tree.parent[i] == 0:
-            put(work, slot + POSE.position, (0.0, 0.0, 0.0))  # the origin of this subtree
+            put(work, slot + POSE.position, (0.0, 0.0, 0.0))  # this link is the origin of its subtree
         else:
             t = rotate_columns(R, take(k, o + PARAMETERS.position, 3))
             p = take(work, above + POSE.position, 3)
@@ -54,7 +54,7 @@ def place_links(tree, work):
 
 @inlined
 def store_columns(tree, work, i, base, stride):
-    """Phi of the columns of link i, to slots base + column * stride."""
+    """Write Phi of the columns of link i to slots base + column * stride."""
     pose, kind, column = tree.poses + i * POSE.size, tree.kind[i], tree.first[i]
     slot = base + column * stride
     if kind <= HELICAL:
@@ -98,7 +98,7 @@ def link_inertia(tree, work, i):
     z = rotate_columns(R, (I_c[2], I_c[4], I_c[5]))
     hx, hy, hz = cx * m, cy * m, cz * m
     return (
-        (cx - cx) + m,  # the number m as a value like the others: in a register, one for each configuration
+        (cx - cx) + m,  # m with the type of the other numbers: `lanes` if there are several configurations
         hx,
         hy,
         hz,
@@ -118,7 +118,7 @@ def _rows(x, y, z):
 
 @inlined
 def _store_rotation(work, slot, x, y, z):
-    """The matrix of columns x, y, z, row by row."""
+    """Write the matrix with columns x, y, z to `slot`, row by row."""
     put(work, slot, (x[0], y[0], z[0]))
     put(work, slot + 3, (x[1], y[1], z[1]))
     put(work, slot + 6, (x[2], y[2], z[2]))
@@ -126,7 +126,7 @@ def _store_rotation(work, slot, x, y, z):
 
 @inlined
 def _turn_by_quaternion(work, slot, x, y, z, at):
-    """R = [x y z] R(quaternion), the quaternion (a, b, c, d) standing in q from `at` on."""
+    """R = [x y z] R(quaternion) for the quaternion (a, b, c, d) that begins at coordinate `at` of q."""
     a, b, c, d = load(work, at), load(work, at + 1), load(work, at + 2), load(work, at + 3)
     aa, bb, cc = a * a, b * b, c * c
     ab, ac, bc, ad, bd, cd = a * b, a * c, b * c, a * d, b * d, c * d

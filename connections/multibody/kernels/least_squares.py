@@ -1,15 +1,15 @@
 """Least squares by Householder's reflections with column pivoting, for small matrices of full column rank.
 
-A is (p, d), column after column, p >= d or not of full rank. With D the lengths of its columns and P the
-order in which they are taken,
+A is (p, d), stored column by column; if p < d it has not full rank. With D the diagonal matrix of the lengths
+of its columns and P the permutation in which they are taken,
 
-    A D^-1 P = Q R,    |R_00| >= |R_11| >= ...;
+    A D^-1 P = Q R,    |R_00| >= |R_11| >= ...
 
-the pivots say, whatever the units of the columns, how far A is from losing rank. Source: Golub and Van Loan,
-Matrix Computations, sections 5.2 and 5.4.
+The pivots |R_kk| show how far A is from losing rank, whatever the units of the columns. Source: Golub and
+Van Loan, Matrix Computations, sections 5.2 and 5.4.
 
-A factorization takes d (p + 4) slots: reflections and R in the place of A, then their factors 2 / |x|^2, the
-diagonal of R, D, and P as integers.
+A factorization takes d (p + 4) slots: the vectors x of the reflections and R replace A; then follow the
+factors 2 / |x|^2 of the reflections, the diagonal of R, D, and P as integers.
 """
 
 import math
@@ -19,7 +19,7 @@ from numba import njit
 from connections.multibody.kernels.simd import INTERNAL, as_integers, beyond, store
 from connections.multibody.tolerances import SINGULAR
 
-# Sums in the order written: what is left of a closed loop is round-off, and stays the same on all machines.
+# No reassociation of sums: the residual of a closed loop is round-off, and stays the same on all machines.
 routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
 
 
@@ -30,9 +30,9 @@ def factorization_slots(p: int, d: int) -> int:
 
 @routine
 def factorize(A, p, d):
-    """Factorize A in its place; the last pivot, zero where a column is zero or d > p.
+    """Factorize A in place. Returns the last pivot, zero if a column is zero or d > p.
 
-    It stops at a pivot below `SINGULAR`, and then nothing can be solved.
+    It stops at a pivot below `SINGULAR`; the factorization is then of no use.
     """
     factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
     lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
@@ -68,7 +68,7 @@ def factorize(A, p, d):
 
 @routine
 def solve_least(A, p, d, b, x):
-    """Into x (d,) what minimizes |A x - b|, of a factorized A; b (p,) is used up. The length of D x."""
+    """Write to x (d,) the minimizer of |A x - b|, with A factorized; b (p,) is overwritten. Returns |D x|."""
     factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
     lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
     for k in range(d):
@@ -99,7 +99,7 @@ def _square(x, start, stop):
 
 @routine
 def _reflect(x, factor, b, start, stop):
-    """b - factor x (x . b) in entries start, ..., stop - 1."""
+    """Replace b by b - factor x (x . b), with entries start, ..., stop - 1 of x and b only."""
     total = 0.0
     for r in range(start, stop):
         total += x[r] * b[r]
@@ -110,7 +110,7 @@ def _reflect(x, factor, b, start, stop):
 
 @routine
 def _exchange(A, order, p, k, j):
-    """Exchange columns k and j of A, and what `order` says of them."""
+    """Exchange columns k and j of A, and their entries in `order`."""
     for r in range(p):
         first, second = A[k * p + r], A[j * p + r]
         store(A, k * p + r, second)

@@ -1,24 +1,26 @@
 """Second derivatives of a loop's velocities: L_j (L_v G) v for all columns j, v held fixed.
 
 A motion with constant v has the spanning velocities v_s = G v and accelerations a_s = (L_v G) v. With `own`
-the part of a link's twist that its own columns give, p the link before l,
+the part of the twist of link l that comes from its own columns s, and p the parent of l,
 
-    own = sum_s Phi_s v_s,    V_l = V_p + own,    A_l = A_p + sum_s Phi_s a_s + V_l x own,
+    own = sum_s Phi_s v_s,    V_l = V_p + own,    A_l = A_p + sum_s Phi_s a_s + V_l x own.
 
-all conditions hold along it, 0 = f . (A_b - A_a) + fdot . (V_b - V_a). This is differentiated along column j
-of G, which gives link l the twist P_l and turns its columns with it, delta Phi_s = P_l x Phi_s:
+All conditions hold along the motion, so 0 = f . (A_b - A_a) + fdot . (V_b - V_a). This is differentiated
+along column j of G. Link l moves with the twist P_l along it, and its columns move with the link,
+delta Phi_s = P_l x Phi_s:
 
     delta own = P_l x own + sum_s Phi_s (L_j G)_s v,    delta V_l = delta V_p + delta own,
     delta A_l = delta A_p + P_l x sum_s Phi_s a_s + delta V_l x own + V_l x delta own + sum_s Phi_s delta a_s.
 
-The last term is K delta a_s in the conditions, and delta a_s = L_j (L_v G) v is zero for independent columns:
+The last term enters the conditions as K delta a_s, and delta a_s = L_j (L_v G) v is zero for independent
+columns. So
 
     (delta a)_d = -K_d^+ (f . (delta A_b - delta A_a) + delta f . (A_b - A_a)
                           + fdot . (delta V_b - delta V_a) + delta fdot . (V_b - V_a)),
 
-delta A without its last term. Linear conditions have constant K and add nothing.
+where delta A is without its last term. Linear conditions have constant K and contribute nothing.
 
-Source: differentiation of `loop_continuation`'s LG; [W] VI-C.
+Source: differentiation of LG of `loop_continuation`; [W] VI-C.
 """
 
 from connections.multibody.clusters import LINEAR
@@ -35,10 +37,11 @@ _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @routine
 def rates_of_loop(loop, solution, v, start, out):
-    """L_j (L_v G) v of the loop's dependent columns; 0, or -1 where the loop is singular.
+    """Write L_j (L_v G) v of the loop's dependent columns to `out`. Returns 0, or -1 if the loop is singular.
 
-    v : (n,) from the first column of the loop's cluster on.
-    out : as G in a solution, where G begins at slot `start`; here from slot 0 on.
+    v : (n,) the velocities of the loop's cluster.
+    start : slot of a solution at which G begins.
+    out : laid out as G in a solution, but from slot 0 on.
     """
     p, d = loop.rows, loop.dependent
     for i in range(loop.coordinates):
@@ -58,7 +61,7 @@ def rates_of_loop(loop, solution, v, start, out):
 
 @routine
 def _move(loop, solution, v):
-    """V, A and sum_s Phi_s a_s of all links."""
+    """Write V, A and sum_s Phi_s a_s of all links to the workspace."""
     n = loop.independent
     put(loop.biases, BIAS.twist, _STILL)
     put(loop.biases, BIAS.acceleration, _STILL)
@@ -84,7 +87,7 @@ def _move(loop, solution, v):
 
 @routine
 def _vary(loop, solution, v, j):
-    """P, delta V and delta A of all links along column j."""
+    """Write P, delta V and delta A (without its last term) of all links along column j to the workspace."""
     n = loop.independent
     for slot in (BIAS.P, BIAS.twist_change, BIAS.acceleration_change):
         put(loop.biases, slot, _STILL)
@@ -112,7 +115,7 @@ def _vary(loop, solution, v, j):
 
 @routine
 def _vary_conditions(loop):
-    """Into b the change of the conditions' acceleration, but for that of a_s."""
+    """Write to b the change of the second time derivative of all conditions, without the term K delta a_s."""
     for r in range(loop.rows):
         value = 0.0
         if loop.row_kind[r] != LINEAR:

@@ -1,25 +1,27 @@
 """From independent coordinates to a solution [q_s | G | LG]: loops closed by continuation.
 
-A loop is followed from a configuration that closes, the reference or a guess, along the straight path of its
-independent coordinates (quaternions: the shorter arc). A step predicts the dependent ones along
-dq_d = -K_d^+ K_i dq_i and corrects them by Newton's method, q_d <- q_d - K_d^+ phi, with least squares where
-conditions depend on each other. It is accepted only if
+A loop is followed from a configuration in which it closes, the reference or a guess, along the straight path
+of its independent coordinates (quaternions: the shorter arc). A step predicts the dependent coordinates along
+dq_d = -K_d^+ K_i dq_i and corrects them by Newton's method, q_d <- q_d - K_d^+ phi; the pseudoinverse allows
+redundant conditions. A step is accepted only if
 
 - no joint turns by more than `LARGEST_TURN`, so that no step skips a turn;
-- the corrections begin below `LARGEST_CORRECTION` of the loop's size and at least halve each time;
+- the first correction is at most `LARGEST_CORRECTION` of the loop's size, each other half of the one before;
 - K_d has changed little, |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE` (Frobenius, columns scaled).
 
-Else it is tried shorter. The last says why a step cannot end on another branch: as long as the norm is below
-one on a convex region, K_d(old)^+ phi is injective in q_d there, so a path has one continuation in it; and
-two configurations between which det K_d changes sign, as on the two sides of a fold, differ by at least one.
-The norm is measured at the ends of a step, not between: what is excluded is a hop between branches of
-opposite orientation; one between branches of the same would have to pass two folds within `LARGEST_TURN`.
+Otherwise a shorter step is tried. The last condition prevents that a step ends on another branch. If the norm
+is below one on a convex region, K_d(old)^+ phi is injective in q_d there, so the path has one continuation in
+this region. And between two configurations for which det K_d has opposite signs, as on the two sides of a
+fold, the norm is at least one. The norm is measured at the ends of a step only. So a jump between branches of
+opposite sign is excluded; a jump between branches of the same sign would have to pass two folds within
+`LARGEST_TURN`.
 
-At the end of the path Newton's method goes on until its steps no longer shrink. Then
+At the end of the path Newton's method is repeated until its steps no longer shrink. Then
 
     G_d = -K_d^+ K_i,    LG_d[:, j, k] = -K_d^+ sum_s (L_j K)_s G_sk.
 
-The result depends on q and on where the path begins, on nothing else. Source: [W] VI-C; Deuflhard, Newton
+The result depends only on q and on the configuration at which the path begins. Conditions are written such
+that NaN counts as failure: ``not pivot >= SINGULAR`` is true for it. Source: [W] VI-C; Deuflhard, Newton
 Methods for Nonlinear Problems, chapter 5.
 """
 
@@ -50,24 +52,26 @@ from connections.multibody.tolerances import (
     SINGULAR,
 )
 
-USUAL_CHANGE = 0.35  # of K_d in one step: what is aimed at, below `LARGEST_CHANGE`
-SMALLEST_STEP = 1e-12  # of the path, and of 1 rad or the loop's size; then the path is said to end
-CLOSE = 1e-6  # rad, or of that size; with less to go a path ends where it should, and its goal is singular
-# Corrections, relative to the loop's size: with which a path may begin, and a step of it end; at the end of
-# the path, below which they should shrink, at which they need not, and the most that may be left.
+USUAL_CHANGE = 0.35  # the change of K_d that the length of a step aims at, below `LARGEST_CHANGE`
+SMALLEST_STEP = 1e-12  # rad, or of the loop's size; a path that needs shorter steps is given up
+CLOSE = 1e-6  # rad, or of the loop's size; a path given up so close to its goal means a singular goal
+# Lengths of corrections, relative to the loop's size. The path begins after a correction of at most SETTLED,
+# and a step ends after one of at most SMALL. At the end of the path, corrections are repeated until they are
+# below POLISHED and no longer shrink, or below NO_MORE; the last one must be at most DONE.
 SETTLED, SMALL = 1e-10, 1e-4
 POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
-LARGEST_RATE = 1e3  # of dependent coordinates to conditions, both scaled, away from the ends of paths
+# |dq_d| / |K_i dq_i|, scaled, above which the rates of the dependent coordinates count as unbounded.
+LARGEST_RATE = 1e3
 MOST_TRIALS = 1_000_000
-LOOPS_REMAIN = BAD_INPUT + 2  # a status: nothing wrong, but not all is solved
+LOOPS_REMAIN = BAD_INPUT + 2  # a status: the input is good, but only the linear clusters are solved
 
 
 @routine
 def solve_linear(numbers, q, size, solution):
-    """Fill `solution` from q (nq,), loops as in the reference.
+    """Fill `solution` from q (nq,), except for the dependent joints of loops.
 
-    Returns 0; `LOOPS_REMAIN`; `BAD_INPUT` for other sizes, numbers that are not finite, quaternions that are
-    not of unit length.
+    Returns 0 if there are no loops; `LOOPS_REMAIN` if there are; `BAD_INPUT` for other sizes, numbers that
+    are not finite, and quaternions that are not of norm one.
     """
     closure = unpack_closure(numbers)
     if closure.stamp != STAMP:
@@ -95,10 +99,10 @@ def solve_linear(numbers, q, size, solution):
 
 @routine
 def solve_from(numbers, q, size, guess, guess_size, solution):
-    """Fill `solution` from q by paths that begin at the reference, or at `guess` if it has numbers.
+    """Fill `solution` from q by paths that begin at the reference, or at `guess` if `guess_size` is not 0.
 
-    Returns 0; 1 + c where a loop of cluster c cannot be closed; -(1 + c) where it is singular; and as
-    `solve_linear`.
+    Returns 0 for success; 1 + c if the loop of cluster c cannot be closed; -(1 + c) if it is singular;
+    `BAD_INPUT` as `solve_linear`.
     """
     status = solve_linear(numbers, q, size, solution)
     if status != LOOPS_REMAIN:
@@ -125,14 +129,14 @@ def solve_from(numbers, q, size, guess, guess_size, solution):
 
 @routine
 def _square(q, start):
-    """|.|^2 of the quaternion that begins at `start`."""
+    """The squared norm of the quaternion in q that begins at `start`."""
     a, b, c, d = take(q, start, 4)
     return a * a + b * b + c * c + d * d
 
 
 @routine
 def _solve_linear(table, solution):
-    """q_d = G q_i + g."""
+    """q_d = G q_i + g for one linear cluster; `table` is as `dynamics/loop_packing.py` writes it."""
     integers = as_integers(table)
     dependent, width = integers[0], integers[1]
     numbers = beyond(table, 2 + dependent + width)
@@ -146,7 +150,7 @@ def _solve_linear(table, solution):
 
 @routine
 def _solve_loop(loop, start, solution):
-    """0, or 1 where the loop cannot be closed, -1 where it is singular."""
+    """Solve one loop. Returns 0, or 1 if the loop cannot be closed, or -1 if it is singular."""
     for i in range(loop.coordinates):
         store(loop.x, i, start[loop.source[i]])
         if not loop.follows[i]:
@@ -167,7 +171,7 @@ def _solve_loop(loop, start, solution):
 
 @routine
 def _settle(loop):
-    """Close the loop at the independent coordinates where the path begins; steps are limited."""
+    """Close the loop at the beginning of the path, by limited Newton steps. Returns 0, 1 or -1."""
     for _ in range(50):
         pivot, length = newton(loop)
         if not pivot >= SINGULAR:
@@ -181,7 +185,7 @@ def _settle(loop):
 
 @routine
 def _follow(loop):
-    """Follow the path to its end, where x is close to a configuration that closes; 0, 1 or -1."""
+    """Follow the path to its end, after which x almost closes the loop. Returns 0, 1 or -1."""
     length = max(advance(loop, 1.0)[1], 1.0)
     left, step = 1.0, 1.0
     bounded = True
@@ -203,10 +207,11 @@ def _follow(loop):
 
 @routine
 def _try(loop, fraction):
-    """A step to x, `fraction` of the way that is left.
+    """Try a step, `fraction` of the way that is left; x is where it ends.
 
-    Returns the factor for the next step, its negative if this one is not accepted, and whether the rates of
-    the dependent coordinates are bounded: they are not at the end of the path, but where branches cross.
+    Returns the factor for the length of the next step, negative if this step is not accepted; and whether the
+    rates of the dependent coordinates are bounded. At a fold, beyond which the loop cannot close, they are
+    unbounded; at a singularity in which branches cross they are bounded.
     """
     turn = advance(loop, fraction)[0]
     predicted_turn, bounded = _predict(loop)
@@ -233,7 +238,7 @@ def _try(loop, fraction):
 
 @routine
 def _polish(loop):
-    """Newton's method from nearby until its steps no longer shrink; `now` is then that of x."""
+    """Newton's method until its steps no longer shrink; `now` then belongs to x. Returns 0, 1 or -1."""
     previous = 1.0
     for _ in range(20):
         pivot, length = newton(loop)
@@ -253,7 +258,10 @@ def _polish(loop):
 
 @routine
 def newton(loop):
-    """At x: K, phi, the factorization of K_d, and into z the step -K_d^+ phi; pivot, and length of D z."""
+    """Evaluate phi and K at x, factorize K_d, and write the step -K_d^+ phi to z.
+
+    Returns the last pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
+    """
     place_loop(loop)
     evaluate(loop)
     p, d = loop.rows, loop.dependent
@@ -273,7 +281,7 @@ def newton(loop):
 
 @routine
 def _keep(loop):
-    """Make x and `now` the last accepted point."""
+    """Make x the last accepted point: copy x to `base` and `now` to `old`."""
     for i in range(loop.coordinates):
         store(loop.base, i, loop.x[i])
     for i in range(loop.columns * loop.rows + loop.dependent * (loop.rows + 4)):
@@ -282,7 +290,7 @@ def _keep(loop):
 
 @routine
 def _change(loop):
-    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, D the lengths of the old columns."""
+    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old)."""
     p, d = loop.rows, loop.dependent
     K_d, square = beyond(loop.old, loop.columns * p), 0.0
     for s in range(loop.columns):
@@ -300,10 +308,10 @@ def _change(loop):
 
 @routine
 def _predict(loop):
-    """Dependent coordinates of x along -K_d^+ K_i y from the last point.
+    """Move the dependent coordinates of x by -K_d^+ K_i y from the last accepted point.
 
-    Returns the largest turn, rad, and whether the step is bounded by that of the conditions: near the end of
-    a path, where K_d loses rank and K_i does not, it is not.
+    Returns the largest turn, rad, and whether the step is bounded: at most `LARGEST_RATE` times K_i y. Near a
+    fold it is not, because K_d loses rank and K_i does not.
     """
     p, d = loop.rows, loop.dependent
     for i in range(loop.coordinates):
@@ -324,7 +332,7 @@ def _predict(loop):
 
 @routine
 def _write_derivatives(loop, solution):
-    """G and LG of the dependent columns."""
+    """Write G and LG of the dependent columns to the solution."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
     K_d = beyond(loop.now, m * p)
     for s in range(m):

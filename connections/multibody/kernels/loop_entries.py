@@ -1,10 +1,11 @@
 """The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
 
-``guess`` is a spanning configuration at which paths begin, or of size 0. ``closure_rows`` takes one row of it
-for all, or one for each, or none, and releases the interpreter's lock; every thread needs a ``closure`` of
-its own, in which it works. Both return the status of `loop_continuation.solve_from`, the rows that of the
-first bad one; bad rows of `out` are NaN. ``bias_rates_at`` and ``bias_rates_rows`` give L_j (L_v G) v at
-solutions, laid out as G there, and return whether no loop is singular.
+``guess`` is the spanning configuration at which the paths begin; if it is of size 0, that is the reference.
+``closure_rows`` takes no guess, or one for all rows, or one for each row, and releases the interpreter's
+lock; every thread needs its own ``closure``, which contains the workspace. Both functions return the status
+of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
+``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
+and return whether no loop is singular.
 """
 
 import math
@@ -47,7 +48,7 @@ def closure_rows(closure, q, guess, out):
 
 @inlined
 def _rates_of_loops(closure, solution, v, out):
-    """Whether no loop is singular; out is zero where there are no loops."""
+    """Write the bias rates of all loops to `out`, zero before. Returns whether no loop is singular."""
     good = True
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)

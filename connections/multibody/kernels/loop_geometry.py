@@ -1,15 +1,15 @@
 """The conditions of one loop at its configuration x, and their derivatives along the columns of its links.
 
-Everything is in the axes of the link that carries the loop, about its origin: poses relative to other
-clusters do not matter. With Delta the twist of body b relative to body a, u and w the directions and p_a, p_b
-the points of the condition, r = p_b - p_a, the derivative of a condition is a wrench on Delta,
+All vectors are in the axes of the link that carries the loop, about its origin, because poses relative to
+other clusters do not matter. With Delta the twist of body b relative to body a, u and w the directions and
+p_a, p_b the points of the condition, r = p_b - p_a, the derivative of a condition is a wrench f on Delta,
 
-    phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r],
+    phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r].
 
-a product of two arms, f = [x x y; l], each a point or a direction of a body, with l linear in them.
+So f = [x x y; l] with two arms x and y, each a point or a direction of a body, and l linear in them.
 
-Along column j of G, which gives link l the twist P_lj, points and directions move with their bodies and every
-Phi_s with its link, so that with W_l[j, k] = sum_s (P_{l_s j} x Phi_s) G_sk over the columns s that move l,
+Along column j of G link l moves with the twist P_lj; points and directions move with their bodies, and every
+Phi_s with its link l_s. So with W_l[j, k] = sum_s (P_{l_s j} x Phi_s) G_sk over the columns s that move l,
 
     sum_s (L_j K)_s G_sk = fdot_j . (P_bk - P_ak) + f . (W_b - W_a)[j, k].
 
@@ -41,7 +41,7 @@ from connections.multibody.kernels.layout import (
 from connections.multibody.kernels.least_squares import routine
 from connections.multibody.kernels.simd import beyond, inlined, put, sine_cosine, store, take
 
-ROUND_OFF = 1e-5  # of a point, relative to the lengths that lead to it, in units of `CLOSED`
+ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
@@ -87,7 +87,7 @@ def place_loop(loop):
 
 @inlined
 def _place_columns(loop, link, x, y, z, p):
-    """Phi = [w; p x w] of turning columns, [0; axis] of sliding ones."""
+    """Write Phi: [w; p x w] for a column that turns about w, [0; axis] for one that slides."""
     kind, Phi = loop.kind[link], beyond(loop.Phi, 6 * loop.first[link])
     if kind <= HELICAL:
         u = _add3(
@@ -112,7 +112,7 @@ def _place_turn(Phi, slot, w, p, kind):
 
 @routine
 def evaluate(loop):
-    """phi, the wrenches of all conditions, and K (columns, rows) in `now`, at the poses of `place_loop`."""
+    """Write phi, arms and wrenches of all conditions, and K (columns, rows) to `now`; after `place_loop`."""
     for r in range(loop.rows):
         if loop.row_kind[r] == LINEAR:
             _linear_condition(loop, r)
@@ -130,7 +130,7 @@ def evaluate(loop):
 
 @inlined
 def _linear_condition(loop, r):
-    """phi = sum of T[s, r] x_s - constant; all x_s of nonzero T are coordinates of joints of one column."""
+    """phi = sum_s T[s, r] x_s - constant; T[s, r] is zero unless column s is the only one of its link."""
     scale = loop.row_parameters[CONDITION.size * r + CONDITION.scale]
     constant = scale * loop.row_parameters[CONDITION.size * r + CONDITION.constant]
     total, size = -constant, abs(constant)
@@ -145,7 +145,7 @@ def _linear_condition(loop, r):
 
 @inlined
 def _geometric_condition(loop, r):
-    """phi, and arms and wrench (x, y, f)."""
+    """Write phi, and the arms x, y and the wrench f."""
     k, kind = beyond(loop.row_parameters, CONDITION.size * r), loop.row_kind[r]
     a, b = POSE.size * loop.link_a[r], POSE.size * loop.link_b[r]
     R_a, R_b = take(loop.poses, a, 9), take(loop.poses, b, 9)
@@ -172,7 +172,10 @@ def _geometric_condition(loop, r):
 
 @routine
 def move_links(loop):
-    """Twists P_lk of all links by the columns of G, and W_l[j, k] = W_above + P_lj x (P_lk - P_above,k)."""
+    """Twists P_lk of all links l along the columns k of G, and W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk).
+
+    p is the parent of l.
+    """
     n = loop.independent
     for i in range(6 * n):
         store(loop.twists, i, 0.0)
@@ -198,7 +201,7 @@ def move_links(loop):
 
 @routine
 def second_derivatives(loop, j, k):
-    """Into b the numbers sum_s (L_j K)_s G_sk, at the twists of `move_links`."""
+    """Write sum_s (L_j K)_s G_sk of every condition to b; after `move_links`."""
     n = loop.independent
     for r in range(loop.rows):
         value = 0.0
@@ -216,7 +219,7 @@ def second_derivatives(loop, j, k):
 
 @inlined
 def wrench_rate(loop, r, V_a, V_b):
-    """The rate of f where body a has the twist V_a and body b V_b."""
+    """The rate of f if body a moves with the twist V_a and body b with V_b."""
     kind = loop.row_kind[r]
     x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
     x_rate, y_rate = _arm_rates(kind, V_a, V_b, x, y)
@@ -226,9 +229,9 @@ def wrench_rate(loop, r, V_a, V_b):
 
 @inlined
 def wrench_second_rate(loop, r, first, second, first_change):
-    """How the rate of f at twists `first` of a and b changes where they move with the twists `second`.
+    """The rate of `wrench_rate` at the twists `first`, if the bodies move with the twists `second`.
 
-    first, second, first_change : (of a, of b); the last is how `first` changes.
+    first, second, first_change : (of a, of b); `first_change` is the rate of `first`.
     """
     kind = loop.row_kind[r]
     x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
@@ -245,7 +248,7 @@ def wrench_second_rate(loop, r, first, second, first_change):
 
 @inlined
 def _linear_part(kind, x, y):
-    """The force of f = [x x y; l]."""
+    """The linear part l of f = [x x y; l]."""
     if kind == POSITION:
         return y
     return (0.0, 0.0, 0.0) if kind == DIRECTION else _subtract3(y, x)

@@ -1,4 +1,4 @@
-"""Steps of a loop's configuration x: independent joints along their path, dependent ones by velocities.
+"""Steps of a loop's configuration x: independent joints move along their path, dependent ones by velocities.
 
 A quaternion q moves by a body angular velocity w as q (w / 2, 1), scaled to unit length, which agrees with
 the exponential up to terms of third order.
@@ -14,10 +14,10 @@ from connections.multibody.kernels.simd import beyond, inlined, put, store, take
 
 @routine
 def advance(loop, fraction):
-    """Independent coordinates of x: `fraction` of the way from the last point to the goal.
+    """Set the independent coordinates of x to `fraction` of the way from the last accepted point to the goal.
 
-    The step goes into y. Returns the largest turn, rad, and the sum of all steps, lengths relative to the
-    loop's size.
+    The step is written to y, as velocities. Returns the largest turn, rad, and the sum of all steps, with
+    lengths relative to the loop's size.
     """
     turn, length, size = 0.0, 0.0, loop.lengths[1]
     for link in range(1, loop.links + 1):
@@ -42,7 +42,7 @@ def advance(loop, fraction):
 
 @routine
 def move_dependent(loop, factor):
-    """Move the dependent joints of x by `factor` times the velocities z. The largest turn, rad."""
+    """Move the dependent joints of x by `factor` times the velocities z. Returns the largest turn, rad."""
     turn = 0.0
     for link in range(1, loop.links + 1):
         at, kind = loop.coordinate[link], loop.kind[link]
@@ -68,7 +68,7 @@ def move_dependent(loop, factor):
 
 @inlined
 def _advance_position(loop, at, s, fraction):
-    """A free link's position; the step is a velocity in the axes of the link. Its length."""
+    """Move a free link's position; the step in y is a velocity in the link's axes. Returns its length."""
     length = 0.0
     x, y, z = quaternion_columns(take(loop.base, at + 3, 4))
     vx, vy, vz = 0.0, 0.0, 0.0
@@ -83,7 +83,10 @@ def _advance_position(loop, at, s, fraction):
 
 @inlined
 def _advance_quaternion(loop, at, s, fraction):
-    """Along the shorter arc, interpolated linearly and scaled; the step is a rotation vector. Its angle."""
+    """Move a quaternion along the shorter arc, by normalized linear interpolation.
+
+    The step in y is a rotation vector. Returns its angle.
+    """
     a, b = take(loop.base, at, 4), take(loop.goal, at, 4)
     if fraction == 1.0:
         put(loop.x, at, b)

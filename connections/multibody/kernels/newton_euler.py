@@ -1,12 +1,13 @@
 """Inverse dynamics, gravity, and products with C and C^T, in O(N), without forming a matrix.
 
-With twists v_l of the links, w_l = J_l w of the second vector, and J_l' w = sum of Phidot_j w_j,
+With the twists v_l = J_l v and w_l = J_l w of link l for the vectors v, w, and J_l' w = sum_j Phidot_j w_j,
 
     H a + C v + g:  f_l = I a_l + v_l x* (I v_l),              tau_j = Phi_j . sum f,
     C w:            f_l = I J_l' w + B w_l,                    (C w)_j = Phi_j . sum f,
     C^T w:          f_l = B^T w_l,  p_l = I w_l,               (C^T w)_j = Phi_j . sum f + Phidot_j . sum p,
 
-sums over the links that column j moves; the ground accelerates by -g. Source: [W] VI-A and (20), [E] (18).
+where sums are over the links that column j moves, and the ground accelerates by -g.
+Source: [W] VI-A and (20), [E] (18).
 """
 
 from connections.multibody.kernels.algebra import (
@@ -59,7 +60,7 @@ def inverse_dynamics(tree, work, tau):
 
 @inlined
 def gravity(tree, work, tau):
-    """g, slots tau[j]: the force on a body of mass m and first moment h is -(h x g, m g)."""
+    """g(q), slots tau[j]; the wrench of a body of mass m and first moment h is -(h x g, m g)."""
     place_links(tree, work)
     links, columns, k = tree.per_link, tree.per_column, tree.parameters
     gx, gy, gz = k[0], k[1], k[2]
@@ -74,7 +75,7 @@ def gravity(tree, work, tau):
 
 @inlined
 def coriolis_product(tree, work, product, force_cross):
-    """C(q, v) w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     links = tree.per_link
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -101,7 +102,7 @@ def coriolis_product(tree, work, product, force_cross):
 
 @inlined
 def coriolis_transpose_product(tree, work, product, force_cross):
-    """C(q, v)^T w, slots product[j]; v and w are the first two vectors; of (v x*) I if `force_cross`."""
+    """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     links, columns = tree.per_link, tree.per_column
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -109,7 +110,7 @@ def coriolis_transpose_product(tree, work, product, force_cross):
         twist, second = take(work, slot, 6), take(work, slot + LINK.second, 6)
         inertia = link_inertia(tree, work, i)
         f = factor_transpose_times(body_factor(inertia, twist), second)
-        zero = f[0] - f[0]
+        zero = f[0] - f[0]  # 0 of the type of f[0], so that `force` has one type in both branches
         force = (f[0], f[1], f[2], zero, zero, zero)
         if force_cross:
             force = add6(force, contorsion_times(contorsion_factor(inertia, twist), second))
@@ -138,7 +139,7 @@ def coriolis_transpose_product(tree, work, product, force_cross):
 
 @inlined
 def mass_product(tree, work, x, product):
-    """H x, slots product[j]; x from slot `x` on."""
+    """H x, slots product[j], for the vector x that begins at slot `x`."""
     place_links(tree, work)
     links, columns = tree.per_link, tree.per_column
     put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
@@ -153,7 +154,7 @@ def mass_product(tree, work, x, product):
 
 @inlined
 def joint_twist(tree, work, i, columns, stride, vector):
-    """The sum of Phi_j x_j over the columns of link i, x the vector that begins at slot `vector`."""
+    """The sum of Phi_j x_j over the columns of link i, for the vector x that begins at slot `vector`."""
     j = tree.first[i]
     total = scale6(take(work, columns + j * stride, 6), load(work, vector + j))
     for j in range(tree.first[i] + 1, tree.first[i + 1]):
@@ -163,7 +164,7 @@ def joint_twist(tree, work, i, columns, stride, vector):
 
 @inlined
 def collect_forces(tree, work, tau):
-    """tau_j = Phi_j . (sum of the forces of the links that column j moves)."""
+    """tau_j = Phi_j . (sum of the wrenches of the links that column j moves)."""
     links, columns = tree.per_link, tree.per_column
     for i in range(tree.links, 0, -1):
         force = take(work, links + i * LINK.size + LINK.force, 6)
@@ -185,7 +186,7 @@ def _start_ground(tree, work):
 
 @inlined
 def _outward_pair(tree, work):
-    """Per link the twist of v, the twist of w, and the sum of Phidot_j w_j; columns and their rates."""
+    """For each link its columns and their rates, its twists for v and for w, and the sum of Phidot_j w_j."""
     place_links(tree, work)
     links, columns, v, w = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
     put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))

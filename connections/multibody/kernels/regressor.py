@@ -44,7 +44,7 @@ def regressor(tree, work, Y):
 
 @inlined
 def _write_body(tree, work, i, Y):
-    """The ten columns of the body that link i carries, in the rows of all columns that move it."""
+    """Write the ten columns of Y of the body that is link i, in the rows of all velocities that move it."""
     slot = tree.per_link + i * LINK.size
     R, p = _body_axes(tree, work, i), take(work, tree.poses + i * POSE.size + POSE.position, 3)
     w, u = _in_body_axes(R, p, take(work, slot, 6))
@@ -80,7 +80,7 @@ def _write_body(tree, work, i, Y):
 
 @inlined
 def _body_axes(tree, work, i):
-    """R E^T: from the axes of the body that link i carries to ground axes, row by row."""
+    """R E^T, row by row: it turns components in the axes of the body that is link i into ground axes."""
     R, E = (
         take(work, tree.poses + i * POSE.size, 9),
         take(tree.parameters, i * PARAMETERS.size + PARAMETERS.axes, 9),
@@ -100,7 +100,10 @@ def _body_axes(tree, work, i):
 
 @inlined
 def _in_body_axes(R, p, x):
-    """The twist or acceleration x about the body's origin in body axes: R^T w and R^T (u + w x p)."""
+    """The angular and linear part of a twist or acceleration x at the body's origin p, in body axes.
+
+    They are R^T w and R^T (u + w x p).
+    """
     u = (
         x[3] + x[1] * p[2] - x[2] * p[1],
         x[4] + x[2] * p[0] - x[0] * p[2],

@@ -1,8 +1,8 @@
-"""One source, one or several configurations at once: numbers that are LLVM vectors.
+"""Numbers that are LLVM vectors, so that one kernel computes one configuration or several at once.
 
-A kernel reads and writes slots of a workspace. In a workspace of one configuration a slot is one float64; in
-one of several, a slot is a `lanes` value, an LLVM vector that holds the same quantity of LANES
-configurations, and + - * / act on all of them. The kernel's text is the same for both.
+A kernel reads and writes slots of a workspace. In a workspace for one configuration a slot is one float64. In
+a workspace for several, a slot is a `lanes` value: an LLVM vector that holds the same quantity for LANES
+configurations, and + - * / act on all of them. The kernel's source is the same for both.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-# As many doubles as the widest register of this processor holds.
+# The number of doubles in the widest register of this processor.
 LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _INDEX = ir.IntType(32)
-# Products may be fused with sums. Nothing assumes that numbers are finite: NaN must stay visible.
+# Products may be fused with sums. No flag lets LLVM assume that numbers are finite, so NaN is propagated.
 _FLAGS = ("contract", "nsz", "arcp")
 FASTMATH = {*_FLAGS, "reassoc"}
 
-# For kernels and the helpers inlined into them.
-# Without wrappers there is a third less to compile. Python must not call such a function, only its `py_func`.
+# For kernels and the helpers inlined into them. Without the wrappers by which Python and C call a function,
+# compilation takes a third less time; so Python must not call such a function, only its `py_func`.
 INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
-# For sums whose order matters: no reassociation.
+# For functions whose sums must be evaluated in the order written: without reassociation.
 exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INTERNAL)
-# For functions that Python calls, on one configuration or on rows of them, which release the interpreter's
-# lock. Numba keeps their machine code on disk, in __pycache__, and compiles at the first call.
+# For functions that Python calls: on one configuration, or on rows of configurations, in which case they
+# release the interpreter's lock. Numba compiles at the first call and keeps the machine code in __pycache__.
 one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")
 rows = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
 
@@ -107,7 +107,7 @@ def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 class Slots(types.Type):
-    """Numba's type of a bare pointer to consecutive slots; it owns nothing, so passing it around is free."""
+    """Numba's type of a bare pointer to consecutive slots; it holds no reference, so passing it is free."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -122,9 +122,9 @@ class _SlotsModel(models.PrimitiveModel):
 
 @intrinsic
 def slots_of(typing_context: Any, array: Any) -> Any:
-    """Pointer to the slots of a C-contiguous array: of `lanes` if it is (slots, LANES), else of its numbers.
+    """Pointer to the slots of a C-contiguous array: `lanes` if it is (slots, LANES), or its numbers.
 
-    The array must outlive it.
+    The array must outlive the pointer.
     """
     many = array.ndim == 2 and array.dtype == types.float64
     return _pointer_signature(array, lanes if many else array.dtype)
@@ -132,7 +132,7 @@ def slots_of(typing_context: Any, array: Any) -> Any:
 
 @intrinsic
 def flat_slots_of(typing_context: Any, array: Any) -> Any:
-    """Pointer to all numbers of a C-contiguous array of any dimension. The array must outlive it."""
+    """Pointer to the numbers of a C-contiguous array of any dimension. The array must outlive the pointer."""
     return _pointer_signature(array, array.dtype)
 
 
@@ -146,7 +146,7 @@ def _pointer_signature(array: Any, dtype: Any) -> Any:
 
 @intrinsic
 def beyond(typing_context: Any, slots: Any, count: Any) -> Any:
-    """The slots from number `count` on."""
+    """Pointer to slot number `count`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.gep(args[0], [args[1]])
@@ -156,7 +156,7 @@ def beyond(typing_context: Any, slots: Any, count: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def beyond_each(typing_context: Any, slots: Any, counts: Any, first: Any, count: Any) -> Any:
-    """`beyond` for each of the `count` (a literal) integers that begin at counts[first], as a tuple."""
+    """`beyond` for counts[first], ..., counts[first + count - 1], as a tuple; `count` is a literal."""
     result = types.UniTuple(slots, count.literal_value)
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -183,6 +183,7 @@ def load(typing_context: Any, slots: Any, slot: Any) -> Any:
     """The number in slot `slot`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        # NumPy's arrays are only sure to be aligned to 8 bytes, not to the width of a register.
         return builder.load(builder.gep(args[0], [args[1]]), align=8)
 
     return slots.dtype(slots, types.intp), emit
@@ -190,7 +191,7 @@ def load(typing_context: Any, slots: Any, slot: Any) -> Any:
 
 @intrinsic
 def store(typing_context: Any, slots: Any, slot: Any, number: Any) -> Any:
-    """Put `number`, in all lanes if it is a float64 and the slot has lanes, into slot `slot`."""
+    """Put `number` into slot `slot`; a float64 goes into all lanes of a slot of `lanes`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value = args[2]
@@ -264,7 +265,7 @@ def floor(typing_context: Any, number: Any) -> Any:
 
 @intrinsic
 def transpose_block(typing_context: Any, slots: Any, slot: Any, out: Any, row: Any, column: Any) -> Any:
-    """Slots slot, ..., slot + LANES - 1, of lanes, to out[row + l, column : column + LANES] for all lanes l.
+    """Write lane l of slots slot, ..., slot + LANES - 1 to out[row + l, column : column + LANES], for all l.
 
     out : (m, k) C-contiguous array.
     """
@@ -279,7 +280,7 @@ def transpose_block(typing_context: Any, slots: Any, slot: Any, out: Any, row: A
 
 @intrinsic
 def transpose_chosen(typing_context: Any, slots: Any, chosen: Any, out: Any, row: Any, column: Any) -> Any:
-    """`transpose_block` of the slots whose numbers are chosen[0], ..., chosen[LANES - 1]."""
+    """`transpose_block` for the slots with the numbers chosen[0], ..., chosen[LANES - 1]."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         indices = [builder.gep(args[1], [context.get_constant(types.intp, k)]) for k in range(LANES)]
@@ -299,7 +300,7 @@ def _transpose(context: Any, builder: Any, pointers: list[Any], array_type: Any,
 
 @intrinsic
 def clear_block(typing_context: Any, out: Any, row: Any, column: Any) -> Any:
-    """Zero into out[row : row + LANES, column : column + LANES]."""
+    """Set out[row : row + LANES, column : column + LANES] to zero."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         for target in _block_rows(context, builder, sig.args[0], *args):
@@ -321,10 +322,10 @@ def _block_rows(context: Any, builder: Any, array_type: Any, out: Any, row: Any,
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """The columns of LANES vectors, by shuffles that take one instruction each.
+    """The columns of the matrix whose rows are LANES vectors, by shuffles of one instruction each.
 
-    First entries (even columns) and second entries (odd columns) of pairs of rows are interleaved; the pairs
-    that arise are then transposed as units, their halves first.
+    From each pair of rows, the entries of even columns are interleaved, and those of odd columns. This gives
+    pairs of entries of one column, which are then transposed as units, half a vector at a time first.
     """
 
     def shuffled(vectors: list[Any], *masks: list[int]) -> list[list[Any]]:
@@ -333,7 +334,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
         return [[builder.shuffle_vector(*pair, mask) for pair in pairs] for mask in constants]
 
     def mask(width: int, second: bool) -> list[int]:
-        """Groups of `width` entries, the first or second of each two, of one vector, then of the other."""
+        """Every other group of `width` entries, even or odd (`second`), of one vector, then of the other."""
         return [k for k in range(2 * LANES) if (k // width) % 2 == second]
 
     interleaved = [
@@ -355,16 +356,18 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return columns
 
 
-# pi / 2 in three parts: the first two have 33 bits, so that their products with a count below 2^20 are exact.
+# pi / 2 as a sum of three. The first two have 33 bits, so that their products with an integer below 2^20 are
+# exact.
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 
 
 @exact
 def sine_cosine(x):
-    """sin x and cos x to a rounding error or two, for |x| <= 1e6, without branches.
+    """sin x and cos x to a rounding error or two, for |x| <= 1e6.
 
     x = k pi/2 + r with |r| <= pi/4 in extended precision, Taylor polynomials of degree 17 and 16 in r
-    (remainder below 1e-17), then the quadrant k mod 4.
+    (remainder below 1e-17), then the quadrant k mod 4. There are no branches, because the lanes of x may be
+    in different quadrants.
     """
     k = floor(x * 0.6366197723675814 + 0.5)
     r = ((x - k * _HALF_PI[0]) - k * _HALF_PI[1]) - k * _HALF_PI[2]

@@ -1,8 +1,9 @@
 """A fingerprint of the kernels' sources and constants, compiled into every entry.
 
-Numba keeps machine code on disk and looks only at the file of the entry itself, not at those of the kernels
-that are compiled into it. So every entry carries the fingerprint of the sources that it was compiled from;
-`compiled` asks for it, and compiles again where it is not today's.
+Numba keeps machine code on disk. To find out whether the code is current, it looks only at the file of the
+entry itself, not at the files of the kernels that are compiled into it. So every entry carries the
+fingerprint of the sources from which it was compiled, and `dynamics/compiled.py` compiles it again if they
+have changed.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ _HERE = Path(__file__).parent
 
 
 def _fingerprint() -> int:
-    """Of this folder, of the table and the templates from which entries are rendered, of all tolerances."""
+    """A hash of this folder, the table and templates from which entries are rendered, and all tolerances."""
     digest = hashlib.sha256(repr(POINT_TOLERANCE).encode())
     rendering = [_HERE.parent / "dynamics" / name for name in ("table.py", "entries.py")]
     for path in (*sorted(_HERE.glob("*.py")), *rendering, Path(tolerances.__file__)):

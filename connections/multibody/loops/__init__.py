@@ -1,1 +1,1 @@
-"""Closed loops: what a person writes, the same as conditions, their assembly, and the definition in JAX."""
+"""Closed loops: closures as a user writes them, their conditions, their assembly, the definition in JAX."""

@@ -1,8 +1,9 @@
 """Assembly of closed chains: which joints are independent, and a configuration in which all loops close.
 
-The reference configuration is the one given, the neutral one, or the best conditioned of those that Newton's
-method finds from a fixed sequence of starts; of configurations about equally good, that nearest to neutral.
-It must be regular: the rank of K = L_X phi there is that of configurations nearby. Source: [W] VI-C.
+The reference configuration is the one that the user gives (after Newton's method has closed it), or the
+neutral one, or one of those that Newton's method finds from a fixed sequence of starts: the one nearest to
+neutral of those about as well conditioned as the best. A given reference must be regular: K = L_X phi must
+have the same rank there as at configurations nearby. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from connections.multibody.loops.lengths import cluster_sizes, coordinate_units,
 from connections.multibody.loops.mobility import Conditions
 from connections.multibody.tolerances import CLOSED
 
-_ROUND_OFF = 1e-15  # residuals, relative too, that no step makes smaller
-_DEPENDENT = 1e-10  # singular values of K, relative to the largest, that a step leaves out
-_COMFORTABLE = 1e-2  # sine of the angle of a dependent column beyond which a choice is good
-_STARTS = 24  # of Newton's method, where no reference is given
+_ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
+_DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
+_COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
+_STARTS = 24  # of Newton's method, if no reference is given
 
 
 def assemble(
@@ -41,12 +42,12 @@ def assemble(
     couplings: Sequence[Coupling] = (),
     reference: Mapping[str, Any] | None = None,
 ) -> Kinematics | ClosedKinematics:
-    """The kinematics of a tree whose joints are tied by loops and couplings.
+    """The kinematics of a tree whose joints are constrained by loops and couplings.
 
     Parameters
     ----------
     tree : the spanning tree.
-    loops, couplings : what closes it; names are unique among both.
+    loops, couplings : the constraints; names are unique among both.
     reference : configurations of joints by name, from which Newton's method starts; others start neutral.
 
     Raises
@@ -88,7 +89,7 @@ def _declared(
     ties: Sequence[Sequence[int]],
     of_body: np.ndarray,
 ) -> np.ndarray:
-    """(N,) 1 where a joint was declared independent, 0 where dependent, -1 where the choice is free."""
+    """(N,) 1 for a joint declared independent, 0 for a dependent one, -1 if the choice is free."""
     numbers = {name: number for number, name in enumerate(tree.joint_names)}
     wanted = np.full(len(tree.joints), -1)
     for item, tie in zip(items, ties, strict=True):
@@ -108,8 +109,8 @@ def _declared(
 class _Assembler:
     """The search for a configuration in which all conditions hold.
 
-    Steps and distances are relative to `units`, what coordinates compare with, and ``conditions.units``, what
-    velocities do.
+    Distances are measured in `units` (nq_s,), the units of coordinates, and steps in ``conditions.units``
+    (nv_s,), the units of velocities (`lengths`).
     """
 
     conditions: Conditions
@@ -129,7 +130,7 @@ class _Assembler:
         return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED) and not self._reversed(q)
 
     def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Newton's method (of least norm, damped) on the spanning velocities `columns`, from q (nq_s,)."""
+        """Damped Newton's method: least-norm steps of the spanning velocities `columns`, from q (nq_s,)."""
         (phi, K), units = self.conditions.at(q), self.conditions.units
         for _ in range(60):
             size = np.linalg.norm(phi)
@@ -149,7 +150,7 @@ class _Assembler:
         return q
 
     def _reversed(self, q: np.ndarray) -> bool:
-        """Whether a loop closes with an axis against its counterpart, which its conditions also allow."""
+        """Whether a loop closes with an axis opposite to its counterpart, which the equations alone allow."""
         T = HostKinematics.at(self.spanning, q).transforms
         for loop in self.loops:
             if callable(loop.closure):
@@ -162,7 +163,7 @@ class _Assembler:
         return False
 
     def require_consistent_couplings(self) -> None:
-        """Refuse linear couplings of which no configuration obeys all."""
+        """Raise `ModelError` if no configuration obeys all linear couplings."""
         linear = self.conditions.rows.kinds == LINEAR
         K = self.conditions.rows.coefficients[linear] * self.conditions.rows.scales[linear, None] * self.units
         right = self.conditions.rows.constants[linear] * self.conditions.rows.scales[linear]
@@ -232,7 +233,10 @@ class _Assembler:
         )
 
     def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """The best of the configurations found by Newton's method from starts about the neutral one."""
+        """A closed configuration found by Newton's method from starts around the neutral one.
+
+        Of those at least half as good as the best one, it is the one nearest to neutral.
+        """
         rng = np.random.default_rng(0)
         found: list[np.ndarray] = []
         q = failed = self.close(neutral, columns)
@@ -247,19 +251,20 @@ class _Assembler:
             q = self.close(moved(self.spanning, neutral, step), columns)
         if not found:
             self._require_closed(failed, None)
-        ranks = np.max([self.conditions.ranks(q) for q in found], axis=0)  # few of them are singular, if any
+        # The rank of regular configurations: a singular one has a lower rank, and at most a few are singular.
+        ranks = np.max([self.conditions.ranks(q) for q in found], axis=0)
         qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
         good = np.flatnonzero(qualities >= 0.5 * qualities.max())
         distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
         return found[good[int(np.argmin(distances))]]
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
-        """How far starts reach: half a turn, or the size of the cluster."""
+        """The largest distance of a start from neutral: half a turn, or the size of the cluster."""
         K = HostKinematics.at(self.spanning, self.spanning.neutral()).columns[columns]
         return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
 
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
-        """The largest ranks of K among configurations near q in which the loops close."""
+        """The largest rank of each cluster's K among configurations near q in which the loops close."""
         rng, ranks = np.random.default_rng(1), [self.conditions.ranks(q)]
         columns = self.conditions.columns_of(
             np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
@@ -273,7 +278,7 @@ class _Assembler:
         return np.asarray(np.max(ranks, axis=0))
 
     def _require_rank(self, q: np.ndarray) -> None:
-        """Refuse a singular reference."""
+        """Raise `ModelError` if the reference q is singular."""
         for cluster, rank, nearby in zip(
             self.conditions.tied, self.conditions.ranks(q), self._generic_ranks(q), strict=True
         ):

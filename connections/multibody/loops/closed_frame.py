@@ -1,4 +1,4 @@
-"""The frame of a mechanism with closed chains: that of its independent joints, where the loops close."""
+"""The frame of a mechanism with closed chains: its independent joints' frame, valid if the loops close."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ClosedChainFrame(FrameField):
     Parameters
     ----------
     joints : the product frame.
-    spanning_at : q -> q_s, NaN where loops do not close; two frames are equal if theirs are one and the same.
+    spanning_at : q -> q_s, NaN if loops do not close; two frames are equal only if they share this function.
     explain_loops : raises the error that says which loop does not close at q.
     """
 
@@ -71,7 +71,7 @@ class ClosedChainFrame(FrameField):
         return self.joints.retract_at(q, xi)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Quaternions have norm one, and all loops close; one boolean."""
+        """Whether quaternions have norm one and all loops close; one boolean."""
         return self.joints.valid_at(q) & jnp.all(jnp.isfinite(self.spanning_at(q)))
 
     def explain(self, q: Any) -> None:

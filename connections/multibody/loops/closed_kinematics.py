@@ -1,14 +1,14 @@
-"""Kinematics of a mechanism with closed chains: the spanning tree, and how its configuration follows from q.
+"""Kinematics of a mechanism with closed chains: its spanning tree, and the configuration q_s of that from q.
 
 Loops and couplings are conditions phi(q_s) = 0 on the spanning configuration. With K = L_X phi split into
 dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities are
 
     v_s = G v,   G_d = -K_d^+ K_i,   G_i = 1,   A = A_s(q_s(q)) G(q_s(q)).
 
-q_s(q) is found by continuation along the path from the reference configuration, which so chooses the way in
-which loops are assembled; it is a function of q alone, and is differentiated implicitly. Clusters with
-nothing but linear couplings have constant G. Everything here is JAX-traceable; the algorithm is in
-`recursions`. Source: [W] VI-C.
+q_s(q) is found by continuation along a path from the reference configuration, which thereby chooses the
+assembly mode of the loops. It is a function of q alone, and is differentiated implicitly. A cluster whose
+conditions are all linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
+the fast algorithm is in `kernels`. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.loops.residuals import residual_and_derivative
 from connections.multibody.tolerances import SINGULAR
 
-_COMFORTABLE = 0.05  # least sine of a column of K_d in configurations that `random` returns
-_NOTHING = 1e-14  # entries of constant G below this, relative to the terms they are sums of, are round-off
+_COMFORTABLE = 0.05  # `random` returns configurations of this `_least_sine`, or half of the reference's
+_NOTHING = 1e-14  # entries of constant G below this, relative to the terms of their sums, are round-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class ClosedKinematics:
 
     Parameters
     ----------
-    spanning : the spanning tree, all joints free.
+    spanning : the spanning tree, without loops and couplings.
     clusters, rows, functions : the cluster tree, and the conditions.
     names : of loops and couplings, numbered as ``rows.owners``.
     reference : (nq_s,) a regular spanning configuration in which all loops close.
@@ -104,12 +104,12 @@ class ClosedKinematics:
 
     @cached_property
     def q_columns(self) -> np.ndarray:
-        """(nq,) the spanning coordinate that each independent one is."""
+        """(nq,) the number among the spanning coordinates of each independent coordinate."""
         return _ranges(self.spanning.q_starts, self.independent_bodies)
 
     @cached_property
     def v_columns(self) -> np.ndarray:
-        """(nv,) the spanning velocity that each independent one is."""
+        """(nv,) the number among the spanning velocities of each independent velocity."""
         return _ranges(self.spanning.v_starts, self.independent_bodies)
 
     @cached_property
@@ -129,7 +129,7 @@ class ClosedKinematics:
 
     @cached_property
     def moves(self) -> np.ndarray:
-        """(N, nv) whether a velocity component may move a body: of its own cluster, or of one before it."""
+        """(N, nv) whether a velocity may move a body: it is of the body's cluster or of an ancestor."""
         moves = np.zeros((len(self.tree.joints), self.nv), dtype=bool)
         for body in range(len(moves)):
             support = self.clusters.supports[body]
@@ -144,7 +144,7 @@ class ClosedKinematics:
 
     @cached_property
     def frame(self) -> FrameField:
-        """The frame in which v are components: `joint_frame`, where the loops close."""
+        """The frame in which v are components: `joint_frame`, at configurations in which the loops close."""
         if not self.implicit_clusters.any():
             return self.joint_frame
         return ClosedChainFrame(self.joint_frame, self.spanning_at, self.explain_loops)
@@ -156,7 +156,7 @@ class ClosedKinematics:
             self.tree, self.clusters.of_body, self.clusters.parents, self.clusters.independent
         )
 
-    # --- the split into constant and implicit clusters ---------------------------------------------------
+    # --- the split into linear and implicit clusters -----------------------------------------------------
 
     @cached_property
     def implicit_clusters(self) -> np.ndarray:
@@ -195,14 +195,14 @@ class ClosedKinematics:
 
     @cached_property
     def _units(self) -> np.ndarray:
-        """(nv_s,) what each spanning velocity compares with."""
+        """(nv_s,) the unit of each spanning velocity, `velocity_units`."""
         return velocity_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """G (nv_s, nv) of the independent joints and the linear clusters, and q_s (nq_s,) where q is zero.
+        """G (nv_s, nv) of the independent joints and the linear clusters, and q_s (nq_s,) at q = 0.
 
-        In linear clusters q_d = G q + offset, as their dependent joints have v = qdot.
+        In linear clusters q_d = G q + offset, because their dependent joints have v = qdot.
         """
         G, offset = np.zeros((self.spanning.nv, self.nv)), np.zeros(self.spanning.nq)
         G[self.v_columns, np.arange(self.nv)] = 1.0
@@ -226,19 +226,22 @@ class ClosedKinematics:
     # --- configurations ----------------------------------------------------------------------------------
 
     def neutral(self) -> np.ndarray:
-        """The configuration (nq,) of zero angles and displacements; that of the reference in closed loops."""
+        """The configuration (nq,) of zero angles and displacements; implicit clusters as in `reference`."""
         q = np.concatenate([joint.neutral() for joint in self.joints])
         closed = self._implicit_coordinates
         q[closed] = self.reference[self.q_columns[closed]]
         return q
 
     def random(self, rng: np.random.Generator, follow: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """A configuration (nq,) in which loops close and are regular; no length in one exceeds its size.
+        """A configuration (nq,) in which loops close and are regular.
+
+        Joints of implicit clusters lie between random values (lengths: up to the cluster's size) and the
+        reference: the distance is halved until the loops close.
 
         Parameters
         ----------
         rng : NumPy's random generator.
-        follow : q (nq,) -> q_s (nq_s,), not finite where loops do not close.
+        follow : q (nq,) -> q_s (nq_s,), not finite if loops do not close.
         """
         closed = self._implicit_coordinates
         drawn = np.concatenate([joint.random(rng) for joint in self.joints])
@@ -266,13 +269,13 @@ class ClosedKinematics:
     # --- definitions -------------------------------------------------------------------------------------
 
     def spanning_at(self, q: jax.Array) -> jax.Array:
-        """q_s (nq_s,) at q (nq,); NaN where loops do not close or are singular."""
+        """q_s (nq_s,) at q (nq,); NaN if loops do not close or are singular."""
         if not self.implicit_clusters.any():
             return self._explicit_at(q)
         return self._spanning(q)
 
     def spanning_from_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) by continuation from the spanning configuration `start` instead of the reference."""
+        """q_s (nq_s,) at q (nq,), by continuation from the spanning configuration `start` (nq_s,)."""
         if not self.implicit_clusters.any():
             return self._explicit_at(q)
         return self._followed_at(q, start)
@@ -333,7 +336,7 @@ class ClosedKinematics:
         self.frame.explain(q)
 
     def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
-        """Raise `ClosureError` where a loop is open or singular at q (nq,), followed as in `solve`."""
+        """Raise `ClosureError` if a loop is open or singular at q (nq,), followed as in `solve`."""
         solution = self.solve(q, start)
         body = self.spanning.body_of[self.loops.dependent[int(np.argmin(solution.pivot))]]
         cluster = self.clusters.of_body[body]
@@ -345,25 +348,25 @@ class ClosedKinematics:
         require_closed(solution, names, self.tree.joint_names[body], origin, q)
 
     def solve(self, q: Any, start: Any = None) -> Continuation:
-        """`solution_at`, compiled; from the reference where `start` is None."""
+        """`LoopClosure.solution_at`, compiled; from the reference if `start` is None."""
         start = self.reference if start is None else start
         solution: Continuation = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
         return solution
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: not what was derived from it."""
+        """The fields, which are pickled; cached properties are not."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     # --- parts of the above ------------------------------------------------------------------------------
 
     def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN where loops do not close or are singular."""
+        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN if loops do not close or are singular."""
         solution = self.loops.solution_at(q, start)
         good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
         return jnp.where(good, solution.q, jnp.nan)
 
     def _least_sine(self, q_s: np.ndarray) -> float:
-        """The least sine of the angle of a column of K_d with those before it."""
+        """The least sine of the angle between a column of K_d and the span of the columns before it."""
         K = residual_and_derivative(self.spanning, self.loops.rows, self.functions, q_s)[1]
         R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
         return float((np.abs(np.diagonal(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)).min())
@@ -373,7 +376,7 @@ class ClosedKinematics:
         return compiled(self.loops.solution_at)
 
     def _explicit_at(self, q: jax.Array) -> jax.Array:
-        """q_s (nq_s,) with the dependent joints of linear clusters; those of implicit ones are zero."""
+        """q_s (nq_s,) at q (nq,), except that dependent joints of implicit clusters are zero."""
         return jnp.asarray(self._affine) @ q + self.linear[1]
 
     @cached_property
@@ -390,7 +393,7 @@ class ClosedKinematics:
 
 
 def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The entries of the slices with these numbers, one after the other."""
+    """The entries of the slices `numbers`, one after the other."""
     return np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
 
 

@@ -1,12 +1,13 @@
-"""Loops and couplings: what ties joints together beside the tree, and the conditions that it means.
+"""Loops and couplings, which constrain the joints of the tree, and the conditions that they impose.
 
-A loop demands something of the pose of a frame b of one body in a frame a of another.
+A loop is a closure between frame a of one body and frame b of another: it constrains the pose of b in a.
 
-A closure is `Coincident`, `Distance`, a joint whose motion stays free, or a function of the user's. All but
-the last come down to scalar conditions of three kinds (`clusters.Rows`) on the rotation R and position r of
-frame b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant. So a revolute joint about z is r = 0,
-x . R z = 0, y . R z = 0; these also hold with the two z axes opposed, which is why a closure has `sides`,
-pairs (u, w) with u . R w > 0, for whoever assembles a loop. Source: [W] VI-C, implicit constraints.
+A closure is `Coincident`, `Distance`, a joint (whose motion stays free), or a user's function. Each but the
+last is a set of scalar conditions of three kinds (`clusters.Rows`) on the rotation R and position r of frame
+b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant. A revolute joint about z, for example, is
+r = 0, x . R z = 0, y . R z = 0. These also hold if the two z axes point in opposite directions. So a closure
+also has `sides`, pairs (u, w) with u . R w > 0, by which the assembly rejects that.
+Source: [W] VI-C, implicit constraints.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class ClosureConditions:
-    """What a closure demands: scalar conditions, and pairs (u, w) with u . R w > 0."""
+    """The conditions of a closure: scalar equations, and pairs (u, w) with u . R w > 0."""
 
     rows: tuple[Condition, ...]
     sides: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
@@ -91,7 +92,7 @@ def conditions_of(closure: Closure) -> ClosureConditions:
 
     Raises
     ------
-    ModelError : a joint that no condition describes.
+    ModelError : the closure is a joint that these conditions cannot describe.
     """
     match closure:
         case Coincident() | Spherical():
@@ -142,7 +143,7 @@ def _untwisted() -> tuple[Condition, ...]:
 
 
 def _across(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two unit vectors that span the plane across z."""
+    """Two unit vectors that span the plane perpendicular to z."""
     x = np.cross(_AXES[np.argmin(np.abs(z))], z)
     x /= np.linalg.norm(x)
     return x, np.cross(z, x)
@@ -156,10 +157,10 @@ class Loop:
     ----------
     name : unique among loops and couplings.
     link_a, link_b : links, or the ground.
-    closure : what the two frames have to do with each other.
+    closure : the constraint on the pose of frame b in frame a.
     placement_a, placement_b : (4, 4) homogeneous transforms, m: the frames in their links.
-    independent : names of joints of its cluster that are independent; the others that the loop ties are
-        dependent unless another names them. None leaves the choice open.
+    independent : names of the independent joints of its cluster. The other joints in the loop are then
+        dependent, unless another loop or coupling names them. None leaves the choice to the assembly.
     """
 
     name: str
@@ -179,9 +180,9 @@ class Coupling:
     ----------
     name : unique among loops and couplings.
     joints : names.
-    coefficients : one per joint; none where there is a function.
-    offset : rad or m, as the sum.
-    function : JAX-traceable, of one configuration per joint (a number where the joint has one coordinate).
+    coefficients : one per joint; empty if there is a function.
+    offset : in the unit of the sum, rad or m.
+    function : JAX-traceable; one argument per joint, its configuration (a number if it has one coordinate).
     independent : as for `Loop`.
     """
 

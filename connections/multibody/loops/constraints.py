@@ -1,7 +1,8 @@
 """Closure conditions of loops and couplings on the spanning configuration, as rows and as users' functions.
 
-`Rows` holds what is known by kind and numbers; a user's function becomes a `FunctionCondition`. Both are
-scaled, lengths by the size of the cluster, so that residuals have no unit and angles and lengths compare.
+`Rows` holds the conditions that a kind and a few numbers describe; a user's function becomes a
+`FunctionCondition`. Both are scaled, lengths by the size of the cluster, so that residuals have no unit and
+those of angles and of lengths can be compared.
 Source: [W] VI-C.
 """
 
@@ -34,7 +35,7 @@ class FunctionCondition(abc.ABC):
     ----------
     owner : number of the loop or coupling.
     cluster : the cluster whose joints it constrains.
-    scale : (k,) or one number, by which the function is multiplied (`lengths.scaled`).
+    scale : (k,) or one number, the factor on the function (`lengths.scaled`).
     """
 
     owner: int
@@ -80,7 +81,7 @@ class FunctionLoop(FunctionCondition):
     function: Callable[[Any], Any]
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
-        """function of the pose of b in a."""
+        """The function of the pose of frame b in frame a."""
         a, b = transforms[self.body_a] @ self.frame_a, transforms[self.body_b] @ self.frame_b
         R = a[:3, :3].T
         pose = jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
@@ -89,14 +90,14 @@ class FunctionLoop(FunctionCondition):
     def residual_and_derivative(
         self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As above: dphi along a column is the derivative of the function along the moving poses."""
+        """phi (k,) and K (k, nv); column j is the derivative of phi as velocity j moves the two bodies."""
         transforms, columns = jnp.asarray(host.transforms), jnp.asarray(host.columns)
         rates = np.stack(
             [_rate(host.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
         )
 
         def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
-            """phi and its derivative where the two bodies move at `rate` (2, 4, 4)."""
+            """phi and its derivative while the transforms of the two bodies change at `rate` (2, 4, 4)."""
             tangent = jnp.zeros_like(transforms).at[self.body_a].add(rate[0]).at[self.body_b].add(rate[1])
             return jax.jvp(lambda T: self.residual_at(T, jnp.asarray(q)), (transforms,), (tangent,))
 
@@ -111,8 +112,8 @@ class FunctionCoupling(FunctionCondition):
     Parameters
     ----------
     slices : the joints' coordinates in q_s.
-    function : one argument per joint, a number where it has one coordinate -> a number or (k,).
-    offset : what the function equals.
+    function : one argument per joint (a number if the joint has one coordinate) -> a number or (k,).
+    offset : the value that the function must have.
     """
 
     slices: tuple[slice, ...]
@@ -120,14 +121,14 @@ class FunctionCoupling(FunctionCondition):
     offset: float
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
-        """function of the joints' configurations."""
+        """The function of the joints' configurations, minus the offset."""
         positions = [q[part] if part.stop - part.start > 1 else q[part.start] for part in self.slices]
         return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
 
     def residual_and_derivative(
         self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As above, by the frame of the spanning tree."""
+        """phi (k,) and K (k, nv) = dphi/dq X, with X the frame of the spanning tree."""
         transforms, point = jnp.asarray(host.transforms), jnp.asarray(q)
         derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
         value = self.residual_at(transforms, point)
@@ -135,7 +136,7 @@ class FunctionCoupling(FunctionCondition):
 
 
 def _rate(transform: np.ndarray, columns: Any, moves: np.ndarray) -> np.ndarray:
-    """Rates (nv, 4, 4) of a body's transform along the columns (nv, 6) that move it."""
+    """Rates (nv, 4, 4) of a body's transform along twists `columns` (nv, 6); zero if not in `moves`."""
     w, u = np.asarray(columns)[:, :3] * moves[:, None], np.asarray(columns)[:, 3:] * moves[:, None]
     rate = np.zeros((len(w), 4, 4))
     rate[:, :3, :3] = np.cross(w[:, None, :], transform[:3, :3].T).transpose(0, 2, 1)
@@ -152,14 +153,14 @@ def gather(
     sizes: np.ndarray,
     units: np.ndarray,
 ) -> tuple[Rows, tuple[FunctionCondition, ...]]:
-    """The conditions of all loops and couplings; loops come first in the numbering of owners.
+    """The conditions of all loops and couplings; owners are numbered loops first, then couplings.
 
     Parameters
     ----------
     tree, kinematics : the spanning tree.
     of_body : (N,) the cluster of each body.
-    loops, couplings : checked before.
-    sizes, units : (M,) and (nq,), what lengths and coordinates compare with (`lengths`).
+    loops, couplings : already checked.
+    sizes, units : (M,) characteristic lengths of clusters, and (nq,) units of coordinates (`lengths`).
     """
     entries: list[dict[str, Any]] = []
     functions: list[FunctionCondition] = []
@@ -220,7 +221,7 @@ def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
 
 
 def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
-    """The bodies that the joints of a coupling move, in their order."""
+    """The bodies that the joints of a coupling move, in the order of ``coupling.joints``."""
     numbers = {name: number for number, name in enumerate(tree.joint_names)}
     for joint in coupling.joints:
         if joint not in numbers:
@@ -229,7 +230,7 @@ def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
 
 
 def sides_of(loop: Loop) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
-    """The two links of a loop, each with its frame there, (4, 4)."""
+    """The two links of a loop, each with the closure's frame in it, (4, 4)."""
     return (loop.link_a, loop.placement_a), (loop.link_b, loop.placement_b)
 
 

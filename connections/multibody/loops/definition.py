@@ -1,8 +1,9 @@
-"""The implicit conditions of closed chains, and the dependent joints that obey them. JAX-traceable.
+"""The implicit conditions of closed chains, and the dependent joints that satisfy them. JAX-traceable.
 
-phi(q_s) = 0 is solved for the dependent joints by continuation along the path of the independent ones from a
-configuration in which the loops close, K_d v_d + K_i v_i = 0 by least squares: conditions may repeat one
-another (a position in a planar loop), but K_d has full column rank. Source: [W] VI-C.
+phi(q_s) = 0 is solved for the dependent joints by continuation: the independent joints move along a path that
+begins at a configuration in which the loops close. K_d v_d + K_i v_i = 0 is solved by least squares, because
+conditions may be redundant (three of a position in a planar loop); K_d has full column rank.
+Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.tolerances import CLOSED, LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN
 
-_SMALLEST_STEP = 1e-6  # of the path
+_SMALLEST_STEP = 1e-6  # as a fraction of the path; the continuation gives up below it
 _CORRECTIONS = 12
-_CONVERGED, _POLISHING = 1e-12, 3  # corrections smaller than this, and how many of them there are
+_CONVERGED, _POLISHING = 1e-12, 3  # a step ends after so many corrections that are smaller than the first
 
 
 class Continuation(NamedTuple):
-    """What the continuation comes to.
+    """The result of a continuation.
 
     Parameters
     ----------
-    q : (nq_s,) the spanning configuration as far as it was followed.
-    reached : fraction of the path.
-    pivot : (n_d,) for each dependent velocity, the sine of the angle of its column of K_d with those before.
+    q : (nq_s,) the spanning configuration at the last point of the path that was reached.
+    reached : the fraction of the path up to that point; 1 is success.
+    pivot : (n_d,) for each dependent velocity, the sine of the angle between its column of K_d and the span
+        of the columns before it.
     """
 
     q: jax.Array
@@ -50,15 +52,15 @@ class LoopClosure:
     spanning : the spanning tree.
     joint_frame : the product of the independent joints' frames.
     rows, functions : the conditions.
-    dependent : (n_d,) the spanning velocities that they determine.
-    free : (n_i,) the independent velocities of the same clusters, as components of v.
-    independent : (n_i,) the same as spanning velocities.
+    dependent : (n_d,) numbers of the spanning velocities that the conditions determine.
+    free : (n_i,) numbers in v of the independent velocities of the same clusters.
+    independent : (n_i,) numbers of these independent velocities among the spanning velocities.
     local : (nq_s,) whether a spanning coordinate belongs to these clusters.
-    unknown : (nq_s,) whether it belongs to a dependent joint of these clusters.
-    q_columns : (nq,) the spanning coordinate that each independent one is.
+    unknown : (nq_s,) whether a spanning coordinate belongs to a dependent joint of these clusters.
+    q_columns : (nq,) the number among the spanning coordinates of each independent coordinate.
     affine, offset : q_s = affine q + offset for all coordinates but the unknown ones.
-    lengths, free_lengths : (n_d,) and (n_i,) what one unit of each dependent and each independent velocity is
-        compared with: 1 rad, or the cluster's size.
+    lengths, free_lengths : (n_d,) and (n_i,) units of the dependent and of the independent velocities
+        (`lengths.velocity_units`): 1, or the cluster's size in m.
     """
 
     spanning: Kinematics
@@ -80,8 +82,8 @@ class LoopClosure:
     def conditions_at(self, q_s: jax.Array) -> tuple[jax.Array, jax.Array]:
         """phi (p,), the conditions of functions last, and K = L_X phi, (p, n_d + n_i), at q_s (nq_s,).
 
-        K is along the dependent and then the independent spanning velocities. A row is a wrench on the
-        relative twist of its two bodies (`residuals`); functions are differentiated.
+        The columns of K are the dependent and then the independent spanning velocities. A row of K is a
+        wrench applied to the relative twist of two bodies (`residuals`); functions are differentiated by JAX.
         """
         columns = np.concatenate([self.dependent, self.independent])
         T = self._transforms_at(q_s)
@@ -115,13 +117,14 @@ class LoopClosure:
         return self._rates(self.conditions_at(q_s)[1])
 
     def solution_at(self, q: jax.Array, start: jax.Array) -> Continuation:
-        """Follow the independent configuration from that of `start` (nq_s,) to q (nq,).
+        """Follow the loops from the spanning configuration `start` (nq_s,) to the configuration q (nq,).
 
         A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if no
-        joint turns far, the first correction is small, each is at most half as long as the one before, and
-        K_d has changed so little that |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE`; otherwise it is halved.
-        So a step stays where Newton's method contracts; between two ways of assembly K_d is singular, and a
-        step does not pass over that. The first step, of no length, closes the loops at the start.
+        joint turns far, the first correction is small, each correction is at most half as long as the one
+        before, and K_d has changed so little that |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE`; otherwise
+        the step is halved. So a step stays in the region in which Newton's method contracts. Between two
+        assembly modes K_d is singular, and such a step does not jump over the singularity. The first step
+        has length zero: it closes the loops at the start.
         """
         home = start[self.q_columns]
         goal = self.joint_frame.align_at(q, home)
@@ -195,8 +198,8 @@ class LoopClosure:
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).
 
-        Conditions depend on the joints of their clusters alone; the others are put to neutral, so that
-        nothing is lost to cancellation where a robot is far from the origin.
+        Conditions depend only on the joints of their own clusters. All other joints are set to neutral, so
+        that no digits are lost to cancellation if the robot is far from the origin.
         """
         q_local = jnp.where(self.local, q_s, jnp.asarray(self.spanning.neutral()))
         return jnp.concatenate([self.spanning.world_transforms_at(q_local), jnp.eye(4)[None]])
@@ -209,37 +212,38 @@ class LoopClosure:
         return -_least_squares(self._dependent(K), K[:, len(self.dependent) :])
 
     def _sines(self, K: jax.Array) -> jax.Array:
-        """For each column of K_d, the sine of its angle with the span of those before it, (n_d,)."""
+        """For each column of K_d, the sine of its angle with the span of the columns before it, (n_d,)."""
         R = jnp.linalg.qr(self._dependent(K) * self.lengths, mode="r")
         return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1e-300)
 
     def _near(self, old: jax.Array, new: jax.Array) -> jax.Array:
-        """Whether K_d has changed so little that Newton's method contracts in between."""
+        """Whether K_d has changed so little that Newton's method contracts between the two configurations."""
         change = _least_squares(self._dependent(old) * self.lengths, self._dependent(new) * self.lengths)
         return jnp.linalg.norm(change - jnp.eye(len(self.dependent))) <= LARGEST_CHANGE
 
     def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
-        """q_s with all joints but the unknown ones where q (nq,) puts them."""
+        """q_s with all coordinates but the unknown ones set from q (nq,)."""
         return jnp.where(self.unknown, q_s, jnp.asarray(self.affine) @ q + self.offset)
 
     def _moved(self, q_s: jax.Array, v_d: jax.Array) -> jax.Array:
-        """q_s after a unit of time at the dependent velocities v_d (n_d,)."""
+        """q_s after one unit of time at the dependent velocities v_d (n_d,); only the unknown joints move."""
         step = jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d)
         moved = self.spanning.frame.project_at(self.spanning.frame.retract_at(q_s, step))
         return jnp.where(self.unknown, moved, q_s)
 
 
 class _Path(NamedTuple):
-    """A path that is being followed.
+    """The state of a continuation; the current step is the one that is being corrected.
 
     Parameters
     ----------
-    t, step : fraction of the path that was followed, and the next step of it.
+    t, step : the fraction of the path that was followed, and the length of a step as such a fraction.
     q, K : (nq_s,) the spanning configuration at t, and K there.
     began : whether the loops have been closed at the start.
-    aim, tried : where the step in work ends, and q_s as corrected so far.
-    corrections, before, settled : how many so far, the length of the last, and how many were small.
-    within : whether the step turns no joint too far.
+    aim, tried : the fraction at which the current step ends, and q_s there as corrected so far.
+    corrections, before, settled : the number of corrections in the current step, the length of the last one,
+        and the number of those that were small.
+    within : whether the current step turns no joint too far.
     """
 
     t: jax.Array
@@ -293,7 +297,7 @@ def _least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
 
 @_least_squares.defjvp
 def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """K x = right along a curve: K x' = right' - K' x, in the range of K again."""
+    """The derivative of K x = right along a curve: K x' = right' - K' x, which is in the range of K, too."""
     (K, right), (K_dot, right_dot) = primals, tangents
     x = _least_squares(K, right)
     return x, _least_squares(K, right_dot - K_dot @ x)

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration in which loops do not close, in words."""
+"""The error for a configuration in which a loop does not close or is singular."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from connections.multibody.tolerances import SINGULAR
 
 
 def require_closed(solution: Continuation, names: str, joint: str, origin: str, q: Any) -> None:
-    """Raise `ClosureError` where a loop does not close or is singular.
+    """Raise `ClosureError` if a loop does not close or is singular.
 
     Parameters
     ----------
-    solution : what the continuation came to.
-    names : of the loops, and `joint` of the dependent joint, that are nearest to singular.
-    origin : where the path begins.
+    solution : the result of the continuation.
+    names : the loops that are nearest to singular, in words.
+    joint : name of their dependent joint that is determined worst.
+    origin : the start of the path, in words.
     q : (nq,) the configuration.
     """
     if solution.reached < 1.0:

@@ -1,7 +1,7 @@
-"""What lengths in closed chains compare with, so that no unit of length decides anything.
+"""Characteristic lengths of closed chains, so that no decision depends on the unit of length.
 
-Each cluster has a size; an angle compares with 1 rad, a length with the size of its cluster, a condition with
-what it changes by where the joints move by that.
+Each cluster has a characteristic length, its size. Angles are measured in rad, lengths in the size of their
+cluster, and a condition is scaled such that it changes by about 1 if the joints move by 1 in these units.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from connections.multibody.loops.constraints import (
 def cluster_sizes(
     tree: Tree, of_body: np.ndarray, loops: Sequence[Loop], couplings: Sequence[Coupling]
 ) -> np.ndarray:
-    """The length, m, to which the lengths in each cluster compare, (M,): the longest that its drawing has.
+    """The characteristic length of each cluster, (M,), m: the longest length in its geometry.
 
-    That is from joint to joint and from there to the ends of loops, wherever the cluster is mounted; a pitch,
-    or the length of a rod. Where there is none, it is what couplings say that an angle of 1 rad compares
-    with; where they say nothing either, nothing has a length, and 1 m is as good as any.
+    Lengths are the distances from joint to joint and from a joint to an end of a loop, measured from where
+    the cluster is mounted, pitches, and the lengths of rods. If all are zero, it is the displacement that a
+    coupling assigns to a turn of 1 rad. If there is no such coupling either, the cluster has no length, and
+    its size is 1 m.
     """
     found: list[list[float]] = [[0.0] for _ in range(int(of_body.max()) + 1)]
     mounts: dict[tuple[int, int], np.ndarray] = {}  # (cluster, carrier) -> the first joint there
@@ -54,7 +55,7 @@ def cluster_sizes(
 
 
 def _ratios(tree: Tree, of_body: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarray:
-    """The longest way, m, that couplings in each cluster give to a turn of 1 rad, (M,); 1 m if none does."""
+    """The longest displacement, m, that a coupling assigns to 1 rad, by cluster, (M,); 1 m if none does."""
     ratios = np.zeros(int(of_body.max()) + 1)
     for coupling in couplings:
         bodies = tied_by_coupling(tree, coupling)
@@ -68,13 +69,13 @@ def _ratios(tree: Tree, of_body: np.ndarray, couplings: Sequence[Coupling]) -> n
 
 
 def coordinate_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """What a coordinate of the spanning tree compares with, (nq,): 1 for angles, else its cluster's size."""
+    """The unit of each spanning coordinate, (nq,): its cluster's size for a length, otherwise 1."""
     of_coordinate = np.repeat(of_body, np.diff(kinematics.q_starts))
     return np.where(is_length(kinematics.joints), sizes[of_coordinate], 1.0)
 
 
 def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """What a velocity of the spanning tree compares with, (nv,): 1 for turns, else its cluster's size."""
+    """The unit of each spanning velocity, (nv,): 1 if it turns a body, otherwise its cluster's size."""
     elements = [element for joint in kinematics.joints for element in joint.chain]
     turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
     return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])
@@ -83,14 +84,14 @@ def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarra
 def scaled(
     functions: Sequence[FunctionCondition], kinematics: Kinematics, units: np.ndarray
 ) -> tuple[FunctionCondition, ...]:
-    """The functions, each multiplied such that it changes by about one where the joints move by about one.
+    """The functions, scaled such that each changes by about one if the joints move by about one unit.
 
-    A function has the unit that its author gave it. Its derivative says what that is: the largest of three
-    configurations about the neutral one, of those where it is finite.
+    A user's function may have any unit. So it is divided by the norm of its derivative, in these units, the
+    largest of three configurations near the neutral one; derivatives that are not finite are left out.
 
     Parameters
     ----------
-    units : (nv,) what each velocity compares with, `velocity_units`.
+    units : (nv,) the unit of each velocity, `velocity_units`.
     """
     rng, q = np.random.default_rng(2), kinematics.neutral()
     points = [q, *(moved(kinematics, q, units * rng.uniform(-0.5, 0.5, kinematics.nv)) for _ in range(2))]

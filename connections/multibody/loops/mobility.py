@@ -1,8 +1,8 @@
-"""The conditions of a mechanism on the host: their rank, and which joints may be independent.
+"""The rank of the conditions of each cluster, and the choice of independent joints, in NumPy.
 
-Each cluster has as many independent velocities as its joints have beyond the rank of K = L_X phi. The
-independent joints are those declared so, or whole joints chosen such that the columns K_d of the others are
-far from dependent. Source: [W] VI-C.
+The number of independent velocities of a cluster is the number of its joints' velocities minus the rank of
+K = L_X phi. The independent joints are those that the user declares, or whole joints chosen such that the
+columns K_d of the other joints are far from linearly dependent. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Conditions:
     of_body : (N,) the cluster of each body.
     rows, functions : the conditions.
     names : of loops and couplings, numbered as ``rows.owners``.
-    sizes : (M,) of the clusters (`lengths`).
+    sizes : (M,) m, characteristic lengths of the clusters (`lengths`).
     """
 
     spanning: Kinematics
@@ -49,7 +49,7 @@ class Conditions:
 
     @cached_property
     def units(self) -> np.ndarray:
-        """(nv_s,) what each velocity compares with."""
+        """(nv_s,) the unit of each spanning velocity, `velocity_units`."""
         return velocity_units(self.spanning, self.of_body, self.sizes)
 
     @property
@@ -74,12 +74,12 @@ class Conditions:
         return self.owners[1] == cluster
 
     def columns_of(self, members: Any) -> np.ndarray:
-        """The spanning velocities of the joints of bodies."""
+        """The numbers of the spanning velocities of the joints that move the bodies `members`."""
         return np.flatnonzero(np.isin(self.spanning.body_of, members))
 
     @property
     def tied(self) -> np.ndarray:
-        """The clusters that have conditions."""
+        """The numbers of the clusters that have conditions."""
         return np.unique(self.owners[1])
 
     def ranks(self, q: np.ndarray) -> np.ndarray:
@@ -91,7 +91,11 @@ class Conditions:
         return np.flatnonzero(self.of_body == cluster)
 
     def quality(self, q: np.ndarray, ranks: np.ndarray, wanted: np.ndarray) -> float:
-        """The least sine of a dependent column, or ratio of singular values, of clusters; 0 below `ranks`."""
+        """How far q is from singular: the least value of the clusters, 0 if one has a rank below `ranks`.
+
+        If all joints of a cluster are declared (`wanted` 0 or 1), its value is `least_sine` of its dependent
+        columns; otherwise it is the ratio of the least nonzero to the largest singular value of K.
+        """
         worst = np.inf
         for cluster, rank in zip(self.tied, ranks, strict=True):
             members = self.members(cluster)
@@ -106,7 +110,7 @@ class Conditions:
         return float(worst)
 
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
-        """K of a cluster's conditions and of the joints of `members`, lengths relative to its size."""
+        """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
         columns = self.columns_of(members)
         return np.asarray(self.at(q)[1][np.ix_(self.rows_of(cluster), columns)] * self.units[columns])
 
@@ -119,7 +123,10 @@ class Conditions:
         )
 
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Which joints of a cluster are independent, (len(members),) booleans; q is the reference."""
+        """Which joints of a cluster are independent, (len(members),) booleans, judged at the reference q.
+
+        The first choice in the order of `_subsets` wins whose `least_sine` is at least 0.1, or half the best.
+        """
         K = self.scaled(q, cluster, members)
         rank = _rank(K)
         widths = np.array([self.tree.joints[body].nv for body in members])
@@ -144,7 +151,7 @@ class Conditions:
         return next(independent for sine, independent in scored if sine >= min(0.1, 0.5 * best[0]))
 
     def _why_not(self, cluster: int, members: np.ndarray, fixed: np.ndarray, mobility: int) -> str:
-        """Why no choice of independent joints will do."""
+        """Why no choice of independent joints is possible, in words."""
         loops = self.names_of(cluster)
         if (fixed < 0).any():
             return (
@@ -166,7 +173,7 @@ class Conditions:
 
 
 def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[int, ...]]:
-    """Sets of the joints `free` with `missing` velocities in all, earlier joints first, but not too many."""
+    """At most `_CHOICES` sets of the joints `free` with `missing` velocities in total; small sets first."""
     if missing < 0:
         return []
     chosen: list[tuple[int, ...]] = []
@@ -180,12 +187,15 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[i
 
 
 def _rank(K: np.ndarray) -> int:
-    """Number of singular values that count."""
+    """Number of singular values that are not zero, relative to the largest (`_RANK`)."""
     return int(np.linalg.matrix_rank(K, rtol=_RANK))
 
 
 def least_sine(K: np.ndarray) -> float:
-    """The least sine of the angle between a column of K and those before it; 0 where there are too many."""
+    """The least sine of the angle between a column of K and the span of the columns before it.
+
+    It is 0 if K has more columns than rows.
+    """
     if K.shape[1] == 0:
         return 1.0
     if K.shape[0] < K.shape[1]:

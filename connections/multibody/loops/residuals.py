@@ -1,13 +1,13 @@
 """Closure conditions and their derivatives at one spanning configuration, in NumPy.
 
-For the assembly of loops while a model is built, where compiling functions would cost more than it saves. The
-derivative of a condition along a velocity is a wrench f on the relative twist of its two bodies,
+Used to assemble loops while a model is built: there, compiling a function would take longer than it saves.
+The derivative of a condition along a velocity is a wrench f applied to the relative twist of the two bodies,
 
     phi' = f . (V_b - V_a),
     POSITION: f = [p_b x u; u],   DIRECTION: f = [w x u; 0],   DISTANCE: f = [p_b x r; r],
 
-at the world origin, u and w in world axes, p_b the point of b, r the vector from the point of a to it.
-Source: [W] VI-C; THEORY of implicit constraints phi(q) = 0, K = dphi / dq.
+with f and the twists at the world origin, u and w in world axes, p_b the point of b, and r the vector from
+the point of a to the point of b. Source: [W] VI-C, implicit constraints phi(q) = 0 with K = dphi / dq.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connections.multibody.loops.constraints import FunctionCondition
 def residual_and_derivative(
     kinematics: Kinematics, rows: Rows, functions: tuple[FunctionCondition, ...], q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """phi (p,) and K = L_X phi (p, nv), those of `functions` last, at the spanning configuration q (nq,)."""
+    """phi (p,) and K = L_X phi (p, nv) at the spanning configuration q (nq,); `functions` come last."""
     host = HostKinematics.at(kinematics, q)
     T, moves = host.transforms, kinematics.moves
     moves = np.concatenate([moves, np.zeros((1, moves.shape[1]), dtype=bool)]).astype(np.float64)
@@ -59,7 +59,7 @@ def residual_and_derivative(
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Row by row; for a few rows much faster than NumPy's."""
+    """Cross product row by row; for a few rows much faster than `np.cross`."""
     (ax, ay, az), (bx, by, bz) = a.T, b.T
     return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=1)
 
