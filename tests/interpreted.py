@@ -529,9 +529,17 @@ def repeated(equation: Any) -> Any:
 
     def run(budget: Any, *operands: Any) -> Any:
         state = list(operands[second:])
-        while condition.run([*operands[:first], *state], budget)[0]:
-            state = body.run([*operands[first:second], *state], budget)
-        return state
+        while True:
+            going = condition.run([*operands[:first], *state], budget)[0]
+            if not going.any():
+                return state
+            changed = body.run([*operands[first:second], *state], budget)
+            if not going.all():  # rows of a batch that have come to their end stay as they are
+                ends = [going.reshape(going.shape + (1,) * (np.ndim(x) - going.ndim)) for x in state]
+                changed = [
+                    np.where(end, new, old) for end, new, old in zip(ends, changed, state, strict=True)
+                ]
+            state = changed
 
     return run, (condition, body)
 

@@ -172,6 +172,9 @@ FUNCTIONS = {
         jax.hessian(lambda x: jnp.linalg.norm(x) * x[1] ** 3)(X),
         jax.grad(lambda x: jnp.sum(jax.nn.relu(A @ x)))(X),
     ),
+    "loops of a batch": lambda A, X, BATCH, INTEGERS: jax.vmap(
+        lambda x, a: lax.while_loop(lambda y: y[0] < 20.0, lambda y: (1.5 * y[0] + 1.0, y[1] @ a), (x, a))
+    )(X[:2], BATCH),
     "batches": lambda A, X, BATCH, INTEGERS: jax.vmap(lambda a: jnp.linalg.solve(a, X)[jnp.array([2, 1])])(
         BATCH
     ),

@@ -9,17 +9,17 @@ the caller's hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
 import jax
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 
-OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 
 
-def compiled(function: Callable[..., Any], options: Mapping[str, Any] | None = OPTIONS) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS) -> Callable[..., Any]:
     """`function` compiled when it is first called for each shape of its arguments.
 
     Parameters
@@ -36,7 +36,7 @@ def compiled(function: Callable[..., Any], options: Mapping[str, Any] | None = O
     return call
 
 
-def jit(function: Callable[..., Any], options: Mapping[str, Any] | None) -> Callable[..., Any]:
+def jit(function: Callable[..., Any], options: dict[str, Any] | None) -> Callable[..., Any]:
     """`jax.jit` for calls from outside; the tests put what need not compile in its place."""
     return jax.jit(function, compiler_options=options)
 

@@ -1,12 +1,11 @@
-"""A mechanism at one spanning configuration, in NumPy: poses, columns, twists of bodies, small motions.
+"""Joints and bodies in NumPy: twists of bodies, elementary motions, small steps.
 
-Used to assemble loops while a model is built: there, compiling a function would take longer than it saves.
+Used a few times per model: there, compiling a function would take longer than it saves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -15,36 +14,6 @@ from connections.checks import ModelError
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
-
-
-@dataclass(frozen=True, eq=False)
-class HostKinematics:
-    """Poses and columns at one spanning configuration.
-
-    Parameters
-    ----------
-    transforms : (N + 1, 4, 4), m: bodies in the world; the last is the ground.
-    columns : (nv, 6) twists [omega; v at the world origin] of the spanning velocities, world axes.
-    """
-
-    transforms: np.ndarray
-    columns: np.ndarray
-
-    @classmethod
-    def at(cls, kinematics: Kinematics, q: np.ndarray) -> HostKinematics:
-        """The poses and columns of a spanning tree at q (nq,)."""
-        tree = kinematics.tree
-        transforms = np.tile(np.eye(4), (len(tree.joints) + 1, 1, 1))
-        columns = []
-        for body, joint in enumerate(tree.joints):
-            pose = transforms[tree.parents[body]] @ kinematics.placements[body]
-            start = kinematics.q_starts[body]
-            for element in joint.chain:
-                pose = pose @ _pose(element, q[start : start + element.nq])
-                start += element.nq
-                columns.append(_seen_from_world(pose, elementary_motion(element)))
-            transforms[body] = pose
-        return cls(transforms, np.concatenate(columns, axis=1).T)
 
 
 def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,9 +100,3 @@ def elementary_motion(joint: Joint) -> np.ndarray:
         case Prismatic():
             return np.concatenate([none, axis])[:, None]
     return np.eye(6, joint.nv)
-
-
-def _seen_from_world(pose: np.ndarray, Phi: np.ndarray) -> np.ndarray:
-    """Twists Phi (6, k) in the axes of the frame `pose`, converted to world axes at the world origin."""
-    w, u = pose[:3, :3] @ Phi[:3], pose[:3, :3] @ Phi[3:]
-    return np.concatenate([w, u + skew(pose[:3, 3]) @ w])

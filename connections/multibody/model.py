@@ -131,7 +131,7 @@ class Model:
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
         if isinstance(self.kinematics, ClosedKinematics):
-            return self.kinematics.random(rng, lambda q: self.program.follow(q))
+            return self.kinematics.random(rng, self.program.follow, self.program.derivative_of_conditions)
         return self.kinematics.random(rng)
 
     def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:

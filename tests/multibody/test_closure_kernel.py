@@ -13,9 +13,9 @@ from connections.checks import ClosureError
 from connections.multibody.clusters import POSITION
 from connections.multibody.dynamics.cluster_packing import solution_layout
 from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_packing import pack_closure
 from connections.multibody.kernels.layout import BAD_INPUT
-from connections.multibody.loops.residuals import residual_and_derivative
 
 NO_GUESS = np.zeros(0)
 
@@ -85,7 +85,7 @@ def test_loops_close_and_derivatives_are_those_of_differences(name, rng):
     q = near_home(loops, rng, 0.15)
     q_s, G, LG = loops.solution(q)
     np.testing.assert_allclose(q_s[closed.q_columns], q, rtol=1e-15)  # quaternions are normalized
-    phi, K = residual_and_derivative(closed.spanning, closed.rows, (), q_s)
+    phi, K = HostConditions(closed.spanning, closed.rows, ()).at(q_s)
     assert np.abs(phi).max() < 1e-14
     assert np.abs(K @ G).max() < 1e-13
     X_s, step = np.asarray(closed.spanning.frame.matrix_at(jnp.asarray(q_s))), 1e-5

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
+from connections.multibody.assembly.assembly import assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Joint
-from connections.multibody.loops.assembly import assemble
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from connections.checks import ModelError
+from connections.multibody.assembly.assembly import assemble
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.xml import read_root, require_file
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
-from connections.multibody.loops.assembly import assemble
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 

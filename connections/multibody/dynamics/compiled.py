@@ -25,6 +25,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "closure_rows": ("loop_entries", "l 2 2 2"),
     "bias_rates_at": ("loop_entries", "l 1 1 1"),
     "bias_rates_rows": ("loop_entries", "l 2 2 2"),
+    "conditions_at": ("loop_entries", "l 1 1 2 2 2"),
 }
 _lock = threading.Lock()
 

@@ -13,12 +13,13 @@ Source: [W] VI-C.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from connections.checks import ModelError
-from connections.multibody.clusters import LINEAR
+from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.dynamics.cluster_packing import solution_layout
 from connections.multibody.dynamics.tree_packing import KINDS, expand, with_workspace
 from connections.multibody.kernels.layout import (
@@ -32,6 +33,7 @@ from connections.multibody.kernels.layout import (
     bits,
     loop_work,
 )
+from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
@@ -52,7 +54,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
         if (rows.kinds[members] == LINEAR).all():
             linear.append(_pack_linear(closed, chains, members, template))
         else:
-            loop, slots = _pack_loop(closed, chains, members)
+            loop, slots = _pack_loop(closed, chains, cluster, members)
             loops.append(loop)
             work = max(work, slots)
     with_quaternion = chains.kind >= SPHERICAL
@@ -79,6 +81,31 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     tables = np.concatenate([*linear, *loops, ()])
     numbers = {"template": template, "reference": closed.reference, "tables": tables, "work": ()}
     return with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
+
+
+def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The flat array of one loop that all links and all conditions of a mechanism belong to.
+
+    Also the links (N + 1,) that are the bodies, the ground last, and E (N + 1, 3, 3), their axes in those of
+    the bodies.
+    """
+    count = len(spanning.tree.joints)
+    whole = Clusters(
+        of_body=np.zeros(count, dtype=np.int64),
+        parents=np.array([-1]),
+        supports=np.full(count, -1),
+        independent=np.ones(count, dtype=bool),
+        sizes=np.ones(1),
+    )
+    rows = replace(rows, clusters=np.zeros_like(rows.clusters))
+    closed = ClosedKinematics(spanning, whole, rows, (), (), spanning.neutral())
+    chains = _Chains.of(closed)
+    loop, work = _pack_loop(closed, chains, 0, np.arange(len(rows.kinds)))
+    sizes = dict.fromkeys(CLOSURE.sizes[1:], 0) | {"loops": 1}
+    integers = dict.fromkeys(CLOSURE.integers, ()) | {"loop_starts": [0]}
+    numbers = dict.fromkeys(CLOSURE.numbers, ()) | {"tables": loop}
+    closure = with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
+    return closure, chains.carrier, np.stack([chains.E(body) for body in (*range(count), -1)])
 
 
 def no_closure() -> np.ndarray:
@@ -161,9 +188,10 @@ def _pack_linear(
     return np.concatenate([integers, np.column_stack([rows, offset[q_d]]).ravel()])
 
 
-def _pack_loop(closed: ClosedKinematics, chains: _Chains, members: np.ndarray) -> tuple[np.ndarray, int]:
+def _pack_loop(
+    closed: ClosedKinematics, chains: _Chains, cluster: int, members: np.ndarray
+) -> tuple[np.ndarray, int]:
     """The array of a loop, and the number of workspace slots that it needs."""
-    cluster = closed.rows.clusters[members[0]]
     links = np.flatnonzero(np.isin(chains.body, np.flatnonzero(closed.clusters.of_body == cluster)))
     local = np.zeros(len(chains.body), dtype=np.int64)
     local[links] = np.arange(1, len(links) + 1)
@@ -245,7 +273,7 @@ def _row_tables(
         E_a, E_b = chains.E(a), chains.E(b)
         row[CONDITION.point_a : CONDITION.u] = *E_a.T @ rows.points_a[member], *E_b.T @ rows.points_b[member]
         row[CONDITION.u : CONDITION.constant] = *E_a.T @ rows.u[member], *E_b.T @ rows.w[member]
-    link_a, link_b = np.array(ends).T
+    link_a, link_b = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     return link_a, link_b, parameters
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from types import CodeType
 from typing import Any, NoReturn, cast
 
@@ -28,6 +28,7 @@ from connections.multibody.dynamics.arguments import (
 from connections.multibody.dynamics.closed_definition import Refused
 from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_solutions import Loops, Solution
 from connections.multibody.dynamics.pieces import in_pieces
 from connections.multibody.dynamics.regularity import first_irregular
@@ -97,8 +98,7 @@ class Program:
     functions : name of a recursion -> its call ``(q, vectors..., body_factor, out)``; arguments that the
         recursion does not have are left out.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
-    chains
-        the flat arrays of the loops and of the clusters.
+        chains the flat arrays of the loops and of the clusters.
     loops : the solver of the loops, None for trees.
     cores : name of a recursion -> the shape of its result for one configuration.
     sizes : sizes of the last axes of q and of up to three vectors.
@@ -213,6 +213,16 @@ class Program:
             return self.loops.spanning_rows(q[None], None)[0]
         except Refused:
             return np.full(self.loops.spanning_nq, np.nan)
+
+    def derivative_of_conditions(self, q_s: np.ndarray) -> np.ndarray:
+        """K (p, nv_s) of the conditions of implicit clusters at q_s (nq_s,)."""
+        return self._host_conditions.at(q_s)[1]
+
+    @cached_property
+    def _host_conditions(self) -> HostConditions:
+        closed = self._kinematics
+        assert isinstance(closed, ClosedKinematics)  # asked of closed chains only
+        return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
 
     # --- one configuration, rows of them -------------------------------------------------------------------
 

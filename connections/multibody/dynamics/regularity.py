@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from connections.checks import ModelError
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.host_kinematics import body_motions, is_length
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.loops.residuals import residual_and_derivative
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
@@ -89,7 +89,7 @@ def _generic(kinematics: Kinematics) -> np.ndarray:
 def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarray]:
     """A (N, 6, nv) at the reference configuration, and bounds of its terms, (N, 2, nv)."""
     spanning, q = kinematics.spanning, kinematics.reference
-    K = residual_and_derivative(spanning, kinematics.rows, kinematics.functions, q)[1]
+    K = HostConditions(spanning, kinematics.rows, kinematics.functions).at(q)[1]
     dependent = np.flatnonzero(~kinematics.clusters.independent[spanning.body_of])
     lengths = np.linalg.norm(K[:, dependent], axis=0)  # so that the units of the joints do not matter
     G = np.zeros((spanning.nv, kinematics.nv))

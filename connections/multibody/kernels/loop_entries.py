@@ -5,15 +5,16 @@
 lock; every thread needs its own ``closure``, which contains the workspace. Both functions return the status
 of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
 ``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
-and return whether no loop is singular.
+and return whether no loop is singular. ``conditions_at`` evaluates the conditions of the first loop at any q.
 """
 
 import math
 
-from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
+from connections.multibody.kernels.layout import BAD_INPUT, POSE, unpack_closure, unpack_loop
 from connections.multibody.kernels.loop_bias_rates import rates_of_loop
 from connections.multibody.kernels.loop_continuation import solve_from
-from connections.multibody.kernels.simd import beyond, flat_slots_of, inlined, one, rows
+from connections.multibody.kernels.loop_geometry import evaluate, place_loop
+from connections.multibody.kernels.simd import beyond, flat_slots_of, inlined, load, one, rows, store
 from connections.multibody.kernels.stamp import STAMP
 
 
@@ -79,3 +80,31 @@ def bias_rates_rows(closure, solution, v, out):
         result = beyond(flat_slots_of(out), row * out.shape[1])
         good &= _rates_of_loops(loops, solution_row, v_row, result)
     return good
+
+
+@one
+def conditions_at(closure, q, phi, K, poses, columns):
+    """phi (p,), K^T (m, p), poses (links + 1, POSE) and columns Phi (m, 6) in the carrier's axes."""
+    closed = unpack_closure(flat_slots_of(closure))
+    if closed.stamp != STAMP or closed.loops == 0:
+        return closed.stamp == STAMP
+    loop = unpack_loop(closed, 0)
+    if q.shape[0] != loop.coordinates or phi.shape[0] != loop.rows:
+        return False
+    for i in range(loop.coordinates):
+        store(loop.x, i, q[i])
+    place_loop(loop)
+    evaluate(loop)
+    for r in range(loop.rows):
+        phi[r] = loop.phi[r]
+    _copy(loop.now, loop.columns * loop.rows, K)
+    _copy(loop.poses, (loop.links + 1) * POSE.size, poses)
+    _copy(loop.Phi, loop.columns * 6, columns)
+    return True
+
+
+@inlined
+def _copy(slots, count, out):
+    numbers = flat_slots_of(out)
+    for i in range(count):
+        store(numbers, i, load(slots, i))

@@ -33,7 +33,6 @@ from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
 from connections.multibody.loops.errors import require_closed
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
-from connections.multibody.loops.residuals import residual_and_derivative
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # `random` returns configurations of this `_least_sine`, or half of the reference's
@@ -232,7 +231,12 @@ class ClosedKinematics:
         q[closed] = self.reference[self.q_columns[closed]]
         return q
 
-    def random(self, rng: np.random.Generator, follow: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def random(
+        self,
+        rng: np.random.Generator,
+        follow: Callable[[np.ndarray], np.ndarray],
+        derivative: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
         """A configuration (nq,) in which loops close and are regular.
 
         Joints of implicit clusters lie between random values (lengths: up to the cluster's size) and the
@@ -242,6 +246,7 @@ class ClosedKinematics:
         ----------
         rng : NumPy's random generator.
         follow : q (nq,) -> q_s (nq_s,), not finite if loops do not close.
+        derivative : q_s (nq_s,) -> K (p, nv_s) of the conditions of implicit clusters.
         """
         closed = self._implicit_coordinates
         drawn = np.concatenate([joint.random(rng) for joint in self.joints])
@@ -251,12 +256,12 @@ class ClosedKinematics:
         drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
         home = jnp.asarray(self.reference[self.q_columns])
         far = self.joint_frame.align_at(jnp.asarray(drawn), home)
-        least = min(_COMFORTABLE, 0.5 * self._least_sine(self.reference))
+        least = min(_COMFORTABLE, 0.5 * self._least_sine(derivative(self.reference)))
         for halvings in range(20):
             line = home + (far - home) * 0.5**halvings
             q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
             q_s = follow(q)
-            if np.isfinite(q_s).all() and self._least_sine(q_s) > least:
+            if np.isfinite(q_s).all() and self._least_sine(derivative(q_s)) > least:
                 return q
         return np.where(closed, np.asarray(home), drawn)
 
@@ -365,9 +370,8 @@ class ClosedKinematics:
         good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
         return jnp.where(good, solution.q, jnp.nan)
 
-    def _least_sine(self, q_s: np.ndarray) -> float:
+    def _least_sine(self, K: np.ndarray) -> float:
         """The least sine of the angle between a column of K_d and the span of the columns before it."""
-        K = residual_and_derivative(self.spanning, self.loops.rows, self.functions, q_s)[1]
         R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
         return float((np.abs(np.diagonal(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)).min())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,25 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.graph import Tree
-from connections.multibody.host_kinematics import HostKinematics
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 
 _NONE = np.zeros(3)
+
+
+class Placed(NamedTuple):
+    """A mechanism at one spanning configuration.
+
+    Parameters
+    ----------
+    kinematics : the spanning tree.
+    transforms : (N + 1, 4, 4), m: the bodies in the world; the last one is the ground.
+    columns : (nv, 6) twists [omega; v at the world origin] of the spanning velocities, world axes.
+    """
+
+    kinematics: Kinematics
+    transforms: np.ndarray
+    columns: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +66,7 @@ class FunctionCondition(abc.ABC):
 
     @abc.abstractmethod
     def residual_and_derivative(
-        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+        self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
 
@@ -88,12 +102,12 @@ class FunctionLoop(FunctionCondition):
         return jnp.atleast_1d(jnp.asarray(self.function(pose)))
 
     def residual_and_derivative(
-        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+        self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv); column j is the derivative of phi as velocity j moves the two bodies."""
-        transforms, columns = jnp.asarray(host.transforms), jnp.asarray(host.columns)
+        transforms, columns = jnp.asarray(placed.transforms), jnp.asarray(placed.columns)
         rates = np.stack(
-            [_rate(host.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
+            [_rate(placed.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
         )
 
         def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -126,13 +140,13 @@ class FunctionCoupling(FunctionCondition):
         return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
 
     def residual_and_derivative(
-        self, kinematics: Kinematics, host: HostKinematics, moves: np.ndarray, q: np.ndarray
+        self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) = dphi/dq X, with X the frame of the spanning tree."""
-        transforms, point = jnp.asarray(host.transforms), jnp.asarray(q)
+        transforms, point = jnp.asarray(placed.transforms), jnp.asarray(q)
         derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
         value = self.residual_at(transforms, point)
-        return np.asarray(value), np.asarray(derivative @ kinematics.frame.matrix_at(point))
+        return np.asarray(value), np.asarray(derivative @ placed.kinematics.frame.matrix_at(point))
 
 
 def _rate(transform: np.ndarray, columns: Any, moves: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class LoopClosure:
         """phi (p,), the conditions of functions last, and K = L_X phi, (p, n_d + n_i), at q_s (nq_s,).
 
         The columns of K are the dependent and then the independent spanning velocities. A row of K is a
-        wrench applied to the relative twist of two bodies (`residuals`); functions are differentiated by JAX.
+        wrench applied to the relative twist of two bodies (`_wrenches`); functions are differentiated by JAX.
         """
         columns = np.concatenate([self.dependent, self.independent])
         T = self._transforms_at(q_s)

@@ -7,17 +7,15 @@ cluster, and a condition is scaled such that it changes by about 1 if the joints
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from connections.multibody.graph import Tree
-from connections.multibody.host_kinematics import HostKinematics, elementary_motion, is_length, moved
+from connections.multibody.host_kinematics import elementary_motion, is_length
 from connections.multibody.joints import Helical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Distance, Loop
 from connections.multibody.loops.constraints import (
-    FunctionCondition,
     frame_in_body,
     sides_of,
     tied_by_coupling,
@@ -79,30 +77,3 @@ def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarra
     elements = [element for joint in kinematics.joints for element in joint.chain]
     turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
     return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])
-
-
-def scaled(
-    functions: Sequence[FunctionCondition], kinematics: Kinematics, units: np.ndarray
-) -> tuple[FunctionCondition, ...]:
-    """The functions, scaled such that each changes by about one if the joints move by about one unit.
-
-    A user's function may have any unit. So it is divided by the norm of its derivative, in these units, the
-    largest of three configurations near the neutral one; derivatives that are not finite are left out.
-
-    Parameters
-    ----------
-    units : (nv,) the unit of each velocity, `velocity_units`.
-    """
-    rng, q = np.random.default_rng(2), kinematics.neutral()
-    points = [q, *(moved(kinematics, q, units * rng.uniform(-0.5, 0.5, kinematics.nv)) for _ in range(2))]
-    moves = np.concatenate([kinematics.moves, np.zeros((1, kinematics.nv), dtype=bool)]).astype(np.float64)
-    result = []
-    for function in functions:
-        hosts = [HostKinematics.at(kinematics, point) for point in points]
-        rates = [
-            function.residual_and_derivative(kinematics, host, moves, point)[1]
-            for host, point in zip(hosts, points, strict=True)
-        ]
-        sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
-        result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
-    return tuple(result)

@@ -15,19 +15,21 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError, PointError
-from connections.multibody.clusters import LINEAR, Clusters
+from connections.multibody.assembly.mobility import Conditions
+from connections.multibody.clusters import LINEAR, Clusters, Rows
+from connections.multibody.dynamics.host_conditions import HostConditions, scaled
 from connections.multibody.graph import Tree, cluster_bodies
-from connections.multibody.host_kinematics import HostKinematics, moved
+from connections.multibody.host_kinematics import moved
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.loops.constraints import (
+    FunctionCondition,
     gather,
     tied_by_coupling,
     tied_by_loop,
 )
-from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, scaled, velocity_units
-from connections.multibody.loops.mobility import Conditions
+from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
 from connections.multibody.tolerances import CLOSED
 
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
@@ -67,7 +69,8 @@ def assemble(
     sizes = cluster_sizes(tree, of_body, loops, couplings)
     units = coordinate_units(spanning, of_body, sizes)
     rows, functions = gather(tree, spanning, of_body, loops, couplings, sizes, units)
-    functions = scaled(functions, spanning, velocity_units(spanning, of_body, sizes))
+    if functions:
+        functions = _scaled(spanning, rows, functions, velocity_units(spanning, of_body, sizes))
     items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
     names = tuple(item.name for item in items)
     conditions = Conditions(spanning, of_body, rows, functions, names, sizes)
@@ -81,6 +84,15 @@ def assemble(
         independent[members] = conditions.choose(cluster, members, wanted, q)
     clusters = Clusters(of_body, parents, supports, independent, sizes)
     return ClosedKinematics(spanning, clusters, rows, functions, names, q)
+
+
+def _scaled(
+    spanning: Kinematics, rows: Rows, functions: Sequence[FunctionCondition], units: np.ndarray
+) -> tuple[FunctionCondition, ...]:
+    """The functions, scaled by their derivatives at the neutral configuration and at two near it."""
+    rng, q = np.random.default_rng(2), spanning.neutral()
+    near = [moved(spanning, q, units * rng.uniform(-0.5, 0.5, spanning.nv)) for _ in range(2)]
+    return scaled(functions, HostConditions(spanning, rows), [q, *near], units)
 
 
 def _declared(
@@ -151,7 +163,7 @@ class _Assembler:
 
     def _reversed(self, q: np.ndarray) -> bool:
         """Whether a loop closes with an axis opposite to its counterpart, which the equations alone allow."""
-        T = HostKinematics.at(self.spanning, q).transforms
+        T = self.conditions.host.placed(q).transforms
         for loop in self.loops:
             if callable(loop.closure):
                 continue
@@ -260,7 +272,7 @@ class _Assembler:
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """The largest distance of a start from neutral: half a turn, or the size of the cluster."""
-        K = HostKinematics.at(self.spanning, self.spanning.neutral()).columns[columns]
+        K = self.conditions.host.placed(self.spanning.neutral()).columns[columns]
         return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
 
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:

@@ -16,11 +16,11 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.multibody.clusters import Rows
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
-from connections.multibody.loops.residuals import residual_and_derivative
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
@@ -52,6 +52,11 @@ class Conditions:
         """(nv_s,) the unit of each spanning velocity, `velocity_units`."""
         return velocity_units(self.spanning, self.of_body, self.sizes)
 
+    @cached_property
+    def host(self) -> HostConditions:
+        """The conditions as functions of the spanning configuration."""
+        return HostConditions(self.spanning, self.rows, self.functions)
+
     @property
     def tree(self) -> Tree:
         """The spanning tree of bodies."""
@@ -59,7 +64,7 @@ class Conditions:
 
     def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """phi (p,) and K (p, nv_s)."""
-        return residual_and_derivative(self.spanning, self.rows, self.functions, q)
+        return self.host.at(q)
 
     @cached_property
     def owners(self) -> tuple[np.ndarray, np.ndarray]:
