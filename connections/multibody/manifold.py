@@ -36,7 +36,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
 
     Parameters
     ----------
-    model : the robot; for closed chains, q are its independent joints.
+    model : the robot; for closed chains, the differences are those of the independent joints.
     q0, q1 : (..., nq) configurations; leading axes broadcast. q and -q of a quaternion are one rotation.
 
     Raises

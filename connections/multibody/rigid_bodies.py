@@ -23,9 +23,8 @@ from connections.checks import ShapeError, require_finite
 from connections.geometry import Metric, ProductFrame, SE3Frame
 from connections.multibody.spatial import force_cross_product, motion_cross_product
 
-_SINGULAR = (
-    1e-13  # eigenvalues of an inertia, scaled to unit diagonal, are round-off below this times the largest
-)
+# Eigenvalues of an inertia, scaled to unit diagonal, below this times the largest are round-off.
+_SINGULAR = 1e-13
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """Generalized Christoffel symbols of a tree in O(N d^2). Source: [W] Algorithm 2, [E] Algorithm 2.
 
-A column is an entry of v; its links are those that it moves, and the columns before it are those on the way
-from its link to the ground. For a column k, with I the inertia of the subtree that it moves and
-B_k = B(I, Phi_k), and for columns x, y that are k or before it,
+A column belongs to an entry of v. The columns before it are those on the way from its link to the ground. For
+a column k, with I the inertia of the subtree that it moves and B_k = B(I, Phi_k), and for columns x, y that
+are k or before it,
 
     Gamma_xyk = Gamma_xky = Phi_x . B_k Phi_y = g_kx . w_y,      g_kx = (B_k^T Phi_x), w_y the angular part,
     Gamma_kxy = Gamma_kyx = -g_kx . w_y  if y is x or before it    ([W] (27)).

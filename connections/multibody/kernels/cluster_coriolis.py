@@ -1,11 +1,11 @@
-"""H, C, Hdot of a closed chain in O(N d), Gamma in O(N d^2). Source: [W] VI-C, Algorithms 1 and 2.
+"""H, C and Hdot of a closed chain in O(N d), and H^-1. Source: [W] VI-C, Algorithm 1.
 
 In the common frame, P_lk is the twist of link l of a cluster, relative to the link of another cluster that
 supports it, per unit of the cluster's column k. With sums over the spanning columns s of the cluster between
 the support and l, and a direction j in the cluster,
 
     P_lk = sum_s Phi_s G_sk,    Pdot_lk = sum_s (v_s x Phi_s) G_sk + Phi_s Gdot_sk,
-    E_l[j, k] = L_j P_lk = sum_s (P_sj x Phi_s) G_sk + Phi_s LG_sjk,
+    E_l[j, k] = L_j P_lk = sum_s (P_sj x Phi_s) G_sk + Phi_s LG_sjk    (for `cluster_christoffel`),
 
 where v_s and P_sj belong to the link that s moves. I_l and B_l are sums over l and all links of other
 clusters that l carries. A column x of a cluster on the way to the ground moves l with P_x = P_px, where p is
@@ -280,7 +280,7 @@ def deposit(matrix, slot, value, adding):
 def _clear(reduced, matrix, cluster, all_of_them):
     """Set to zero the entries to which a cluster of several members adds.
 
-    They are its own block; if it has several groups (`all_of_them`), also its rows and columns before that.
+    They are its own block; if it has several groups (`all_of_them`), also those with all columns before it.
     """
     nv, first = reduced.nv, reduced.column_first[cluster]
     last = -1 if all_of_them else first - 1

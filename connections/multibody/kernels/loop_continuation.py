@@ -6,7 +6,8 @@ dq_d = -K_d^+ K_i dq_i and corrects them by Newton's method, q_d <- q_d - K_d^+ 
 redundant conditions. A step is accepted only if
 
 - no joint turns by more than `LARGEST_TURN`, so that no step skips a turn;
-- the first correction is at most `LARGEST_CORRECTION` of the loop's size, each other half of the one before;
+- the first correction is at most `LARGEST_CORRECTION` of the loop's size, and each later correction is at
+  most half of the one before;
 - K_d has changed little, |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE` (Frobenius, columns scaled).
 
 Otherwise a shorter step is tried. The last condition prevents that a step ends on another branch. If the norm
