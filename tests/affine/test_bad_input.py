@@ -64,6 +64,11 @@ def contorsion(symmetry):
         (lambda: systems.TOP_NABLA.coefficients([0, 0, 0, 1.2]), PointError, "quaternion"),
         (lambda: cn.geodesic(systems.TOP_NABLA, [0, 0, 0, 1.2], ORIGIN, [0, 1.0]), PointError, "quaternion"),
         (lambda: systems.SPHERE_NABLA.coefficients([0.0, 0.0]), MetricError, "positive definite"),
+        (
+            lambda: systems.SPHERE_NABLA.change(lambda q: jnp.eye(2)).coefficients([0.0, 0.0]),
+            MetricError,
+            "positive definite",
+        ),
         # contorsion of the wrong symmetry for its use
         (lambda: contorsion("admissible").coefficients(ORIGIN), SymmetryError, "admissible"),
         (lambda: contorsion("metric_compatible").coefficients(ORIGIN), SymmetryError, "metric_compatible"),

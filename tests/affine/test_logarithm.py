@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections.affine.chords import Chords
 from connections.affine.conjugate import MARGIN, free_of_conjugate_points
-from connections.affine.fan import directions
+from connections.affine.fan import by_fan, directions
 from connections.affine.logarithms import searched
-from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Shooting
+from connections.affine.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
 
@@ -267,3 +267,22 @@ def test_the_straight_line_bounds_the_fan():
         assert unit.shape == (count, n)
         np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0)
         np.testing.assert_allclose(unit.sum(axis=0), 0.0, atol=1e-12)
+
+
+def test_the_straight_line_is_a_ray_of_each_pair():
+    """In the plane it is the answer, which no ray of a fan of four is."""
+    shooting = Shooting.of(cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))))
+    q0, q1 = np.array([[0.0, 0.0], [5.0, 1.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [4.0, 1.8], [-1.0, 2.0]])
+    pair, w = by_fan(Chords(shooting, shooting.ground(q0), shooting.ground(q1)), np.arange(3), 4, 1)
+    np.testing.assert_array_equal(pair, np.arange(3))
+    np.testing.assert_allclose(w, q1 - q0, rtol=1e-2)
+
+
+def test_the_error_of_a_column_is_judged_by_its_own_size():
+    """Of length 3, off by 6 tol: twice what is allowed, where it is carried along."""
+    shooting = Shooting.of(cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))))
+    y, error = np.zeros(8), np.zeros(8)  # q, v, and the column of both
+    y[2], y[7], error[7] = 1.0, 3.0, 6e-9
+    for mode, allowed in (("carry", 1.0), ("spread", _SPREAD_LOOSER)):
+        found = shooting._error_at(mode, y, error, 0.0 * error, 1.0, 1e-9)
+        np.testing.assert_allclose(found, 2.0 / allowed)

@@ -173,3 +173,12 @@ def test_samples_stand_for_the_curve():
     exact = cn.parallel_transport(systems.GENERAL, path, z0, times[[0, -1]])
     found = cn.parallel_transport(systems.GENERAL, (times, samples), z0, times[[0, -1]])
     np.testing.assert_allclose(found, exact, atol=1e-8)
+
+
+def test_two_samples_stand_for_a_straight_line():
+    ends, times, z0 = np.stack([path(0.0), path(1.0)]), [0.0, 1.0], np.eye(3)
+    exact = cn.parallel_transport(systems.GENERAL, lambda t: ends[0] + t * (ends[1] - ends[0]), z0, times)
+    found = cn.parallel_transport(systems.GENERAL, (times, ends), z0, times)
+    np.testing.assert_allclose(found, exact, atol=1e-12)
+    with pytest.raises(cn.ShapeError, match="S >= 2"):
+        cn.parallel_transport(systems.GENERAL, (times[:1], ends[:1]), z0, times[:1])

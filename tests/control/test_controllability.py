@@ -249,6 +249,29 @@ def test_products_by_nested_derivatives():
         np.testing.assert_allclose(together(case.q), closure.values, atol=1e-12)
 
 
+def test_what_is_known_of_a_system_at_many_points_is_kept_of_few(monkeypatch):
+    monkeypatch.setattr("connections.control.controllability.products._KEPT", 3)
+    nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)))
+    system = ControlSystem(nabla, lambda q: jnp.stack([1.0 + q[1] ** 2, q[0]])[:, None], 1)
+    points = 0.1 + np.arange(14.0).reshape(7, 2)
+    first = [system.units(q).coordinates for q in points]
+    assert len(system._units) == len(system.surroundings._known) == 3
+    for q, coordinates in zip(points, first, strict=True):
+        np.testing.assert_array_equal(system.units(q).coordinates, coordinates)
+
+
+def test_a_bracket_of_symmetric_products_by_nested_derivatives():
+    """Y1 = d_x + y d_z and <Y1:Y1> = d_y, whose bracket is -d_z."""
+    Gamma = jnp.zeros((3, 3, 3)).at[1, 0, 0].set(0.5).at[2, 0, 1].set(-0.5).at[2, 1, 0].set(-0.5)
+    nabla = cn.CoefficientConnection(cn.CoordinateFrame(3), lambda q: Gamma)
+    inputs, q = lambda q: jnp.stack([1.0 + 0.0 * q[0], 0.0 * q[0], q[1]])[:, None], np.array([0.4, -0.3, 0.2])
+    found = control.involutive_closure(nabla, inputs, q)
+    assert found.names == ("Y1", "<Y1:Y1>", "[Y1, <Y1:Y1>]")
+    expected = np.array([[1.0, 0.0, q[1]], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]]).T
+    np.testing.assert_allclose(found.values, expected, atol=1e-14)
+    np.testing.assert_allclose(np.stack([field(q) for field in found.fields], axis=1), expected, atol=1e-14)
+
+
 def change(q):
     """A change of frame, (3, 3)."""
     return jnp.eye(3) + 0.2 * jnp.outer(jnp.sin(q[:3]), jnp.cos(2 * q[:3] + 1))

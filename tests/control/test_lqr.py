@@ -40,6 +40,14 @@ def test_double_integrator():
     np.testing.assert_allclose(P, [[root, 1.0], [1.0, root]], atol=1e-12)
 
 
+def test_integrators_without_drift():
+    """A = 0 in a diagonal problem: K = (Q / R)^(1/2), P = (Q R)^(1/2)."""
+    Q, R = np.array([4.0, 1e-6]), np.array([0.25, 9.0])
+    K, P = control.lqr(np.zeros((2, 2)), np.eye(2), np.diag(Q), np.diag(R))
+    np.testing.assert_allclose(K, np.diag(np.sqrt(Q / R)), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(P, np.diag(np.sqrt(Q * R)), rtol=1e-12, atol=1e-12)
+
+
 def test_cost_of_the_closed_loop(rng):
     """P by the Lyapunov equation of the closed loop; any other gain costs more."""
     A, B = rng.normal(size=(6, 6)), rng.normal(size=(6, 2))

@@ -1,6 +1,7 @@
 """`audit_coriolis` tells Coriolis matrices apart, and says what it can and cannot tell."""
 
 import json
+from itertools import combinations
 
 import jax
 import numpy as np
@@ -298,12 +299,23 @@ def test_gross_failure_is_seen_through_noise():
     assert report.kind == "inadmissible"
 
 
-def test_single_precision_black_box():
+@pytest.mark.parametrize("speed", [1e-3, 1.0, 1e3])
+def test_single_precision_black_box(speed):
     def coriolis(q, v):
         return half_and_half(q, v).astype(np.float32)
 
-    report = audit_coriolis(coriolis, intro_mass_matrix, CoordinateFrame(2), INTRO_Q, INTRO_V)
+    report = audit_coriolis(coriolis, intro_mass_matrix, CoordinateFrame(2), INTRO_Q, speed * INTRO_V)
     assert report.verdicts["linear"] == "holds" and report.kind == "riemannian"
+
+
+def test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too():
+    generator = rng()
+
+    def coriolis(q, v):
+        return half_and_half(q, v) + 1e-11 * generator.standard_normal((2, 2))
+
+    report = audit_coriolis(coriolis, intro_mass_matrix, CoordinateFrame(2), INTRO_Q, INTRO_V)
+    assert report.kind == "riemannian", str(report)
 
 
 def test_noise_floor_bounds_the_error_of_the_derivative():
@@ -327,6 +339,29 @@ def test_aliasing_cannot_hide():
     rate = 2 * np.pi / OFFSETS[-3]
     found = differences.derivatives(lambda x: x + np.sin(rate * x) / rate, np.zeros(1), np.eye(1))[0]
     assert abs(found.value[0] - 2.0) <= 3 * found.noise
+
+
+def test_samples_stay_within_a_quarter_of_the_distance_in_which_a_function_varies():
+    from connections.coriolis.differences import FrameDifferences
+
+    seen = []
+
+    def f(x):
+        seen.append(x[0])
+        return np.sin(x)
+
+    differences = FrameDifferences(CoordinateFrame(1))
+    differences.derivatives(f, np.zeros(1), np.eye(1), reaches=np.array([2.0]))
+    assert max(seen) == -min(seen) == 0.5
+
+
+def test_round_off_of_every_component_is_allowed_for():
+    """Without C the torsion is that of the brackets: nothing, up to 8 n eps of what else is in a row."""
+    report = audit_coriolis(
+        lambda q, v: np.zeros((2, 2)), intro_mass_matrix, CoordinateFrame(2), INTRO_Q, INTRO_V
+    )
+    floor, scale = report.noise["torsion_free"], report.checks["torsion_free"].scale
+    assert scale > 0.0 and floor / (16.0 * np.finfo(float).eps * scale) == pytest.approx(1.0)
 
 
 def test_observed_order_is_four():
@@ -368,6 +403,18 @@ def test_report_is_readable_and_serializable():
     )
     data = json.loads(json.dumps(nonlinear.to_dict(), allow_nan=False))
     assert data["contorsion"] is None and data["checks"]["torsion_free"]["residual"] is None
+
+
+def test_the_summary_names_the_three_largest_betas():
+    generator, Gamma = rng(), np.zeros((4, 4, 4))
+    q, v = generator.standard_normal((2, 2, 4))
+    for beta, triple in zip((0.1, -3.0, 2.0, -1.0), combinations(range(4), 3), strict=True):
+        Gamma[np.ix_(triple, triple, triple)] += beta * oracles.EPSILON
+    report = audit_coriolis(
+        lambda q, v: np.einsum("ijk,j->ik", Gamma, v), lambda q: np.eye(4), CoordinateFrame(4), q, v
+    )
+    named = "beta_1_2_4 = -3, beta_1_3_4 = 2, beta_2_3_4 = -1 and 1 more, no larger."
+    assert report.summary.endswith(named), report.summary
 
 
 def test_report_is_frozen():
@@ -412,6 +459,7 @@ def test_black_boxes_that_reuse_their_buffer():
         ({"mass_matrix": lambda q: np.full((2, 2), np.nan)}, NonFiniteError, r"H\(q\)"),
         ({"mass_matrix": lambda q: np.diag([1.0, -1.0])}, MetricError, "positive definite"),
         ({"mass_matrix": lambda q: np.array([[1.0, 0.5], [0.0, 1.0]])}, MetricError, "upper triangle"),
+        ({"mass_matrix": lambda q: np.array([[1.0, 1.5e-8], [0.0, 1.0]])}, MetricError, "upper triangle"),
     ],
 )
 def test_bad_input(change, error, message):

@@ -282,6 +282,12 @@ def test_task_space_of_a_batch_and_in_another_frame(rng):
     np.testing.assert_allclose(other, C, rtol=0, atol=1e-11)
 
 
+def test_a_task_that_a_joint_does_not_move_keeps_its_rank():
+    A, Lambda = task_space_inclusion(np.diag([1.0, 2.0, 4.0]), np.eye(3)[:2])
+    np.testing.assert_allclose(A, np.eye(3)[:, :2], atol=1e-15)
+    np.testing.assert_allclose(Lambda, np.diag([1.0, 2.0]), atol=1e-15)
+
+
 def test_a_task_without_rank_and_wrong_shapes_are_errors(rng):
     with pytest.raises(ShapeError, match="^H: "):
         task_space_inclusion(np.eye(2), np.ones((2, 3)))

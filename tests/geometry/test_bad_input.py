@@ -69,11 +69,39 @@ def contact_distribution(q):
         ),
         (lambda: cn.MatrixMetric(LINE, lambda q: jnp.eye(3)).matrix([0.0, 0.0]), ShapeError, "metric matrix"),
         (lambda: cn.CoordinateFrame(0), (ValueError, TypeError), "dim"),
+        (
+            lambda: cn.MatrixFrame(lambda q: jnp.ones((2, 3)), 3, 2),
+            ShapeError,
+            "ambient_dim: expected .* at least dim = 3",
+        ),
+        (
+            lambda: cn.ProductFrame(LINE, cn.MatrixFrame(jnp.diag, 2, 2)).matrix([0.0, 0.0, 1.0, 0.0]),
+            FrameError,
+            "lost rank .*1 of 2",
+        ),
+        (
+            lambda: cn.CoordinateFrame(1).lie_derivative(lambda q: jnp.sqrt(q[0]), [-4.0]),
+            NonFiniteError,
+            r"lie_derivative of CoordinateFrame is not finite at q = \[-4",
+        ),
     ],
 )
 def test_error_names_the_culprit(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class RightHalf(cn.CoordinateFrame):
+    """The plane x > 0; elsewhere `explain` has nothing to say."""
+
+    def valid_at(self, q):
+        return q[0] > 0.0
+
+
+def test_a_frame_that_is_not_valid_and_does_not_say_why_gives_no_numbers():
+    np.testing.assert_array_equal(RightHalf(2).matrix([1.0, 0.0]), np.eye(2))
+    with pytest.raises(NonFiniteError, match="matrix of RightHalf .* not valid"):
+        RightHalf(2).matrix([-1.0, 0.0])
 
 
 def test_a_singular_pullback_is_no_metric():

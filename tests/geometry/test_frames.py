@@ -8,8 +8,10 @@ import pytest
 import systems
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 import connections as cn
+from connections.geometry.rotations import quaternion_exponential
 
 SE3 = cn.SE3Frame()
 NUMBERS = st.floats(-2, 2, allow_nan=False)
@@ -239,6 +241,15 @@ def test_retraction_leaves_with_the_right_velocity_and_stays_on_the_manifold(fra
     there = frame.retract_at(q, xi)
     np.testing.assert_allclose(frame.project_at(there), there, atol=1e-14)
     assert np.abs(there - q).max() > 1e-3
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 3e-4, 0.999e-3, 1.001e-3, 0.1, 3.0])
+def test_quaternion_of_a_rotation_vector(angle, rng):
+    """Next to zero, where it is a series, and beyond."""
+    axis = rng.standard_normal(3)
+    xi = angle * axis / np.linalg.norm(axis)
+    expected = Rotation.from_rotvec(xi).as_quat()
+    np.testing.assert_allclose(quaternion_exponential(xi), expected, rtol=1e-14, atol=1e-300)
 
 
 def test_dual_is_a_left_inverse(rng):

@@ -1,5 +1,6 @@
 """Metrics: closed forms, pullback, induced, products, change of frame."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
@@ -29,6 +30,20 @@ def test_change_of_frame_is_a_congruence(rng):
     changed = systems.METRIC.change(systems.change_of_frame)
     np.testing.assert_allclose(changed.matrix(q), A.T @ H @ A, atol=1e-13)
     assert changed.frame == systems.FRAME.change(systems.change_of_frame)
+
+
+def test_terms_of_the_rate_of_a_changed_metric(rng):
+    """Of (A^T H A)dot along X A w: the rate of every factor between the absolute values of the others."""
+    changed = systems.METRIC.change(systems.change_of_frame)
+    q, w = jnp.asarray(systems.points(rng)), rng.uniform(0.5, 1.5, 3)
+    X, A, H = (
+        np.abs(f(q)) for f in (systems.FRAME.matrix_at, systems.change_of_frame, systems.METRIC.matrix_at)
+    )
+    A_rate, H_rate = (
+        np.abs(jax.jacfwd(f)(q)) @ (X @ A @ w) for f in (systems.change_of_frame, systems.METRIC.matrix_at)
+    )
+    expected = A_rate.T @ H @ A + A.T @ H @ A_rate + A.T @ H_rate @ A
+    np.testing.assert_allclose(changed.rate_terms_at(q, w), expected, rtol=1e-13)
 
 
 def test_induced_metric(rng):

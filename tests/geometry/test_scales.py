@@ -9,7 +9,7 @@ import systems
 import connections as cn
 from connections.affine.koszul import christoffel_terms
 from connections.checks import Check, ConstraintError, FrameError, MetricError, PointError
-from connections.geometry.scales import balance, full_rank, worst, worst_check
+from connections.geometry.scales import balance, full_rank, sizes_of_array, worst, worst_check
 
 Q = np.array([0.2, -0.3, 0.4])
 PLANE = cn.CoordinateFrame(2)
@@ -96,6 +96,11 @@ def test_a_point_of_a_sphere_of_any_radius(radius):
     sphere.matrix(x * (1.0 + 1e-8))
     with pytest.raises(PointError, match="off the manifold"):
         sphere.matrix(x * (1.0 + 1e-3))
+
+
+def test_an_entry_below_a_trillionth_of_the_largest_has_no_size_of_its_own():
+    x = 4.0 * np.array([1.0, -1.1e-12, 0.9e-12, 0.0])
+    np.testing.assert_array_equal(sizes_of_array(x), [4.0, 4.4e-12, 4.0, 4.0])
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
