@@ -273,7 +273,7 @@ def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of
             given[...] = argument
             assert np.shares_memory(given[LATE:], out)
             call(name, *replaced(arguments, number, given), of=robot, out=out)
-            np.testing.assert_array_equal(out, expected)
+            assert agree(out, expected, 1e-14)  # loops that are functions are computed by JAX or by NumPy
 
 
 # --- layouts that are right -------------------------------------------------------------------------------
