@@ -53,7 +53,7 @@ MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function ta
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_functions_do_not_pile_up() -> Iterator[None]:
-    """After a file, forget what is compiled where a process runs out of mappings: XLA would crash."""
+    """After a file, forget interpreted functions; and, near the limit of mappings, what XLA has compiled."""
     yield
     Plan.forget()
     if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:

@@ -100,7 +100,7 @@ class FrameDifferences:
         return [Derivative(each.value * sizes, each.noise * sizes, each.step) for each in found]
 
     def reaches(
-        self, function: Callable[[Array], Array], q: Array, directions: Array, sizes: Array | float = 1.0
+        self, function: Callable[[Array], Array], q: Array, directions: Array, sizes: Array | float
     ) -> Array:
         """How far along every direction (d, n) a function varies by much of what it varies at all, (d,).
 

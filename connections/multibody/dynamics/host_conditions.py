@@ -27,7 +27,7 @@ class HostConditions:
     kinematics : the spanning tree.
     rows, functions : the conditions.
 
-    One thread at a time may use it.
+    One thread at a time may use it. It does not look at whether numbers are finite: results for NaN are NaN.
     """
 
     def __init__(
@@ -59,7 +59,9 @@ class HostConditions:
         nv, p = self._kinematics.nv, self._conditions
         phi, K, columns = np.empty(p), np.empty((nv, p)), np.empty((nv, 6))
         poses = np.empty((int(self._carriers.max()) + 1, POSE.size))
-        compiled.conditions_at(self._closure, np.array(q, dtype=np.float64), phi, K, poses, columns)
+        at = np.array(q, dtype=np.float64)
+        if not compiled.conditions_at(self._closure, at, phi, K, poses, columns):
+            raise RuntimeError(f"q {at.shape} or this closure does not fit the compiled code")
         of_bodies = poses[self._carriers]
         transforms = np.tile(np.eye(4), (len(of_bodies), 1, 1))
         R = of_bodies[:, : POSE.position].reshape(-1, 3, 3)

@@ -3,7 +3,7 @@
 `layout` declares the arrays that kernels read and write. The kernels for trees (`forward`, `coriolis`,
 `christoffel`, `newton_euler`, `articulated`, `regressor`, `derivatives`) use the spatial algebra in
 `algebra`, for one configuration or for several in one vector register (`simd`). Those for closed chains
-recurse over clusters (`cluster_coriolis`, `cluster_christoffel`), or lift velocities to the spanning tree,
+recurse over clusters (`cluster_coriolis`, `cluster_christoffel`), or take velocities to the spanning tree,
 recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` closes loops, with
 `loop_geometry`, `loop_motion` and `least_squares`; `loop_bias_rates` has their second derivatives. `boundary`
 and `cluster_boundary` check the input.

@@ -1,6 +1,6 @@
 """Dynamics of a closed chain by recursions of its spanning tree, in O(N d).
 
-Velocities are lifted to the spanning tree by G, and forces are projected by G^T. With the spanning
+Velocities of the spanning tree are G v, and forces are projected by G^T. With the spanning
 configuration q_s, v_s = G v, w_s = G w, and Gdot_sk = LG_sjk v^j,
 
     H a + C v + g = G^T ID_s(q_s, v_s, G a + Gdot v),           g = G^T g_s(q_s),
@@ -28,7 +28,7 @@ from connections.multibody.kernels.simd import beyond, inlined, load, store
 @inlined
 def inverse_dynamics(tree, reduced, work, tau):
     """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors."""
-    _lift_motion(tree, reduced, work)
+    _spanning_motion(tree, reduced, work)
     newton_euler.inverse_dynamics(tree, work, beyond(work, reduced.spanning))
     project(tree, reduced, work, reduced.spanning, tau)
 
@@ -44,8 +44,8 @@ def gravity(tree, reduced, work, g):
 def coriolis_product(tree, reduced, work, product, force_cross):
     """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
-    lift(tree, reduced, work, v, tree.vectors)
-    lift(tree, reduced, work, w, tree.vectors + tree.nv)
+    to_spanning(tree, reduced, work, v, tree.vectors)
+    to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
     newton_euler.coriolis_product(tree, work, beyond(work, f), force_cross)
     for s in range(tree.nv):
         store(work, tree.vectors + s, 0.0)
@@ -60,8 +60,8 @@ def coriolis_product(tree, reduced, work, product, force_cross):
 def coriolis_transpose_product(tree, reduced, work, product, force_cross):
     """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
     v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
-    lift(tree, reduced, work, v, tree.vectors)
-    lift(tree, reduced, work, w, tree.vectors + tree.nv)
+    to_spanning(tree, reduced, work, v, tree.vectors)
+    to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
     newton_euler.coriolis_transpose_product(tree, work, beyond(work, f), force_cross)
     newton_euler.mass_product(tree, work, tree.vectors + tree.nv, beyond(work, f + tree.nv))
     project(tree, reduced, work, f, product)
@@ -72,7 +72,7 @@ def coriolis_transpose_product(tree, reduced, work, product, force_cross):
 def forward_dynamics(tree, reduced, work, vdot):
     """vdot = H^-1 (tau - C v - g), slots vdot[j]; v and tau are the first two vectors; vdot replaces tau."""
     v, tau = reduced.vector, reduced.vector + reduced.nv
-    lift(tree, reduced, work, v, tree.vectors)
+    to_spanning(tree, reduced, work, v, tree.vectors)
     for s in range(tree.nv):
         store(work, tree.vectors + tree.nv + s, 0.0)
     add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
@@ -89,9 +89,9 @@ def forward_dynamics(tree, reduced, work, vdot):
 def regressor(tree, reduced, work, Y):
     """Y, slots Y[j 10 N + 10 b + p]; v, v_r and a_r are the three vectors."""
     v, v_r, a_r = reduced.vector, reduced.vector + reduced.nv, reduced.vector + 2 * reduced.nv
-    lift(tree, reduced, work, v, tree.vectors)
-    lift(tree, reduced, work, v_r, tree.vectors + tree.nv)
-    lift(tree, reduced, work, a_r, tree.vectors + 2 * tree.nv)
+    to_spanning(tree, reduced, work, v, tree.vectors)
+    to_spanning(tree, reduced, work, v_r, tree.vectors + tree.nv)
+    to_spanning(tree, reduced, work, a_r, tree.vectors + 2 * tree.nv)
     add_drift(tree, reduced, work, v, v_r, tree.vectors + 2 * tree.nv)
     regressor_of_tree(tree, work, beyond(work, reduced.spanning))
     width = 10 * tree.bodies
@@ -115,7 +115,7 @@ def inverse_dynamics_derivatives(tree, reduced, work, out):
     nv, m = reduced.nv, tree.nv
     forces = reduced.spanning
     D, moved = forces + m, forces + m + 3 * m * m
-    _lift_motion(tree, reduced, work)
+    _spanning_motion(tree, reduced, work)
     newton_euler.inverse_dynamics(tree, work, beyond(work, forces))
     for slot in range(3 * m * m):
         store(work, D + slot, 0.0)
@@ -149,16 +149,16 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
 
 
 @inlined
-def _lift_motion(tree, reduced, work):
+def _spanning_motion(tree, reduced, work):
     """Write v_s = G v and a_s = G a + Gdot v to the first two vectors of the spanning tree."""
     v, a = reduced.vector, reduced.vector + reduced.nv
-    lift(tree, reduced, work, v, tree.vectors)
-    lift(tree, reduced, work, a, tree.vectors + tree.nv)
+    to_spanning(tree, reduced, work, v, tree.vectors)
+    to_spanning(tree, reduced, work, a, tree.vectors + tree.nv)
     add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
 
 
 @inlined
-def lift(tree, reduced, work, x, x_s):
+def to_spanning(tree, reduced, work, x, x_s):
     """x_s = G x; the arguments x and x_s are the first slots of these vectors."""
     for s in range(tree.nv):
         first, count = _columns(tree, reduced, s)
