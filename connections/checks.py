@@ -214,8 +214,13 @@ def require_positive_int(name: str, value: Any) -> None:
 
 
 def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:
-    """Raise `FrameError` naming both objects unless their frames are equal."""
-    if first != second:
+    """Raise `FrameError` naming both objects unless their frames are equal.
+
+    Of frames whose numbers JAX is tracing, only the structure is compared.
+    """
+    (numbers, tree), (others, same) = map(jax.tree_util.tree_flatten, (first, second))
+    traced = any(isinstance(number, jax.core.Tracer) for number in (*numbers, *others))
+    if (tree != same) if traced else (first != second):
         raise FrameError(
             f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame"
         )

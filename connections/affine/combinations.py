@@ -5,6 +5,7 @@ Sources: [W] III-C, Thm III.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from connections.affine.connection import AffineConnection
 from connections.checks import ShapeError
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import with_parameters
 from connections.geometry.products import ProductFrame, ProductMetric
 
 
@@ -27,14 +29,15 @@ class CoefficientConnection(AffineConnection):
     ----------
     frame : the frame.
     coefficients : q (nq,) -> Gamma[i, j, k] (n, n, n), second kind; JAX-traceable.
+    parameters : optional, the last argument of `coefficients` (`ParametricFunction`).
     """
 
     frame: FrameField
     coefficient_function: PointFunction
 
-    def __init__(self, frame: FrameField, coefficients: PointFunction) -> None:
+    def __init__(self, frame: FrameField, coefficients: Callable[..., Any], parameters: Any = None) -> None:
         object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "coefficient_function", coefficients)
+        object.__setattr__(self, "coefficient_function", with_parameters(coefficients, parameters))
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """The user's Gamma, (n, n, n)."""

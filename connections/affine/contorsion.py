@@ -27,6 +27,7 @@ from connections.affine.koszul import (
 from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.scales import FLOOR, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-10  # of an entry of D and of those with the same indices
@@ -47,6 +48,7 @@ class ContorsionConnection(ConnectionOfMetric):
     contorsion : q (nq,) -> D[i, j, k] (n, n, n), all indices low; JAX-traceable.
     symmetry : what D must be, checked at every point: "metric_compatible" (D_ijk = -D_kji),
         "same_geodesics" (D_ijk = -D_ikj), "admissible" (totally antisymmetric), or None for any D.
+    parameters : optional, the last argument of `contorsion` (`ParametricFunction`).
 
     Source: [W] III-C1, Props III.1 and III.2.
     """
@@ -55,13 +57,19 @@ class ContorsionConnection(ConnectionOfMetric):
     contorsion_function: PointFunction
     symmetry: str | None = None
 
-    def __init__(self, metric: Metric, contorsion: PointFunction, symmetry: str | None = None) -> None:
+    def __init__(
+        self,
+        metric: Metric,
+        contorsion: Callable[..., Any],
+        symmetry: str | None = None,
+        parameters: Any = None,
+    ) -> None:
         if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
             raise SymmetryError(
                 f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
             )
         object.__setattr__(self, "metric", metric)
-        object.__setattr__(self, "contorsion_function", contorsion)
+        object.__setattr__(self, "contorsion_function", with_parameters(contorsion, parameters))
         object.__setattr__(self, "symmetry", symmetry)
         object.__setattr__(self, "frame", metric.frame)
 
@@ -100,7 +108,7 @@ class ContorsionConnection(ConnectionOfMetric):
 
 
 @dataclass(frozen=True, eq=False)
-class ContorsionFamily:
+class ContorsionFamily(Parametrized):
     """All connections that are metric compatible and have the metric's geodesics: D_ijk = -beta_ijk eps_ijk.
 
     The Coriolis matrix of a member is C* + sum_{i<j<k} beta_ijk S^T (S v x) S, S = rows i, j, k of the
@@ -125,30 +133,27 @@ class ContorsionFamily:
         """The index triples i < j < k, in the (lexicographic) order of beta."""
         return list(combinations(range(self.metric.frame.dim), 3))
 
-    def connection(self, beta: Any) -> ContorsionConnection:
-        """The member with the given beta.
+    def connection(self, beta: Any, parameters: Any = None) -> ContorsionConnection:
+        """The member with the given beta. What is compiled for one member serves all.
 
         Parameters
         ----------
         beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic.
+        parameters : optional, the last argument of a function beta (`ParametricFunction`).
 
         Raises
         ------
         ShapeError, NonFiniteError.
         """
         if callable(beta):
-            function: Callable[[jax.Array], Any] = beta
+            beta = with_parameters(beta, parameters)
         else:
-            values = as_array("beta", beta, (self.dimension,))
-            if values.ndim != 1:
-                raise ShapeError("beta", (self.dimension,), values.shape)
-            if not isinstance(values, jax.core.Tracer):
-                require_finite("beta", values)
-
-            def function(q: jax.Array) -> Any:
-                return values
-
-        return ContorsionConnection(self.metric, lambda q: self.contorsion_of(function(q)), "admissible")
+            beta = as_array("beta", beta, (self.dimension,))
+            if beta.ndim != 1:
+                raise ShapeError("beta", (self.dimension,), beta.shape)
+            if not isinstance(beta, jax.core.Tracer):
+                require_finite("beta", beta)
+        return ContorsionConnection(self.metric, FamilyContorsion(self, beta), "admissible")
 
     def contorsion_of(self, beta: Any) -> jax.Array:
         """D[..., i, j, k] = -beta_ijk eps_ijk.
@@ -192,6 +197,24 @@ class ContorsionFamily:
             for a, b, c in ((i, j, k), (j, k, i), (k, i, j)):
                 basis[row, a, b, c], basis[row, a, c, b] = 1.0, -1.0
         return basis
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyContorsion(Parametrized):
+    """The contorsion of a member of a family as a function, q (nq,) -> D (n, n, n).
+
+    Parameters
+    ----------
+    family : the family.
+    beta : (C(n, 3),) values, or q -> values.
+    """
+
+    family: ContorsionFamily
+    beta: Any
+
+    def __call__(self, q: jax.Array) -> jax.Array:
+        """D(q)."""
+        return self.family.contorsion_of(self.beta(q) if callable(self.beta) else self.beta)
 
 
 def _contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:

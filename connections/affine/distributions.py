@@ -20,13 +20,14 @@ import numpy as np
 from connections.checks import ConstraintError, FrameError, ShapeError, raise_at
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import independent, inverse_lengths_of, lengths_of, rank_of
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
 _CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
 
 
-class Distribution(abc.ABC):
+class Distribution(Parametrized, abc.ABC):
     """A field of m-dimensional subspaces of the tangent spaces, in the frame of a metric."""
 
     metric: Metric

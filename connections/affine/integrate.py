@@ -18,6 +18,7 @@ from connections.checks import IntegrationError, ShapeError, as_array, require_f
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.scales import sizes_of_array, velocity_sizes
 
 RTOL = 1e-10
@@ -148,7 +149,7 @@ def as_times(times: Any) -> Any:
     return times
 
 
-class Trajectories:
+class Trajectories(Parametrized):
     """The compiled integrations of one owner (a connection or a system), with its errors.
 
     Parameters
@@ -164,7 +165,8 @@ class Trajectories:
     @classmethod
     def of(cls, owner: Any) -> Trajectories:
         """The owner's integrations, made once."""
-        return owner.__dict__.setdefault("_trajectories", cls(owner))
+        known: Trajectories = derived(owner).setdefault(cls, cls(owner))
+        return known
 
     @property
     def frame(self) -> FrameField:

@@ -18,6 +18,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.geometry.compilation import compiled
+from connections.geometry.parameters import derived
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomials that stand for a step
@@ -107,7 +108,8 @@ class Shooting:
     @classmethod
     def of(cls, nabla: AffineConnection) -> Shooting:
         """The connection's, made once."""
-        return nabla.__dict__.setdefault("_shooting", cls(nabla))
+        known: Shooting = derived(nabla).setdefault(cls, cls(nabla))
+        return known
 
     def geodesics(self, q: np.ndarray, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
         """From q (m, nq) with velocities v (m, n)."""

@@ -24,6 +24,7 @@ from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import (
     FLOOR,
     inverse_lengths_of,
@@ -45,7 +46,7 @@ TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class GroupAction:
+class GroupAction(Parametrized):
     """A left action Phi of a Lie group on the points of a manifold.
 
     Parameters

@@ -131,11 +131,6 @@ class _Along(Trajectories):
 
     begin_at_a_point: ClassVar[bool] = False
 
-    @classmethod
-    def of(cls, owner: Any) -> _Along:
-        """The owner's integrations, made once."""
-        return owner.__dict__.setdefault("_along", cls(owner))
-
 
 def _on(curve: Curve, t: jax.Array) -> jax.Array:
     """The curve's own point, (nq,)."""

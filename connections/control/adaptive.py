@@ -25,6 +25,7 @@ from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import (
     FLOOR,
     inverse_lengths_of,
@@ -35,7 +36,7 @@ from connections.geometry.scales import (
 
 
 @dataclass(frozen=True, eq=False)
-class LinearlyParametrizedSystem:
+class LinearlyParametrizedSystem(Parametrized):
     """A family of mechanical systems whose H, C and g are linear in p parameters.
 
     Parameters
@@ -141,7 +142,7 @@ class AdaptiveMotion(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveLoop:
+class AdaptiveLoop(Parametrized):
     """A plant under tau = Y pihat - K_D s with pihat_dot = -P Y^T s.
 
     Parameters

@@ -23,6 +23,7 @@ from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument
+from connections.geometry.parameters import Parametrized
 
 
 class Motion(NamedTuple):
@@ -55,7 +56,7 @@ class Motion(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedLoop:
+class ClosedLoop(Parametrized):
     """A plant, a controller and the reference that it follows.
 
     Parameters

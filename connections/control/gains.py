@@ -30,10 +30,16 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
     dim : size of the square matrix.
     symmetric : whether K must equal its transpose.
 
+    A gain that JAX is tracing is taken as it is.
+
     Raises
     ------
     ShapeError, NonFiniteError, GainError, TypeError (not made of real numbers).
     """
+    if isinstance(gain, jax.core.Tracer):
+        if gain.shape not in ((), (dim,), (dim, dim)):
+            raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", gain.shape)
+        return gain if gain.ndim == 2 else jnp.diag(jnp.broadcast_to(gain, (dim,)))
     try:
         array = np.asarray(gain, dtype=np.float64)
     except (TypeError, ValueError) as error:

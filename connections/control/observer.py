@@ -24,6 +24,7 @@ from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import lengths_of
 
 
@@ -41,7 +42,7 @@ class ObservedMotion(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MomentumObserver:
+class MomentumObserver(Parametrized):
     """r = K (p - z), zdot = tau + C^T v - g + r, with z starting at p.
 
     Parameters

@@ -19,10 +19,11 @@ from connections.control.gains import gain_matrix
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Parametrized
 
 
 @dataclass(frozen=True, eq=False)
-class PassivityController:
+class PassivityController(Parametrized):
     """tau = Hhat vdot_r + Chat v_r + ghat - K_D (v - v_r).
 
     Parameters

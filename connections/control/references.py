@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from connections.checks import ShapeError, as_array, require_finite, require_sam
 from connections.control.gains import gain_matrix
 from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.evaluation import Argument, evaluate, require_admissible
+from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.rotations import quaternion_product, rotation_matrix
 from connections.geometry.scales import sizes_of_array, velocity_sizes
 
@@ -33,7 +34,7 @@ TimeField = Callable[[jax.Array, jax.Array], jax.Array]
 TimeCurve = Callable[[jax.Array], jax.Array]
 
 
-class Reference(abc.ABC):
+class Reference(Parametrized, abc.ABC):
     """A reference velocity, its rate along the motion, and the state it integrates (possibly none)."""
 
     frame: FrameField
@@ -81,6 +82,7 @@ class FieldReference(Reference):
     ----------
     frame : the frame of the components.
     field : (t, q (nq,)) -> v_r (n,) frame components; JAX-traceable.
+    parameters : optional, the last argument of `field` (`ParametricFunction`).
 
     Raises
     ------
@@ -90,9 +92,11 @@ class FieldReference(Reference):
     """
 
     frame: FrameField
-    field: TimeField
+    field: Callable[..., Any]
+    parameters: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parameters: Any) -> None:
+        object.__setattr__(self, "field", with_parameters(self.field, parameters))
         _require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -157,6 +161,7 @@ class AccelerationReference(Reference):
     acceleration : (t, q (nq,), v (n,)) -> a_d (n,), rate of the frame components; JAX-traceable.
     gain : k, scalar, (n,) or (n, n), positive definite, 1/s.
     initial : v_r at the start (n,); None starts at v.
+    parameters : optional, the last argument of `acceleration` (`ParametricFunction`).
 
     Raises
     ------
@@ -166,11 +171,13 @@ class AccelerationReference(Reference):
     """
 
     frame: FrameField
-    acceleration: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+    acceleration: Callable[..., Any]
     gain: Any
     initial: Any = None
+    parameters: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parameters: Any) -> None:
+        object.__setattr__(self, "acceleration", with_parameters(self.acceleration, parameters))
         n = self.frame.dim
         object.__setattr__(self, "gain", gain_matrix("gain", self.gain, n))
         _require_output("acceleration(t, q, v)", self.acceleration, (n,), (), (self.frame.ambient_dim,), (n,))

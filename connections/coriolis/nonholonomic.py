@@ -22,13 +22,14 @@ from connections.coriolis.system import Forces, MechanicalSystem, Potential
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import inverse_lengths_of
 
 TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
 
 
 @dataclass(frozen=True, eq=False)
-class NonholonomicSystem:
+class NonholonomicSystem(Parametrized):
     """A mechanical system whose velocity stays in a distribution: v = A vbar.
 
     Parameters

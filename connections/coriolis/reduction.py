@@ -22,11 +22,12 @@ from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import worst_check
 
 
 @dataclass(frozen=True, eq=False)
-class ReducedSystem:
+class ReducedSystem(Parametrized):
     """A symmetric system in shape coordinates r and the velocities v of an invariant basis.
 
     That the system is symmetric is declared here and measured by `checks`; `require` raises where it is not.
@@ -293,7 +294,7 @@ class ReducedSystem:
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeSpace:
+class ShapeSpace(Parametrized):
     """Where the functions of a reduced system are defined: its shapes r (s,), of which each is a coordinate.
 
     Parameters

@@ -7,7 +7,7 @@ brackets, never a connection. Sources: [W] eqs. (1), (6), (10).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import jax
@@ -22,13 +22,14 @@ from connections.coriolis.matrix import coriolis_matrix_at
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Parametrized, with_parameters
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
 
 @dataclass(frozen=True, eq=False)
-class MechanicalSystem:
+class MechanicalSystem(Parametrized):
     """A mechanical system in a frame: H vdot + C v + g = tau + F.
 
     Parameters
@@ -38,6 +39,8 @@ class MechanicalSystem:
     forces : optional, (t, q, v) -> F (n,), generalized forces paired with the frame; JAX-traceable.
     connection : whose Coriolis matrix the system uses; the metric's Levi-Civita connection if None. The
         motion is that of this connection, the physical one exactly when its geodesics are the metric's.
+    parameters : optional, the last argument of `potential` and of `forces`, which JAX can differentiate by
+        (`ParametricFunction`).
 
     Raises
     ------
@@ -51,8 +54,12 @@ class MechanicalSystem:
     forces: Forces | None = None
     connection: AffineConnection | None = None
     frame: FrameField = field(init=False)
+    parameters: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parameters: Any) -> None:
+        for name in ("potential", "forces"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, with_parameters(getattr(self, name), parameters))
         if self.connection is None:
             object.__setattr__(self, "connection", LeviCivita(self.metric))
         require_same_frame(self.metric.frame, "the metric", self._nabla.frame, "the connection")

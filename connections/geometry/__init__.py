@@ -11,6 +11,7 @@ from connections.geometry.metrics import (
     Metric,
     PullbackMetric,
 )
+from connections.geometry.parameters import ParametricFunction
 from connections.geometry.products import ProductFrame, ProductMetric
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MatrixFrame",
     "MatrixMetric",
     "Metric",
+    "ParametricFunction",
     "ProductFrame",
     "ProductMetric",
     "PullbackMetric",

@@ -9,31 +9,79 @@ the caller's hold.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 
+from connections.geometry.parameters import Structure, take_apart
+
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first
+
+#: Errors of a definition that needs a number while it is traced, as `float`, `if` and NumPy do.
+NEEDS_NUMBERS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+_INSIDE = ("inside of jit",)
 
 
 def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS) -> Callable[..., Any]:
     """`function` compiled when it is first called for each shape of its arguments.
+
+    Functions of the same structure (`take_apart`) share what is compiled: the numbers in them are an argument
+    of it. Only if the function needs them while it is traced, it is compiled for these numbers.
 
     Parameters
     ----------
     function : JAX-traceable; its arguments are arrays.
     options : of the compiler, if the function is called from outside of `jit`.
     """
-    outside, inside = jit(function, options), jax.jit(function)
+    structure, numbers = take_apart(function)
+    choice = None if options is None else tuple(options.items())
+    shared: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
+    alone: dict[Any, Callable[..., Any]] = {}
 
-    @wraps(function)
     def call(*arguments: Any) -> Any:
-        return (outside if trace_state_clean() else inside)(*arguments)
+        outside = choice if trace_state_clean() else _INSIDE
+        if not structure.opaque:
+            if outside not in shared:
+                shared[outside] = _shared(structure, outside)
+            try:
+                return shared[outside](numbers, *arguments)
+            except NEEDS_NUMBERS:
+                if not numbers.size:
+                    raise
+        if outside not in alone:
+            alone[outside] = _jitted(function, outside)
+        result = alone[outside](*arguments)
+        structure.opaque = True
+        return result
 
     return call
+
+
+@lru_cache(maxsize=RECENT)
+def _shared(structure: Structure, options: tuple[Any, ...] | None) -> Callable[..., Any]:
+    """The compiled function of (numbers, *arguments)."""
+    known = _IN_USE.get((structure, options))
+    if known is None:
+
+        def function(numbers: Any, *arguments: Any) -> Any:
+            return structure.made_of(numbers)(*arguments)
+
+        known = _IN_USE[structure, options] = _jitted(function, options)
+    return known
+
+
+_IN_USE: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
+
+
+def _jitted(function: Callable[..., Any], options: tuple[Any, ...] | None) -> Callable[..., Any]:
+    if options == _INSIDE:
+        return jax.jit(function)
+    return jit(function, None if options is None else dict(options))
 
 
 def jit(function: Callable[..., Any], options: dict[str, Any] | None) -> Callable[..., Any]:

@@ -21,6 +21,9 @@ import numpy as np
 
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled
+from connections.geometry.parameters import Parametrized, derived
+
+MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
 
 
 class Argument(NamedTuple):
@@ -54,11 +57,7 @@ def evaluate(
     ShapeError, NonFiniteError, and the errors of ``owner.explain``.
     """
     arrays = [as_array(item.name, item.value, item.core) for item in arguments]
-    functions = owner.__dict__.setdefault("_compiled", {})
-    pair = functions.get(key)
-    if pair is None:
-        function = _with_validity(owner, point_function, arguments, checked)
-        pair = functions[key] = compiled(function), compiled(function, options=None)
+    pair = kept(owner, key, lambda: _pair(_with_validity(owner, point_function, arguments, checked)))
     one_point = all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
     try:
         values, ok = pair[0 if one_point else 1](*arrays)
@@ -67,6 +66,23 @@ def evaluate(
     if not isinstance(ok, jax.core.Tracer) and not ok:
         _explain(owner, key, values, arguments, arrays, checked)
     return values
+
+
+def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+    """What `make` gives, kept with `owner` under `key`; of more than `MOST_KEPT`, the first is forgotten."""
+    known = derived(owner).setdefault(kept, {})
+    try:
+        return known[key]
+    except KeyError:
+        if len(known) >= MOST_KEPT:
+            known.pop(next(iter(known)), None)
+        made = known[key] = make()
+        return made
+
+
+def _pair(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """For one point and for batches."""
+    return compiled(function), compiled(function, options=None)
 
 
 def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -156,7 +172,7 @@ def _explain(
     raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
 
 
-class Pair:
+class Pair(Parametrized):
     """Two objects beside each other, as a connection and a metric: where compiled functions of both live."""
 
     def __init__(self, first: Any, second: Any) -> None:
@@ -165,8 +181,11 @@ class Pair:
     @classmethod
     def of(cls, first: Any, second: Any) -> Pair:
         """The pair, made once for two objects."""
-        pairs = first.__dict__.setdefault("_pairs", {})
-        return pairs.setdefault(id(second), cls(first, second))
+        known = derived(first).get((cls, id(second)))
+        if known is None or known.second is not second:
+            known = derived(first)[cls, id(second)] = cls(first, second)
+        pair: Pair = known
+        return pair
 
     @property
     def frame(self) -> Any:

@@ -26,12 +26,13 @@ from connections.checks import (
     require_positive_int,
 )
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
 
 
-class FrameField(abc.ABC):
+class FrameField(Parametrized, abc.ABC):
     """n pointwise independent vector fields on an n-dimensional manifold described by nq coordinates.
 
     Subclasses are frozen dataclasses that give `dim`, `ambient_dim` and `matrix_at`; equal frames compare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from connections.checks import FrameError, ShapeError, raise_at, require_positive_int
 from connections.geometry.frames import FrameField, PointFunction
+from connections.geometry.parameters import with_parameters
 from connections.geometry.scales import full_rank, sizes_of_columns
 
 _LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
@@ -25,6 +27,7 @@ class MatrixFrame(FrameField):
     dim, ambient_dim : n and nq; nq > n is legal where the brackets stay in the span (checked).
     project : optional, q (nq,) -> the nearest point of the manifold; without it an embedded manifold is kept
         only to the integrators' tolerance.
+    parameters : optional, the last argument of `matrix` (`ParametricFunction`).
     """
 
     matrix_function: PointFunction
@@ -33,13 +36,18 @@ class MatrixFrame(FrameField):
     project: PointFunction | None = None
 
     def __init__(
-        self, matrix: PointFunction, dim: int, ambient_dim: int, project: PointFunction | None = None
+        self,
+        matrix: Callable[..., Any],
+        dim: int,
+        ambient_dim: int,
+        project: PointFunction | None = None,
+        parameters: Any = None,
     ) -> None:
         for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
             require_positive_int(name, value)
         if ambient_dim < dim:
             raise ShapeError("ambient_dim", f"at least dim = {dim}", ambient_dim)
-        object.__setattr__(self, "matrix_function", matrix)
+        object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
         object.__setattr__(self, "dim", dim)
         object.__setattr__(self, "ambient_dim", ambient_dim)
         object.__setattr__(self, "project", project)

@@ -7,7 +7,8 @@ Source: [W] III-B.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import jax
@@ -25,13 +26,14 @@ from connections.checks import (
 )
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
+from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
 _INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry
 
 
-class Metric(abc.ABC):
+class Metric(Parametrized, abc.ABC):
     """A symmetric positive definite matrix H(q) in a frame."""
 
     frame: FrameField
@@ -128,14 +130,15 @@ class MatrixMetric(Metric):
     ----------
     frame : the frame.
     matrix : q (nq,) -> H (n, n), symmetric positive definite; JAX-traceable.
+    parameters : optional, the last argument of `matrix` (`ParametricFunction`).
     """
 
     frame: FrameField
     matrix_function: PointFunction
 
-    def __init__(self, frame: FrameField, matrix: PointFunction) -> None:
+    def __init__(self, frame: FrameField, matrix: Callable[..., Any], parameters: Any = None) -> None:
         object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "matrix_function", matrix)
+        object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The user's H(q), (n, n)."""
@@ -201,10 +204,15 @@ class PullbackMetric(Metric):
     ----------
     frame : the frame.
     embedding : f, q (nq,) -> R^N; JAX-traceable, an immersion.
+    parameters : optional, the last argument of `embedding` (`ParametricFunction`).
     """
 
     frame: FrameField
-    embedding: PointFunction
+    embedding: Callable[..., Any]
+    parameters: InitVar[Any] = None
+
+    def __post_init__(self, parameters: Any) -> None:
+        object.__setattr__(self, "embedding", with_parameters(self.embedding, parameters))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """J^T J with J the derivative of the embedding along the frame, (n, n)."""

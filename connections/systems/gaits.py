@@ -23,6 +23,7 @@ from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
+from connections.geometry.parameters import derived
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +149,7 @@ class Locomotion:
 
     def control(self, gait: Gait) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
         """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
-        made = self.__dict__.setdefault("_control", {})
+        made = derived(self).setdefault("_control", {})
         if gait not in made:
             parameters = gait.parameters
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))

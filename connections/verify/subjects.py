@@ -29,6 +29,7 @@ from connections.geometry import (
     SO3Frame,
 )
 from connections.geometry.compilation import compiled
+from connections.geometry.parameters import derived
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
@@ -41,7 +42,7 @@ def shared(system: Any, what: Any, make: Callable[[], Any]) -> Any:
     what : name of the thing, with the functions that it depends on besides the system.
     make : depends on the system only, not on seeds or samples.
     """
-    kept = system.__dict__.setdefault("_verified", {})
+    kept = derived(system).setdefault("_verified", {})
     if what not in kept:
         kept[what] = make()
     return kept[what]

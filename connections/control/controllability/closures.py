@@ -41,6 +41,7 @@ from connections.control.controllability.products import (
 )
 from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
 from connections.geometry.frames import PointFunction
+from connections.geometry.parameters import derived
 
 Array = np.ndarray[Any, Any]
 _WORDS = 120  # products generated where no order is asked for
@@ -191,7 +192,7 @@ def control_system(
     shape = tuple(jax.eval_shape(lambda p: jnp.asarray(inputs(p)), point).shape)
     if len(shape) != 2 or shape[0] != frame.dim or not 1 <= shape[1] <= frame.dim:
         raise ShapeError("inputs", (frame.dim, f"1 to {frame.dim}"), shape)
-    systems = nabla.__dict__.setdefault("_control_systems", {})
+    systems = derived(nabla).setdefault("_control_systems", {})
     system = systems.get(inputs)
     if system is None:
         system = systems[inputs] = ControlSystem(nabla, inputs, shape[1])

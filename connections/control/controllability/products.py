@@ -25,6 +25,7 @@ from connections.control.controllability.taylor import TaylorAlgebra, taylor_alg
 from connections.control.controllability.units import Units, steps_of, units_near
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import derived
 
 Array = np.ndarray[Any, Any]
 Sized = list[tuple[Array, Array]]
@@ -129,9 +130,9 @@ class Surroundings:
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
         """Those of a connection, made once."""
-        if "_surroundings" not in nabla.__dict__:
-            nabla.__dict__["_surroundings"] = cls(nabla)
-        return nabla.__dict__["_surroundings"]
+        if cls not in derived(nabla):
+            derived(nabla)[cls] = cls(nabla)
+        return derived(nabla)[cls]
 
     @property
     def base(self) -> FrameField:

@@ -19,6 +19,7 @@ from connections.checks import FrameError, ShapeError
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import derived
 from connections.interop.geomstats import flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
@@ -257,10 +258,10 @@ def _apply(frame: FrameField, name: str, q: np.ndarray) -> np.ndarray:
 def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
     """`nabla` in the coordinate fields, X' = X X^-1; for frames with nq = n."""
     frame = nabla.frame
-    coordinates = nabla.__dict__.get("_in_coordinates")
+    coordinates = derived(nabla).get(CoordinateManifold)
     if coordinates is None:
         coordinates = nabla.change(frame.dual_at)
-        nabla.__dict__["_in_coordinates"] = coordinates
+        derived(nabla)[CoordinateManifold] = coordinates
     return coordinates
 
 
