@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections.affine.host_motion import HostMechanics
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -71,6 +72,11 @@ class PointwiseConnection(Parametrized, abc.ABC):
     @property
     def known_metric(self) -> Metric | None:
         """A metric that the connection was made with, which tells the units of its components; or None."""
+        return None
+
+    @property
+    def host(self) -> HostMechanics | None:
+        """The connection in NumPy, if there is such a way: one motion at a time is integrated by it."""
         return None
 
     def gram_at(self, q: jax.Array) -> jax.Array:

@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.geodesics import Force
-from connections.affine.integrate import Sizes, Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.geodesics import Force, recorded
+from connections.affine.integrate import motion_sizes
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
@@ -96,7 +97,10 @@ def geodesic_flow(
     """
     frame = nabla.frame
 
-    def rhs(t: jax.Array, state: Any, args: Any) -> Any:
+    def start(q: jax.Array, v: jax.Array) -> Any:
+        return q, v, jnp.eye(2 * frame.dim)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, Phi = state
         acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
         return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
@@ -104,14 +108,12 @@ def geodesic_flow(
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), state[1], state[2]
 
-    def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-        start = (q, v, jnp.eye(2 * frame.dim))
-        sizes = _flow_sizes(nabla, jax.lax.stop_gradient(q))
-        states = integrate(rhs, start, clock, project, sizes=sizes, origin=_from_here(start))
-        return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
+    def sizes(t0: jax.Array, t: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
+        return _flow_sizes(nabla, q, jnp.abs(t - t0), *state)
 
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-    return Trajectories.of(nabla).run(("geodesic_flow", force), solve, arguments, times)
+    flow = Flow(start, rate, recorded, sizes, project=project)
+    return Trajectories.of(nabla).run(("geodesic_flow", force), flow, arguments, times)
 
 
 def transport_flow(
@@ -137,7 +139,11 @@ def transport_flow(
     frame = nabla.frame
     n = frame.dim
 
-    def rhs(t: jax.Array, state: Any, args: Any) -> Any:
+    def start(q: jax.Array, v: jax.Array, z: jax.Array) -> Any:
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        return q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, z, Phi, covariant = state
         Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
         acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
@@ -149,33 +155,25 @@ def transport_flow(
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), *state[1:]
 
-    def solve(q: jax.Array, v: jax.Array, z: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
+    def sizes(t0: jax.Array, t: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
+        q, v, z, Phi, covariant = state
+        elapsed = jnp.abs(t - t0)
+        vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
+        q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
+        return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, _, z, Phi, covariant = state
         turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
-        start = (q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1))
-        flow = _flow_sizes(nabla, jax.lax.stop_gradient(q))
-
-        def sizes(elapsed: jax.Array, state: Any) -> Any:
-            p, w, x, Phi, covariant = state
-            vector = motion_sizes(frame, nabla.known_metric, elapsed, p, x)[1]
-            p_size, w_size, Phi_size = flow(elapsed, (p, w, Phi))
-            return p_size, w_size, vector, Phi_size, sizes_of_columns(covariant)
-
-        points, _, vectors, Phi, covariant = integrate(
-            rhs, start, clock, project, sizes=sizes, origin=_from_here(start)
-        )
-        turned = jax.vmap(lambda p, x: jnp.einsum("ijk,k->ij", nabla.coefficients_at(p), x))(points, vectors)
-        return (
-            (points, vectors, covariant - turned @ Phi[:, :n]),
-            points,
-            jnp.ones(clock.shape[0], dtype=bool),
-        )
+        return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
 
     arguments = (
         Argument("q0", q0, (frame.ambient_dim,)),
         Argument("v0", v0, (n,)),
         Argument("z0", z0, (n,)),
     )
-    return Trajectories.of(nabla).run(("transport_flow", force), solve, arguments, times)
+    flow = Flow(start, rate, record, sizes, project=project)
+    return Trajectories.of(nabla).run(("transport_flow", force), flow, arguments, times)
 
 
 # --- at one point ----------------------------------------------------------------------------------------
@@ -223,27 +221,18 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 # --- private ---------------------------------------------------------------------------------------------
 
 
-def _flow_sizes(nabla: AffineConnection, q0: jax.Array) -> Sizes:
-    """(elapsed, (q, v, Phi)) -> what to expect of them; of Phi, the ratios of the fields' lengths."""
-    metric = nabla.known_metric
-
-    def sizes(elapsed: jax.Array, state: Any) -> Any:
-        q, v, Phi = state
-        n = len(v)
-        if metric is None:
-            flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
-        else:
-            now, then = metric.matrix_at(q), metric.matrix_at(q0)
-            ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
-            flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
-        return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
-
-    return sizes
-
-
-def _from_here(start: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """Where components are measured from: the point's from the first, others from zero."""
-    return start[0], *(jnp.zeros_like(leaf) for leaf in start[1:])
+def _flow_sizes(
+    nabla: AffineConnection, q0: jax.Array, elapsed: jax.Array, q: jax.Array, v: jax.Array, Phi: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What to expect of (q, v, Phi) when this time has elapsed; of Phi, the ratios of the fields' lengths."""
+    metric, n = nabla.known_metric, len(v)
+    if metric is None:
+        flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
+    else:
+        now, then = metric.matrix_at(q), metric.matrix_at(q0)
+        ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
+        flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
+    return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
 
 
 def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:

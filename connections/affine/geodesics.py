@@ -14,10 +14,13 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.integrate import MAX_STEPS, Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.host_motion import HostMotion, on_host
+from connections.affine.integrate import motion_sizes
 from connections.geometry.evaluation import Argument
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
+State = tuple[jax.Array, jax.Array]
 
 
 def geodesic(
@@ -45,72 +48,82 @@ def geodesic(
 
     Source: [W] III-B.
     """
-
-    def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-        states = geodesic_at(nabla, q, v, clock, force)
-        return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
-
     arguments = (
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),
     )
-    return Trajectories.of(nabla).run(("geodesic", force), solve, arguments, times)
+    return Trajectories.of(nabla).run(("geodesic", force), geodesic_flow_of(nabla, force), arguments, times)
 
 
-def geodesic_at(
-    nabla: AffineConnection,
-    q0: jax.Array,
-    v0: jax.Array,
-    times: jax.Array,
-    force: Force | None = None,
-    max_steps: int = MAX_STEPS,
-) -> tuple[jax.Array, jax.Array]:
-    """One geodesic, JAX-traceable: (T, nq) and (T, n). A failed integration gives NaN."""
+def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flow:
+    """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
-        return _feasible_geodesic_at(nabla, q0, v0, times, force, max_steps)
+        return _feasible_flow(nabla, force)
     frame = nabla.frame
 
-    def rhs(t: jax.Array, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+    def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
         q, v = state
         v_dot = -nabla.apply_at(q, v, v)
         if force is not None:
             v_dot = v_dot + force(t, q, v)
         return frame.matrix_at(q) @ v, v_dot
 
-    def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def project(state: State) -> State:
         return frame.project_at(state[0]), state[1]
 
-    def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return motion_sizes(frame, nabla.known_metric, elapsed, *state)
+    def sizes(t0: jax.Array, t: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(frame, nabla.known_metric, jnp.abs(t - t0), *state)
 
-    origin = q0, jnp.zeros_like(v0)
-    return integrate(rhs, (q0, v0), times, project, max_steps=max_steps, sizes=sizes, origin=origin)
+    return Flow(start_at_given, rate, recorded, sizes, project=project, host=_on_host(nabla, force))
 
 
-def _feasible_geodesic_at(
-    nabla: ConstrainedConnection, q0: Any, v0: Any, times: Any, force: Force | None, max_steps: int
-) -> tuple[jax.Array, jax.Array]:
+def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
+    """The geodesics of a connection that computes itself in NumPy."""
+    host = nabla.host
+    if host is None:
+        return None
+    if force is None:
+        return HostMotion(host, lambda t, q, v: host.free_acceleration(q, v))
+    extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
+    return HostMotion(host, lambda t, q, v: host.free_acceleration(q, v) + extra(t, q, v))
+
+
+def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:
+    """The state of a flow that begins at what is given."""
+    return given
+
+
+def recorded(t: jax.Array, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+    """The state itself; its first array is the point."""
+    return state, state[0], jnp.asarray(True)
+
+
+def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow:
     """In ambient components, as the basis may be singular on the way where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
-    def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
+    def start(q0: jax.Array, v0: jax.Array) -> State:
+        return q0, nabla.basis_at(q0) @ v0
+
+    def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
         q, V = state
         free = -ambient.apply_at(q, V, V)
         if force is not None:
             free = free + nabla.basis_at(q) @ force(t, q, frame.components_at(q) @ V)
         return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
 
-    def project(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def project(state: State) -> State:
         q = frame.project_at(state[0])
         return q, nabla.feasible_at(q, state[1])
 
-    def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return motion_sizes(ambient.frame, ambient.known_metric, elapsed, *state)
+    def sizes(t0: jax.Array, t: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(t - t0), *state)
 
-    V0 = nabla.basis_at(q0) @ v0
-    origin = q0, jnp.zeros_like(V0)
-    q, V = integrate(rhs, (q0, V0), times, project, max_steps=max_steps, sizes=sizes, origin=origin)
-    return q, jax.vmap(lambda p, w: frame.components_at(p) @ w)(q, V)
+    def record(t: jax.Array, state: State, *given: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+        q, V = state
+        return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
+
+    return Flow(start, rate, record, sizes, project=project)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:

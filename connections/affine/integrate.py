@@ -8,17 +8,13 @@ Tolerances are relative for every component (`steps`): a motion in other units i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from connections.checks import IntegrationError, ShapeError, as_array, require_finite
-from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.scales import sizes_of_array, velocity_sizes
 
 RTOL = 1e-10
@@ -127,107 +123,6 @@ def motion_sizes(
     else:
         velocity = velocity_sizes(metric.matrix_at(q), v)
     return elapsed * (jnp.abs(frame.matrix_at(q)) @ velocity), velocity
-
-
-def as_times(times: Any) -> Any:
-    """`times` as a (T,) float64 array.
-
-    Raises
-    ------
-    ShapeError : not one axis, or not strictly monotone.
-    NonFiniteError : a time is not finite.
-    """
-    times = as_array("times", times, (None,))
-    if times.ndim != 1 or times.shape[0] == 0:
-        raise ShapeError("times", ("T",), times.shape)
-    if isinstance(times, jax.core.Tracer):
-        return times
-    require_finite("times", times)
-    steps = np.diff(np.asarray(times))
-    if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
-        raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
-    return times
-
-
-class Trajectories(Parametrized):
-    """The compiled integrations of one owner (a connection or a system), with its errors.
-
-    Parameters
-    ----------
-    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
-    """
-
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
-
-    begin_at_a_point: ClassVar[bool] = True  # whether the first argument is one
-
-    @classmethod
-    def of(cls, owner: Any) -> Trajectories:
-        """The owner's integrations, made once."""
-        known: Trajectories = derived(owner).setdefault(cls, cls(owner))
-        return known
-
-    @property
-    def frame(self) -> FrameField:
-        """The owner's."""
-        frame: FrameField = self.owner.frame
-        return frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the owner is defined at the initial point."""
-        return self.owner.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """The owner's error at the initial point."""
-        self.owner.explain(q)
-
-    def run(self, key: Any, solve: Callable[..., Any], arguments: tuple[Argument, ...], times: Any) -> Any:
-        """`solve(*arguments, times)` over all batch axes, with an error where it leaves the domain.
-
-        `solve` returns (values, points, ok): the points (T, nq) that the curve visits, and whether the curve
-        itself is admissible at each time (T,).
-        """
-        times = as_times(times)
-        for item in arguments:  # before the solver spends its whole budget of steps on a NaN
-            if not isinstance(item.value, jax.core.Tracer):
-                require_finite(item.name, as_array(item.name, item.value, item.core))
-
-        def at(*arrays: jax.Array) -> tuple[Any, ...]:
-            values, points, ok = solve(*arrays)
-            inside = jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
-            known = jnp.all(jnp.isfinite(points), axis=-1)
-            finite = known
-            for leaf in jax.tree_util.tree_leaves(values):
-                finite = finite & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
-            clean = jax.tree_util.tree_map(lambda leaf: jnp.where(jnp.isfinite(leaf), leaf, 0.0), values)
-            good = ok & inside & finite
-            return clean, good.astype(jnp.float64), jnp.nan_to_num(points), known.astype(jnp.float64)
-
-        clock = Argument("times", times, (len(times),), batched=False)
-        checked = self.begin_at_a_point
-        values, good, points, known = evaluate(self, key, at, *arguments, clock, checked=checked)
-        if isinstance(good, jax.core.Tracer):
-            return values
-        good = np.asarray(good)
-        if not good.all():
-            self._raise(key, times, good, np.asarray(points), np.asarray(known))
-        return values
-
-    def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray, known: np.ndarray) -> None:
-        name = key[0] if isinstance(key, tuple) else key
-        row = tuple(np.argwhere(good == 0.0)[0])
-        how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
-        what = f"{name}: the curve {how} by t = {float(times[row[-1]]):.6g}"
-        if not known[row]:
-            last = (*row[:-1], max(row[-1] - 1, 0))
-            where = np.array2string(points[last], precision=4, threshold=12)
-            raise IntegrationError(f"{what}, last seen at t = {float(times[last[-1]]):.6g}, q = {where}")
-        try:
-            require_admissible(self.owner, "q", points[row])
-        except ValueError as error:
-            raise IntegrationError(f"{what}: {error}") from error
-        raise IntegrationError(f"{what}, near q = {np.array2string(points[row], precision=4, threshold=12)}")
 
 
 def _identity(y: Any) -> Any:

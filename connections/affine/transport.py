@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -16,9 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.integrate import Trajectories, as_times, integrate
+from connections.affine.flow import Flow, Trajectories, as_times, readings
+from connections.affine.host_motion import HostReading, HostTransport
 from connections.checks import PointError, ShapeError, as_array, require_finite
+from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import Argument, evaluate, require_admissible
+from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
 Curve = Callable[[jax.Array], jax.Array]
@@ -111,16 +115,18 @@ def covariant_derivative_along(
 
     Source: [W] III-B.
     """
+    host = nabla.host
 
-    def solve(clock: jax.Array) -> tuple[Any, Any, Any]:
-        def at(t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            q, v, ok = _velocity(nabla, curve, t)
-            z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
-            return z_dot + nabla.apply_at(q, v, z), _on(curve, t), ok
+    def record(t: jax.Array, state: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+        q, v, ok = _velocity(nabla, curve, t)
+        z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
+        return z_dot + nabla.apply_at(q, v, z), _on(curve, t), ok
 
-        return jax.vmap(at)(clock)
-
-    return _Along.of(nabla).run(("covariant_derivative_along", curve, field), solve, (), times)
+    flow = readings(record)
+    if host is not None:
+        moving = compiled(lambda t: (*_velocity(nabla, curve, t), *jax.jvp(field, (t,), (jnp.ones_like(t),))))
+        flow = replace(flow, host=HostReading(host, moving))
+    return _Along.of(nabla).run(("covariant_derivative_along", curve, field), flow, (), times)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -132,9 +138,9 @@ class _Along(Trajectories):
     begin_at_a_point: ClassVar[bool] = False
 
 
-def _on(curve: Curve, t: jax.Array) -> jax.Array:
+def _on(curve: Callable[..., jax.Array], t: jax.Array, *given: jax.Array) -> jax.Array:
     """The curve's own point, (nq,)."""
-    return jnp.asarray(curve(t), dtype=jnp.float64)
+    return jnp.asarray(curve(t, *given), dtype=jnp.float64)
 
 
 def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -150,46 +156,52 @@ def _transport_operator(nabla: AffineConnection, curve: Curve | tuple[Any, Any],
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
     owner = _Along.of(nabla)
     if callable(curve):
-        function = curve
-
-        def solve(clock: jax.Array) -> tuple[Any, Any, Any]:
-            return _operator_at(nabla, function, clock)
-
-        return owner.run(("parallel_transport", curve), solve, (), times)
+        return owner.run(("parallel_transport", curve), _transport_flow(nabla, curve), (), times)
 
     knots, pieces = _spline(nabla, curve, as_times(times))
-
-    def solve_samples(pieces: jax.Array, knots: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-        def path(t: jax.Array) -> jax.Array:
-            return nabla.frame.project_at(_evaluate_spline(knots, pieces, t))
-
-        return _operator_at(nabla, path, clock)
-
+    path = _SplinePath(nabla)
     arguments = (
         Argument("curve", pieces, pieces.shape[-3:]),
         Argument("t", knots, knots.shape, batched=False),
     )
-    return owner.run("parallel_transport", solve_samples, arguments, times)
+    return owner.run("parallel_transport", _transport_flow(nabla, path), arguments, times)
 
 
-def _operator_at(nabla: AffineConnection, curve: Curve, times: jax.Array) -> tuple[Any, Any, Any]:
-    """(P (T, n, n), the curve's points, whether it is tangent there): Pdot = -Gamma(v, .) P."""
+class _SplinePath(Parametrized):
+    """A curve that is given by samples: (t, pieces, knots) -> q."""
+
+    def __init__(self, nabla: AffineConnection) -> None:
+        self.nabla = nabla
+
+    def __call__(self, t: jax.Array, pieces: jax.Array, knots: jax.Array) -> jax.Array:
+        return self.nabla.frame.project_at(_evaluate_spline(knots, pieces, t))
+
+
+def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow:
+    """Pdot = -Gamma(v, .) P, P (n, n), along curve(t, *given)."""
     n, metric = nabla.frame.dim, nabla.known_metric
 
-    def rhs(t: jax.Array, P: jax.Array, args: Any) -> jax.Array:
-        q, v, _ = _velocity(nabla, curve, t)
-        return -jax.vmap(lambda z: nabla.apply_at(q, v, z), 1, 1)(P)
+    def start(*given: jax.Array) -> tuple[jax.Array]:
+        return (jnp.eye(n),)
 
-    def sizes(elapsed: jax.Array, P: jax.Array) -> jax.Array:
+    def rate(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
+        q, v, _ = _velocity(nabla, lambda s: curve(s, *given), t)
+        return (-jax.vmap(lambda z: nabla.apply_at(q, v, z), 1, 1)(state[0]),)
+
+    def sizes(t0: jax.Array, t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
         if metric is None:
-            return sizes_of_columns(P)
-        t = times[0] + jnp.sign(times[-1] - times[0]) * elapsed
-        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, s))) for s in (t, times[0]))
-        return jnp.outer(inverse_lengths_of(now), lengths_of(then))
+            return (sizes_of_columns(state[0]),)
+        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, s, *given))) for s in (t, t0))
+        return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
-    tangent = jax.vmap(lambda t: _velocity(nabla, curve, t)[2])(times)
-    points = jax.vmap(lambda t: _on(curve, t))(times)
-    return integrate(rhs, jnp.eye(n), times, sizes=sizes), points, tangent
+    def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array, ...]:
+        return state[0], _on(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
+
+    host = nabla.host
+    if host is None:
+        return Flow(start, rate, record, sizes, points=())
+    velocity = compiled(lambda t, *given: _velocity(nabla, lambda s: curve(s, *given), t))
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, velocity, n))
 
 
 def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
@@ -208,18 +209,16 @@ class AdaptiveLoop(Parametrized):
             )
         ]
 
-        def solve(q: jax.Array, v: jax.Array, pi: jax.Array, clock: jax.Array) -> Any:
-            y0 = (q, v, pi, self.reference.initial_state(q, v))
-            origin = (q, *jax.tree.map(jnp.zeros_like, y0[1:]))
-            y = integrate(
-                self._rhs, y0, clock, self._project, None, rtol, atol, sizes=self._sizes, origin=origin
-            )
-            tau, s = jax.vmap(self._torque_at)(clock, *y)
-            V = jax.vmap(self.lyapunov_at)(y[0], s, y[2])
-            motion = AdaptiveMotion(clock, y[0], y[1], y[2], s, tau, V)
-            return motion, y[0], jnp.ones(clock.shape, bool)
-
-        motion = Trajectories.of(self).run(("simulate", rtol, atol), solve, tuple(start), times)
+        flow = Flow(
+            self._start_at,
+            self._rate_at,
+            self._entry_at,
+            self._sizes_at,
+            project=self._projected,
+            rtol=float(rtol),
+            atol=float(atol),
+        )
+        motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, tuple(start), times)
         return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
 
     @property
@@ -248,7 +247,10 @@ class AdaptiveLoop(Parametrized):
         Y, s = self._law_at(t, q, v, state)
         return Y @ parameters - self.gain @ s, s
 
-    def _rhs(self, t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
+    def _start_at(self, q0: jax.Array, v0: jax.Array, initial: jax.Array) -> tuple[Any, ...]:
+        return q0, v0, initial, self.reference.initial_state(q0, v0)
+
+    def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, parameters, state = y
         Y, s = self._law_at(t, q, v, state)
         tau = Y @ parameters - self.gain @ s
@@ -257,14 +259,24 @@ class AdaptiveLoop(Parametrized):
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
         return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
 
-    def _sizes(self, elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _entry_at(
+        self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[AdaptiveMotion, jax.Array, jax.Array]:
+        q, v, parameters, _ = y
+        tau, s = self._torque_at(t, *y)
+        V = self.lyapunov_at(q, s, parameters)
+        return AdaptiveMotion(t, q, v, parameters, s, tau, V), q, jnp.asarray(True)
+
+    def _sizes_at(
+        self, t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Any, ...]:
         q, v, parameters, state = y
         metric = self.plant.metric  # type: ignore[attr-defined]
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
-        motion = motion_sizes(self.frame, metric, elapsed, q, v)
+        motion = motion_sizes(self.frame, metric, jnp.abs(t - t0), q, v)
         return *motion, known, self.reference.state_sizes_at(metric, q, state)
 
-    def _project(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.family.frame.project_at(y[0]), *y[1:]
 
 

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import LeviCivita
-from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
@@ -131,10 +132,7 @@ class ClosedLoop(Parametrized):
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
     ) -> Motion:
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
-        y0 = (q0, v0, self.reference.initial_state(q0, v0))
-        origin = (q0, *jax.tree.map(jnp.zeros_like, y0[1:]))
-        y = integrate(self._rhs, y0, times, self._project, None, rtol, atol, sizes=self._sizes, origin=origin)
-        return jax.vmap(self._record_at)(times, *y)
+        return self._flow(rtol, atol).solve_at(times, q0, v0)[0]
 
     def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = RTOL, atol: float = ATOL) -> Motion:
         """The motion from (q0, v0) at the given times.
@@ -154,11 +152,8 @@ class ClosedLoop(Parametrized):
         frame = self.plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
-        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Motion, jax.Array, jax.Array]:
-            motion = self.simulate_at(q, v, clock, rtol, atol)
-            return motion, motion.q, jnp.ones(clock.shape, bool)
-
-        motion = Trajectories.of(self).run(("simulate", rtol, atol), solve, start, times)
+        flow = self._flow(float(rtol), float(atol))
+        motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
         return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
 
     @property
@@ -185,19 +180,40 @@ class ClosedLoop(Parametrized):
     ) -> tuple[jax.Array, jax.Array]:
         return self.reference.pair_at(t, q, v, state)
 
-    def _rhs(self, t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
+    def _flow(self, rtol: Any, atol: Any) -> Flow:
+        return Flow(
+            self._start_at,
+            self._rate_at,
+            self._entry_at,
+            self._sizes_at,
+            project=self._projected,
+            rtol=rtol,
+            atol=atol,
+        )
+
+    def _start_at(self, q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
+        return q0, v0, self.reference.initial_state(q0, v0)
+
+    def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, state = y
         tau = self.torque_at(t, q, v, state)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
         return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
 
-    def _sizes(self, elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _entry_at(
+        self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Motion, jax.Array, jax.Array]:
+        return self._record_at(t, *y), y[0], jnp.asarray(True)
+
+    def _sizes_at(
+        self, t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Any, ...]:
         q, v, state = y
         metric = self.plant.metric
-        motion = motion_sizes(self.frame, metric, elapsed, q, v)
+        motion = motion_sizes(self.frame, metric, jnp.abs(t - t0), q, v)
         return *motion, self.reference.state_sizes_at(metric, q, state)
 
-    def _project(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.plant.metric.frame.project_at(y[0]), *y[1:]
 
 

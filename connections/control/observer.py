@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.integrate import ATOL, RTOL, Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import ShapeError, require_same_frame
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
@@ -142,7 +143,10 @@ class MomentumObserver(Parametrized):
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
-        def rhs(t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
+        def begin(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
+            return q0, v0, self.momentum_at(q0, v0)
+
+        def rate(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
             q, v, z = y
             tau = jnp.zeros(n) if control is None else jnp.asarray(control(t, q, v))
             if tau.shape != (n,):
@@ -153,21 +157,18 @@ class MomentumObserver(Parametrized):
         def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
             return frame.project_at(y[0]), *y[1:]
 
-        def sizes(elapsed: jax.Array, y: tuple[Any, ...]) -> tuple[Any, ...]:
+        def sizes(t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
             q, v, _ = y
             length = lengths_of(plant.metric.matrix_at(q))
             momentum = length * jnp.sum(length * jnp.abs(v))
-            return *motion_sizes(frame, plant.metric, elapsed, q, v), momentum
+            return *motion_sizes(frame, plant.metric, jnp.abs(t - t0), q, v), momentum
 
-        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> Any:
-            y0 = (q, v, self.momentum_at(q, v))
-            origin = (q, *jax.tree.map(jnp.zeros_like, y0[1:]))
-            q, v, z = integrate(rhs, y0, clock, project, None, rtol, atol, sizes=sizes, origin=origin)
-            motion = ObservedMotion(clock, q, v, jax.vmap(self.residual_at)(q, v, z))
-            return motion, q, jnp.ones(clock.shape, bool)
+        def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            q, v, z = y
+            return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
 
-        key = ("simulate", plant, control, rtol, atol)
-        motion = Trajectories.of(self).run(key, solve, start, times)
+        flow = Flow(begin, rate, record, sizes, project=project, rtol=float(rtol), atol=float(atol))
+        motion = Trajectories.of(self).run(("simulate", plant, control, rtol, atol), flow, start, times)
         return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
 
     @property

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.integrate import Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError
 from connections.coriolis.system import Forces, MechanicalSystem, Potential
 from connections.geometry.evaluation import Argument, evaluate
@@ -226,30 +227,31 @@ class NonholonomicSystem(Parametrized):
         """
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
 
-        def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            return motion_sizes(base, metric, elapsed, *state)
+        def start(q0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return q0, self.velocity_at(q0, v0)
 
-        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                p, V = state
-                u = jnp.zeros(self.controls)
-                if control is not None:
-                    u = jnp.asarray(control(t, p, self.components_at(p, V)))
-                return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
+        def rate(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            p, V = state
+            u = jnp.zeros(self.controls)
+            if control is not None:
+                u = jnp.asarray(control(t, p, self.components_at(p, V)))
+            return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
-            V0 = self.velocity_at(q, v)
-            origin = q, jnp.zeros_like(V0)
-            points, velocities = integrate(
-                rhs, (q, V0), clock, self.state_at, rtol=TOLERANCE, sizes=sizes, origin=origin
-            )
-            found = jax.vmap(self.components_at)(points, velocities)
-            return (points, found), points, jnp.ones(clock.shape[0], dtype=bool)
+        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return motion_sizes(base, metric, jnp.abs(t - t0), *state)
+
+        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            return (state[0], self.components_at(*state)), state[0], jnp.asarray(True)
+
+        def project(state: Any) -> Any:
+            return self.state_at(state)
 
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
+        flow = Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE)
+        return Trajectories.of(self).run(("simulate", control), flow, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.affine.integrate import Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -175,17 +176,21 @@ class ReducedSystem(Parametrized):
         IntegrationError : the motion leaves the domain; names the time and the shape.
         """
 
-        def solve(r: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                return self._moving_at(t, *state, control)[1:]
+        def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return r0, self._lift_at(r0) @ v0
 
-            V0 = self._lift_at(r) @ v
-            origin = r, jnp.zeros_like(V0)
-            states = integrate(rhs, (r, V0), clock, rtol=TOLERANCE, sizes=self._sizes, origin=origin)
-            return (states[0], jax.vmap(self._components_at)(*states)), states[0], jnp.ones(len(clock), bool)
+        def rate(t: Any, state: Any, *given: jax.Array) -> Any:
+            return self._moving_at(t, state[0], state[1], control)[1:]
 
+        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self._sizes(jnp.abs(t - t0), state)
+
+        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
+
+        flow = Flow(start, rate, record, sizes, rtol=TOLERANCE)
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
-        return Trajectories.of(self.shapes).run(("simulate", control), solve, arguments, times)
+        return Trajectories.of(self.shapes).run(("simulate", control), flow, arguments, times)
 
     def reconstruct(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None
@@ -202,34 +207,34 @@ class ReducedSystem(Parametrized):
         q (..., T, nq), v (..., T, m).
         """
 
-        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-            def rhs(t: Any, state: tuple[Any, Any, Any], args: Any) -> tuple[Any, Any, Any]:
-                r, V, point = state
-                v, r_dot, V_dot = self._moving_at(t, r, V, control)
-                return r_dot, V_dot, self.frame.matrix_at(point) @ v
+        def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, Any, Any]:
+            r = self.shape_at(q0)
+            return r, self._lift_at(r) @ v0, q0
 
-            def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-                return state[0], state[1], self.frame.project_at(state[2])
+        def rate(t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
+            r, V, point = state
+            v, r_dot, V_dot = self._moving_at(t, r, V, control)
+            return r_dot, V_dot, self.frame.matrix_at(point) @ v
 
-            def sizes(elapsed: jax.Array, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-                r, V, point = state
-                shape, velocity = self._sizes(elapsed, (r, V))
-                return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
+        def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            return state[0], state[1], self.frame.project_at(state[2])
 
-            r = self.shape_at(q)
-            start = r, self._lift_at(r) @ v, q
-            origin = r, jnp.zeros_like(start[1]), q
-            shapes, velocities, point = integrate(
-                rhs, start, clock, project, rtol=TOLERANCE, sizes=sizes, origin=origin
-            )
-            speed = jax.vmap(self._components_at)(shapes, velocities)
-            return (point, speed), point, jnp.ones(clock.shape[0], dtype=bool)
+        def sizes(t0: Any, t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
+            r, V, point = state
+            elapsed = jnp.abs(t - t0)
+            shape, velocity = self._sizes(elapsed, (r, V))
+            return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
 
+        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            r, V, point = state
+            return (point, self._components_at(r, V)), point, jnp.asarray(True)
+
+        flow = Flow(start, rate, record, sizes, points=(0, 2), project=project, rtol=TOLERANCE)
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        return Trajectories.of(self.system).run(("reconstruct", self, control), solve, arguments, times)
+        return Trajectories.of(self.system).run(("reconstruct", self, control), flow, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

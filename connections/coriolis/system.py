@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.geodesics import geodesic_at
-from connections.affine.integrate import Trajectories
+from connections.affine.flow import Trajectories
+from connections.affine.geodesics import geodesic_flow_of
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame
 from connections.coriolis.matrix import coriolis_matrix_at
@@ -245,13 +245,10 @@ class MechanicalSystem(Parametrized):
                 tau = tau + control(t, q, v)
             return jnp.linalg.solve(self.metric.matrix_at(q), tau)
 
-        def solve(q: jax.Array, v: jax.Array, clock: jax.Array) -> tuple[Any, Any, Any]:
-            states = geodesic_at(self._nabla, q, v, clock, acceleration)
-            return states, states[0], jnp.ones(clock.shape[0], dtype=bool)
-
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-        return Trajectories.of(self).run(("simulate", control), solve, arguments, times)
+        flow = geodesic_flow_of(self._nabla, acceleration)
+        return Trajectories.of(self).run(("simulate", control), flow, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections import multibody as mb
-from connections.affine.geodesics import geodesic_at
+from connections.affine.geodesics import geodesic_flow_of
 from connections.checks import IntegrationError, as_array, require_finite
 from connections.geometry.evaluation import require_admissible
 
@@ -265,7 +265,8 @@ class Robot:
         nabla, model = self.model.recursive_connection, self.model
 
         def solve(q: jax.Array, v: jax.Array, times: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            points, velocities = geodesic_at(nabla, q, v, times, max_steps=_MOST_STEPS)
+            flow = geodesic_flow_of(nabla)
+            (points, velocities), _, _ = flow.solve_at(times, q, v, max_steps=_MOST_STEPS)
             finite = jnp.isfinite(points).all(axis=1) & jnp.isfinite(velocities).all(axis=1)
             return points, velocities, finite & jax.vmap(model.valid_at)(jnp.nan_to_num(points))
 

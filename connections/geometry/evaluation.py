@@ -110,8 +110,8 @@ class _BatchError(ValueError):
 def _with_validity(
     owner: Any, point_function: Callable[..., Any], arguments: Sequence[Argument], checked: bool
 ) -> Callable[..., Any]:
-    cores = [len(item.core) for item in arguments]
-    batched = [item.batched for item in arguments]
+    cores = tuple(len(item.core) for item in arguments)
+    batched = tuple(item.batched for item in arguments)
 
     def at_point(*arrays: Any) -> tuple[Any, Any]:
         ok: Any = True

@@ -7,9 +7,9 @@ has to be compiled, and its numbers, which are an argument of what is compiled:
     structure, numbers = take_apart(thing),        structure.made_of(numbers) is like thing.
 
 Numbers are floats and arrays of floats in the attributes of `Parametrized` objects (frames, metrics,
-connections, systems, controllers), in containers, in arguments of `functools.partial`, and in what functions
-of this library close over. Everything else is structure: integers, names, other objects, and the functions of
-users, each of which is a structure of its own; `ParametricFunction` gives them parameters.
+connections, systems, controllers), in what functions close over, in containers, and in arguments of
+`functools.partial`. Everything else is structure: integers, names, other objects, the code of functions and
+what they find under global names (`dependence`). `ParametricFunction` gives functions parameters.
 
 Objects that are `Parametrized` are pytrees of JAX, so that `jax.grad` and `jax.vmap` take them.
 """
@@ -28,8 +28,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_LIBRARY = __name__.partition(".")[0]
-_DERIVED = "_derived"
+from connections.geometry.dependence import (
+    DERIVED,
+    contents,
+    dependence,
+    keeps_state,
+    may_change,
+    module_of,
+    of_class,
+    of_value,
+)
 
 
 class Parametrized:
@@ -52,7 +60,7 @@ class Parametrized:
 
 def derived(thing: Any) -> dict[Any, Any]:
     """Where an object keeps what was derived from it."""
-    place: dict[Any, Any] = thing.__dict__.setdefault(_DERIVED, {})
+    place: dict[Any, Any] = thing.__dict__.setdefault(DERIVED, {})
     return place
 
 
@@ -112,7 +120,7 @@ class _Reader:
         if is_number(value):
             self._found.append(value)
             return _NUMBER, np.shape(value)
-        if isinstance(value, Parametrized) or _is_closure(value):
+        if isinstance(value, Parametrized) or _can_be_made(value):
             if id(value) in self._seen:
                 return _AGAIN, self._seen[id(value)][0]
             self._seen[id(value)] = len(self._seen), value
@@ -128,12 +136,19 @@ class _Reader:
 
     def _object(self, value: Parametrized) -> Any:
         names = tuple(_attributes(value))
-        return _OBJECT, type(value), names, tuple(self.key_of(value.__dict__[name]) for name in names)
+        keys = tuple(self.key_of(value.__dict__[name]) for name in names)
+        return _OBJECT, type(value), names, keys, of_class(type(value))
 
     def _function(self, value: FunctionType) -> Any:
-        cells = tuple(map(self.key_of, (cell.cell_contents for cell in value.__closure__ or ())))
-        defaults = self.key_of((value.__defaults__, value.__kwdefaults__))
-        return _FUNCTION, value.__code__, defaults, cells, _Place.of(value)
+        cells = tuple(map(self._cell, contents(value)))
+        keywords = value.__kwdefaults__ or {}
+        given = *(value.__defaults__ or ()), *keywords.values()
+        defaults = tuple(keywords), tuple(map(self._cell, given))
+        return _FUNCTION, value.__code__, defaults, cells, _Place.of(value), dependence(value)
+
+    def _cell(self, value: Any) -> Any:
+        """What a function closes over, or a default; a list that it may change stays the same object."""
+        return _Fixed(value) if isinstance(value, list | dict | set) else self.key_of(value)
 
 
 class _Builder:
@@ -156,20 +171,25 @@ class _Builder:
     def again(self, place: int) -> Any:
         return self._made[place]
 
-    def object(self, cls: type, names: tuple[str, ...], keys: tuple[Any, ...]) -> Any:
+    def object(self, cls: type, names: tuple[str, ...], keys: tuple[Any, ...], functions: Any) -> Any:
         result: Any = object.__new__(cls)
         self._made.append(result)
         for name, key in zip(names, keys, strict=True):
             result.__dict__[name] = self.build(key)
         return result
 
-    def function(self, code: Any, defaults: Any, cells: Any, place: _Place) -> Any:
+    def function(self, code: Any, defaults: Any, cells: Any, place: _Place, names: Any) -> Any:
         closure = tuple(CellType() for _ in cells)
         result = FunctionType(code, place.names, place.name, None, closure)
         self._made.append(result)
         for cell, key in zip(closure, cells, strict=True):
             cell.cell_contents = self.build(key)
-        result.__defaults__, result.__kwdefaults__ = self.build(defaults)
+        keywords, given = defaults[0], tuple(map(self.build, defaults[1]))
+        first = len(given) - len(keywords)
+        result.__defaults__, result.__kwdefaults__ = (
+            given[:first],
+            dict(zip(keywords, given[first:], strict=True)),
+        )
         return result
 
     def method(self, function: Any, key: Any) -> Any:
@@ -195,25 +215,16 @@ _BUILD: dict[int, Callable[..., Any]] = {
 
 
 class _Fixed:
-    """A part of a structure: equal where type and value are, or where it is the same object."""
+    """A part of a structure: equal where what it stands for is (`dependence`)."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value
-        if isinstance(value, np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer):
-            value = np.asarray(value)
-            self._token: Any = (value.dtype.str, value.shape, value.tobytes())
-        else:
-            self._token = (type(value), value)
-            try:
-                hash(self._token)
-            except TypeError:
-                self._token = id(value)
+        self.value, self._key = value, of_value(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Fixed) and bool(self._token == other._token)
+        return isinstance(other, _Fixed) and bool(self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self._token)
+        return hash(self._key)
 
 
 @dataclass(frozen=True)
@@ -240,12 +251,10 @@ def is_number(value: Any) -> bool:
     )
 
 
-def _is_closure(value: Any) -> bool:
-    """Whether this library's code made the function, and it closes over something or has defaults."""
+def _can_be_made(value: Any) -> bool:
+    """Whether a function can be put together from its code: of this library or of a user, without a state."""
     return (
-        isinstance(value, FunctionType)
-        and str(value.__globals__.get("__name__")).partition(".")[0] == _LIBRARY
-        and "<locals>" in value.__qualname__
+        isinstance(value, FunctionType) and not keeps_state(value.__code__) and may_change(module_of(value))
     )
 
 
@@ -255,7 +264,7 @@ def _attributes(thing: Any) -> list[str]:
     return [
         name
         for name in thing.__dict__
-        if name != _DERIVED and not isinstance(getattr(type(thing), name, None), computed)
+        if name != DERIVED and not isinstance(getattr(type(thing), name, None), computed)
     ]
 
 
@@ -273,7 +282,7 @@ def _as_number(value: Any) -> Any:
 def _flatten(thing: Any) -> tuple[list[Any], Any]:
     """Attributes with numbers, and (their names, the others with their names)."""
     names = _attributes(thing)
-    moving = thing.__dict__.get(_DERIVED, {}).get(_flatten)
+    moving = thing.__dict__.get(DERIVED, {}).get(_flatten)
     if moving is None:
         moving = tuple(name for name in names if _has_numbers(thing.__dict__[name]))
     others = tuple((name, _Fixed(thing.__dict__[name])) for name in names if name not in moving)
@@ -291,7 +300,7 @@ def _unflatten(cls: type, fixed: Any, children: Any) -> Any:
     result: Any = object.__new__(cls)
     result.__dict__.update(zip(names, children, strict=True))
     result.__dict__.update((name, part.value) for name, part in others)
-    result.__dict__[_DERIVED] = {_flatten: names}  # what stands in for a number need not be one
+    result.__dict__[DERIVED] = {_flatten: names}  # what stands in for a number need not be one
     return result
 
 
@@ -329,8 +338,9 @@ class ParametricFunction(Parametrized):
         """Whether function and parameters are the same."""
         if not isinstance(other, ParametricFunction) or self.function != other.function:
             return False
-        (ours, tree), (theirs, same) = map(jax.tree_util.tree_flatten, (self.parameters, other.parameters))
-        return bool(tree == same) and all(map(_equal, ours, theirs))
+        ours, theirs = map(jax.tree_util.tree_leaves, (self.parameters, other.parameters))
+        trees: list[Any] = [*map(jax.tree_util.tree_structure, (self.parameters, other.parameters))]
+        return bool(trees[0] == trees[1]) and all(map(_equal, ours, theirs))
 
     def __hash__(self) -> int:
         return hash(self.function)

@@ -5,12 +5,14 @@ Used a few times per model: there, compiling a function would take longer than i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_array, require_finite
+from connections.geometry.groups import unit_quaternions
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Kinematics
@@ -100,3 +102,47 @@ def elementary_motion(joint: Joint) -> np.ndarray:
         case Prismatic():
             return np.concatenate([none, axis])[:, None]
     return np.eye(6, joint.nv)
+
+
+class Coordinates(Protocol):
+    """The layout of q and v of a tree or of closed chains: their independent joints."""
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+
+    @property
+    def joints(self) -> Sequence[Joint]:
+        """The independent joints."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def q_starts(self) -> np.ndarray:
+        """Where each begins in q, and where the last ends."""
+
+    @property
+    def v_starts(self) -> np.ndarray:
+        """Where each begins in v, and where the last ends."""
+
+
+def joint_slices(kinematics: Coordinates) -> Iterator[tuple[Joint, slice, slice]]:
+    """The independent joints, and their slices of q and of v."""
+    for number, joint in enumerate(kinematics.joints):
+        q_at, v_at = (
+            slice(int(s[number]), int(s[number + 1])) for s in (kinematics.q_starts, kinematics.v_starts)
+        )
+        yield joint, q_at, v_at
+
+
+def configuration(kinematics: Coordinates, name: str, q: Any) -> np.ndarray:
+    """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
+    array = np.array(as_array(name, q, (kinematics.nq,)))
+    require_finite(name, array)
+    for (joint, at_q, _), joint_name in zip(joint_slices(kinematics), kinematics.joint_names, strict=True):
+        if isinstance(joint, Spherical | Free):
+            at = slice(at_q.stop - 4, at_q.stop)
+            array[..., at] = unit_quaternions(f"{name}: joint '{joint_name}'", array[..., at])
+    return array

@@ -16,14 +16,14 @@ Source: [B], left-trivialized differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.checks import ShapeError, as_array, batch_axes, require_finite
-from connections.geometry.groups import unit_quaternions
-from connections.multibody.joints import Free, Joint, Spherical
+from connections.multibody.host_kinematics import configuration, joint_slices
+from connections.multibody.joints import Free, Spherical
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -45,10 +45,10 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
 
     Source: [B]; the left-trivialized difference.
     """
-    start, end = _configurations(model, "q0", q0), _configurations(model, "q1", q1)
+    start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
-    for joint, at_q, at_v in _joints(model):
+    for joint, at_q, at_v in joint_slices(model.kinematics):
         a, b = start[..., at_q], end[..., at_q]
         if isinstance(joint, Spherical):
             xi[..., at_v] = rotation_logarithm(quaternion_product(_conjugate(a), b))
@@ -76,11 +76,11 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
 
     Source: [B].
     """
-    start, step = _configurations(model, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
+    start, step = configuration(model.kinematics, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
     moved = np.empty((*batch, model.nq))
-    for joint, at_q, at_v in _joints(model):
+    for joint, at_q, at_v in joint_slices(model.kinematics):
         a, b = start[..., at_q], step[..., at_v]
         if isinstance(joint, Spherical):
             moved[..., at_q] = _turned(a, b)
@@ -213,24 +213,3 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _conjugate(quaternion: np.ndarray) -> np.ndarray:
     return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
-
-
-def _joints(model: Model) -> Iterator[tuple[Joint, slice, slice]]:
-    """The independent joints, and their slices of q and of v."""
-    kinematics = model.kinematics
-    for number, joint in enumerate(kinematics.joints):
-        q_at, v_at = (
-            slice(int(s[number]), int(s[number + 1])) for s in (kinematics.q_starts, kinematics.v_starts)
-        )
-        yield joint, q_at, v_at
-
-
-def _configurations(model: Model, name: str, q: Any) -> np.ndarray:
-    """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
-    array = np.array(as_array(name, q, (model.nq,)))
-    require_finite(name, array)
-    for (joint, at_q, _), joint_name in zip(_joints(model), model.joint_names, strict=True):
-        if isinstance(joint, Spherical | Free):
-            at = slice(at_q.stop - 4, at_q.stop)
-            array[..., at] = unit_quaternions(f"{name}: joint '{joint_name}'", array[..., at])
-    return array

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.integrate import Trajectories, integrate, motion_sizes
+from connections.affine.flow import Flow, Trajectories
+from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.geometry.evaluation import Argument, evaluate
@@ -174,29 +175,25 @@ class Locomotion:
             names the time and the point.
         """
 
-        def solve(
-            q: jax.Array, v: jax.Array, parameters: jax.Array, clock: jax.Array
-        ) -> tuple[Any, Any, Any]:
-            def rhs(t: Any, state: tuple[jax.Array, jax.Array], args: Any) -> tuple[jax.Array, jax.Array]:
-                p, V = self._driven_at(t, *state, parameters)
-                return self._base.matrix_at(p) @ V, self._controlled_at(t, p, V, parameters)[1]
+        def start(q0: jax.Array, v0: jax.Array, parameters: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return q0, self.system.velocity_at(q0, v0)
 
-            def sizes(elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-                return motion_sizes(self._base, self.system.connection.ambient_metric, elapsed, *state)
+        def rate(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> tuple[jax.Array, jax.Array]:
+            p, V = self._driven_at(t, state[0], state[1], parameters)
+            return self._base.matrix_at(p) @ V, self._controlled_at(t, p, V, parameters)[1]
 
-            def read(t: jax.Array, p: jax.Array, V: jax.Array) -> tuple[jax.Array, jax.Array]:
-                p, V = self._driven_at(t, p, V, parameters)
-                return p, self.system.components_at(p, V)
+        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            metric = self.system.connection.ambient_metric
+            return motion_sizes(self._base, metric, jnp.abs(t - t0), *state)
 
-            V0 = self.system.velocity_at(q, v)
-            origin = q, jnp.zeros_like(V0)
-            states = integrate(rhs, (q, V0), clock, rtol=TOLERANCE, sizes=sizes, origin=origin)
-            points, found = jax.vmap(read)(clock, *states)
-            return (points, found), points, jnp.ones(clock.shape[0], dtype=bool)
+        def record(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> Any:
+            p, V = self._driven_at(t, state[0], state[1], parameters)
+            return (p, self.system.components_at(p, V)), p, jnp.asarray(True)
 
+        flow = Flow(start, rate, record, sizes, rtol=TOLERANCE)
         q0, v0 = self.start(gait, pose)
         arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
-        return Trajectories.of(self).run("gait", solve, arguments, times)
+        return Trajectories.of(self).run("gait", flow, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import connections as cn
+from connections.affine import levi_civita
 from connections.geometry import compilation
 from connections.geometry.parameters import take_apart
 
@@ -66,6 +67,85 @@ def test_other_structures_are_not_shared():
     assert not shares(family.connection(np.ones(4)), family.connection(lambda q: jnp.ones(4)))
     assert not shares((1, 2.0), (True, 2.0))
     assert not shares(np.arange(3), np.arange(1, 4))
+
+
+@pytest.mark.parametrize("a", [1.5, 2.5])
+def test_functions_of_one_code_share(a):
+    """What a user's function closes over is data; what it looks up is compared."""
+    first, second = (cn.MatrixMetric(FRAME, lambda q, b=b: (a + b) * jnp.eye(4)) for b in (1.0, 2.0))
+    assert shares(first, second)
+    np.testing.assert_allclose(second.matrix(Q), (a + 2.0) * np.eye(4))
+    np.testing.assert_allclose(first.matrix(Q), (a + 1.0) * np.eye(4))
+
+
+SCALE, SCALES = 2.0, {"m": [2.0]}
+
+
+class Holder:
+    scale = 2.0
+
+    def __init__(self):
+        self.scale = 2.0
+
+
+HOLDER = Holder()
+
+
+def helper():
+    return SCALE * SCALES["m"][0] * HOLDER.scale
+
+
+def of_globals(q):
+    return helper() * jnp.eye(4)
+
+
+def test_what_functions_look_up_may_change(monkeypatch):
+    """A new object of a function sees the present values of global names, however deep they are."""
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 8.0
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 12.0
+    monkeypatch.setitem(SCALES, "m", [3.0])
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 18.0
+    monkeypatch.setattr(HOLDER, "scale", 1.0)
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 9.0
+    monkeypatch.setitem(globals(), "helper", lambda: 5.0)
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 5.0
+
+
+def test_definitions_that_are_replaced(monkeypatch):
+    """A method of a class, and a function that methods call."""
+
+    def symbols():
+        return cn.LeviCivita(metric_of(2.0)).coefficients(Q)
+
+    right = symbols()
+    with monkeypatch.context() as patch:
+        patch.setattr(cn.LeviCivita, "coefficients_at", lambda self, q: jnp.ones((4, 4, 4)))
+        np.testing.assert_array_equal(symbols(), 1.0)
+    with monkeypatch.context() as patch:
+        low = levi_civita.christoffel_first_kind
+        patch.setattr(levi_civita, "christoffel_first_kind", lambda metric, q: 2.0 * low(metric, q))
+        np.testing.assert_allclose(symbols(), 2.0 * right, rtol=1e-14)
+    np.testing.assert_array_equal(symbols(), right)
+
+
+def test_functions_that_keep_a_state():
+    """Each such function is itself: what it changes is seen by whoever made it."""
+    for _ in range(2):
+        calls, count = [], 0
+
+        def noted(q, seen=calls):
+            seen.append(1)
+            return jnp.eye(4)
+
+        def counted(q):
+            nonlocal count
+            count += 1
+            return jnp.eye(4)
+
+        for function in (noted, counted):
+            cn.MatrixMetric(FRAME, function).matrix(Q)
+        assert count > 0 and calls
 
 
 def test_what_is_one_object_stays_one():

@@ -32,6 +32,7 @@ from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 if TYPE_CHECKING:
+    from connections.multibody.dynamics.host_robot import HostRobot
     from connections.multibody.dynamics.program import Program
 
 _WEIGHTLESS = (0.0, 0.0, 0.0)
@@ -63,6 +64,10 @@ class Definitions(Protocol):
     @property
     def program(self) -> Program:
         """The recursions."""
+
+    @property
+    def weightless(self) -> Definitions:
+        """The robot without gravity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +133,13 @@ class RecursiveConnection(ConnectionOfMetric):
         }
         for name, value in operations.items():
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def host(self) -> HostRobot:
+        """The recursions for one motion at a time."""
+        from connections.multibody.dynamics.host_robot import HostRobot  # imports Numba
+
+        return HostRobot(self.model.kinematics, self.model.weightless.program)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low, (nv, nv, nv)."""

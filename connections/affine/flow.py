@@ -1,0 +1,339 @@
+"""Flows: differential equations on a manifold, solved for one motion on the host and for batches by diffrax.
+
+A `Flow` says what is integrated. `Trajectories` solves it, from public arguments to arrays at the requested
+times, with an error that says when and where a motion leaves its domain. One motion needs its right-hand side
+compiled, nothing else (`host_integration`); batches, and what JAX is tracing, are compiled as a whole
+(`integrate`). The requested times are data: neither compiles anything for another number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src.core import trace_state_clean  # which JAX has under no public name
+from jax.flatten_util import ravel_pytree
+
+from connections.affine.host_integration import Stopped, integrate_one
+from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
+from connections.checks import IntegrationError, ShapeError, as_array, require_finite
+from connections.geometry.compilation import compiled
+from connections.geometry.evaluation import Argument, admit_at, evaluate, kept, require_admissible
+from connections.geometry.frames import FrameField
+from connections.geometry.parameters import Parametrized, derived
+
+_FEWEST_TIMES = 8  # batches are compiled for 8, 16, 32, ... requested times
+
+
+@dataclass(frozen=True, eq=False)
+class Flow(Parametrized):
+    """dy/dt = rate(t, y, *given), with y a tuple of arrays; all functions are JAX-traceable.
+
+    Parameters
+    ----------
+    start : *given -> y at the first time.
+    rate : (t, y, *given) -> a tuple like y.
+    record : (t, y, *given) -> (values, q, ok): what is asked for at a requested time, the point (nq,) where
+        the motion is then, and whether the state is admissible.
+    sizes : (t0, t, y, *given) -> a tuple like y: what the components can be expected to be at the time t of a
+        motion from t0 (`motion_sizes`).
+    points : which arrays of y are points, measured from the first ones; others are measured from zero.
+    project : y -> the nearest valid state.
+    rtol, atol : tolerances of a step, as in `integrate`.
+    host : the same for one motion in NumPy, with the functions of `OneMotion`, if there is such a way.
+    """
+
+    start: Callable[..., Any]
+    rate: Callable[..., Any]
+    record: Callable[..., Any]
+    sizes: Callable[..., Any]
+    points: tuple[int, ...] = (0,)
+    project: Callable[[Any], Any] | None = None
+    rtol: Any = RTOL
+    atol: Any = ATOL
+    host: Any = None
+
+    def solve_at(self, times: jax.Array, *given: jax.Array, max_steps: int = MAX_STEPS) -> tuple[Any, ...]:
+        """(values, points, ok) at the times of one motion, JAX-traceable; NaN from where it fails."""
+        start = self.start(*given)
+        if not start:
+            return jax.vmap(lambda t: self.record(t, (), *given))(times)
+        states = integrate(
+            lambda t, y, args: self.rate(t, y, *args),
+            start,
+            times,
+            self.project,
+            given,
+            self.rtol,
+            self.atol,
+            max_steps,
+            sizes=self._sizes_from(times, given),
+            origin=self.origin(start),
+        )
+        return jax.vmap(lambda t, *y: self.record(t, y, *given))(times, *states)
+
+    def origin(self, start: tuple[Any, ...]) -> tuple[Any, ...]:
+        """From where components are measured."""
+        return tuple(leaf if i in self.points else jnp.zeros_like(leaf) for i, leaf in enumerate(start))
+
+    def _sizes_from(self, times: jax.Array, given: tuple[Any, ...]) -> Callable[[jax.Array, Any], Any]:
+        forward = jnp.sign(times[-1] - times[0])
+        return lambda elapsed, y: self.sizes(times[0], times[0] + forward * elapsed, y, *given)
+
+
+class Trajectories(Parametrized):
+    """The integrations of one owner (a connection or a system), with its errors.
+
+    Parameters
+    ----------
+    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
+    """
+
+    begin_at_a_point: ClassVar[bool] = True  # whether the first argument is one
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    @classmethod
+    def of(cls, owner: Any) -> Trajectories:
+        """The owner's integrations, made once."""
+        known: Trajectories = derived(owner).setdefault(cls, cls(owner))
+        return known
+
+    @property
+    def frame(self) -> FrameField:
+        """The owner's."""
+        frame: FrameField = self.owner.frame
+        return frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the owner is defined at the initial point."""
+        return self.owner.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The owner's error at the initial point."""
+        self.owner.explain(q)
+
+    def run(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+        """The values that the flow records over all batch axes, with an error where it leaves the domain.
+
+        Parameters
+        ----------
+        key : name of the motion, with the functions of users that the flow closes over.
+        flow : what is integrated; the public arguments are given to its functions.
+        arguments : of the motion; the first is a point if `begin_at_a_point`.
+        times : (T,).
+
+        Raises
+        ------
+        IntegrationError, ShapeError, NonFiniteError, and the errors of ``owner.explain`` at the first point.
+        """
+        times = as_times(times)
+        arrays = []
+        for item in arguments:  # before the solver spends its whole budget of steps on a NaN
+            arrays.append(as_array(item.name, item.value, item.core))
+            if not isinstance(arrays[-1], jax.core.Tracer):
+                require_finite(item.name, arrays[-1])
+        batch = any(array.ndim != len(item.core) for array, item in zip(arrays, arguments, strict=True))
+        if batch or not trace_state_clean():
+            return self._batch(key, flow, arguments, times)
+        return self._one(key, flow, arrays, np.asarray(times), arguments[0].name if arguments else "")
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _one(self, key: Any, flow: Flow, arrays: list[Any], times: np.ndarray, first: str) -> Any:
+        """The values of one motion, integrated on the host."""
+        functions = flow.host
+        if functions is None:
+            functions = kept(self, (key, "one"), lambda: OneMotion.of(self, flow))
+        given, start, origin, near = functions.start(*arrays)
+        t0, y0 = np.float64(times[0]), np.asarray(start)
+        if not near:
+            require_admissible(self.owner, first, arrays[0])
+        values: list[Any] = []
+        seen, refused = (t0, np.asarray(given[0] if given else y0)), None
+        functions.rate(t0, t0, y0, *given)  # with its own errors
+
+        def rate(t: float, y: np.ndarray) -> np.ndarray:
+            nonlocal refused
+            try:
+                return np.asarray(functions.rate(t0, np.float64(t), y, *given))
+            except ValueError as error:  # the motion meets a singularity, or leaves the domain
+                refused = error
+                return np.full_like(y, np.nan)
+
+        def sizes(t: float, y: np.ndarray) -> np.ndarray:
+            try:
+                return np.asarray(functions.sizes(t0, np.float64(t), y, *given))
+            except ValueError:  # the rate says so, too
+                return np.full_like(y, np.nan)
+
+        def reached(t: float, y: np.ndarray) -> None:
+            nonlocal seen, refused
+            try:
+                found, q, good = functions.record(np.float64(t), y, *given)
+            except ValueError as error:
+                refused = error
+                raise Stopped(t, y, "it leaves the domain") from error
+            seen = np.float64(t), np.asarray(q)
+            if not good:
+                raise Stopped(t, y, "")
+            values.append(found)
+
+        tolerances = float(flow.rtol), float(flow.atol)
+        try:
+            integrate_one(rate, sizes, y0, times, np.asarray(origin), *tolerances, MAX_STEPS, reached)
+        except Stopped as stop:
+            if not values and self.begin_at_a_point:
+                require_admissible(self.owner, first, seen[1])
+            self._raise_stopped(key, stop, float(times[len(values)]), seen, refused)
+        return jax.tree_util.tree_map(lambda *leaves: jnp.asarray(np.stack(leaves)), *values)
+
+    def _raise_stopped(
+        self, key: Any, stop: Stopped, target: float, seen: tuple[float, np.ndarray], refused: Any
+    ) -> NoReturn:
+        if not stop.why:
+            self._raise_at(_failed(key, stop.t), seen[1])
+        where = f"last seen at t = {seen[0]:.6g}, q = {_numbers(seen[1])}"
+        reason = f"{stop.why} ({refused})" if refused else stop.why
+        more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
+        raise IntegrationError(f"{_failed(key, target)}, {where}; {more}") from refused
+
+    def _batch(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+        """The values of all motions, integrated inside one compiled function."""
+        count, clock = len(times), times
+        if not isinstance(times, jax.core.Tracer):
+            more = max(_FEWEST_TIMES, 1 << (count - 1).bit_length()) - count
+            clock = np.concatenate([times, np.full(more, times[-1])])
+
+        def at(*arrays: jax.Array) -> tuple[Any, ...]:
+            *given, instants = arrays
+            values, points, ok = flow.solve_at(instants, *given)
+            inside = jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
+            known = jnp.all(jnp.isfinite(points), axis=-1)
+            finite = known
+            for leaf in jax.tree_util.tree_leaves(values):
+                finite = finite & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
+            clean = jax.tree_util.tree_map(lambda leaf: jnp.where(jnp.isfinite(leaf), leaf, 0.0), values)
+            good = ok & inside & finite
+            return clean, good.astype(jnp.float64), jnp.nan_to_num(points), known.astype(jnp.float64)
+
+        last = Argument("times", clock, (len(clock),), batched=False)
+        found = evaluate(self, key, at, *arguments, last, checked=self.begin_at_a_point)
+        axes = found[1].ndim - 1
+        values, good, points, known = jax.tree_util.tree_map(
+            lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found
+        )
+        if not isinstance(good, jax.core.Tracer) and not np.asarray(good).all():
+            self._raise(key, times, *map(np.asarray, (good, points, known)))
+        return values
+
+    def _raise(self, key: Any, times: Any, good: np.ndarray, points: np.ndarray, known: np.ndarray) -> None:
+        row = tuple(np.argwhere(good == 0.0)[0])
+        what = _failed(key, times[row[-1]])
+        if not known[row]:
+            last = (*row[:-1], max(row[-1] - 1, 0))
+            where = f"last seen at t = {float(times[last[-1]]):.6g}, q = {_numbers(points[last])}"
+            raise IntegrationError(f"{what}, {where}")
+        self._raise_at(what, points[row])
+
+    def _raise_at(self, what: str, q: np.ndarray) -> NoReturn:
+        try:
+            require_admissible(self.owner, "q", q)
+        except ValueError as error:
+            raise IntegrationError(f"{what}: {error}") from error
+        raise IntegrationError(f"{what}, near q = {_numbers(q)}")
+
+
+class OneMotion(NamedTuple):
+    """What the host needs of a flow, as functions of one flat state y (k,).
+
+    Attributes
+    ----------
+    start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
+    rate, sizes : (t0, t, y, *given) -> dy/dt and what the components can be expected to be, (k,) each.
+    record : (t, y, *given) -> (values, q, whether all is admissible and finite).
+    """
+
+    start: Callable[..., Any]
+    rate: Callable[..., Any]
+    sizes: Callable[..., Any]
+    record: Callable[..., Any]
+
+    @classmethod
+    def of(cls, owner: Trajectories, flow: Flow) -> OneMotion:
+        """The functions of a flow, compiled."""
+
+        def state(y: jax.Array, given: tuple[Any, ...]) -> Any:
+            shapes = jax.eval_shape(flow.start, *given)
+            _, unravel = ravel_pytree(jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape), shapes))
+            y = unravel(y)
+            return y if flow.project is None else flow.project(y)
+
+        def start(*given: jax.Array) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
+            near = jnp.asarray(True)
+            if owner.begin_at_a_point:
+                frame, q, rest = owner.frame, given[0], given[1:]
+                given, near = (frame.project_at(q), *rest), frame.near_at(q)
+            y = flow.start(*given)
+            return given, ravel_pytree(y)[0], ravel_pytree(flow.origin(y))[0], near
+
+        def rate(t0: jax.Array, t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, Any]:
+            now = state(y, given)
+            both = flow.rate(t, now, *given), flow.sizes(t0, t, now, *given)
+            return ravel_pytree(both[0])[0], ravel_pytree(both[1])[0]
+
+        def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            values, q, ok = flow.record(t, state(y, given), *given)
+            ok = ok & admit_at(owner.owner, q)[1]
+            for leaf in (q, *jax.tree_util.tree_leaves(values)):
+                ok = ok & jnp.all(jnp.isfinite(leaf))
+            return values, q, ok
+
+        both = compiled(rate)  # most of the work is the same
+        return cls(
+            compiled(start), lambda *args: both(*args)[0], lambda *args: both(*args)[1], compiled(record)
+        )
+
+
+def readings(record: Callable[..., Any]) -> Flow:
+    """What `record` reads at each time, as a flow without a state."""
+
+    def nothing(*given: Any) -> tuple[()]:
+        return ()
+
+    return Flow(nothing, nothing, record, nothing, points=())
+
+
+def as_times(times: Any) -> Any:
+    """`times` as a (T,) float64 array.
+
+    Raises
+    ------
+    ShapeError : not one axis, or not strictly monotone.
+    NonFiniteError : a time is not finite.
+    """
+    times = as_array("times", times, (None,))
+    if times.ndim != 1 or times.shape[0] == 0:
+        raise ShapeError("times", ("T",), times.shape)
+    if isinstance(times, jax.core.Tracer):
+        return times
+    require_finite("times", times)
+    steps = np.diff(np.asarray(times))
+    if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
+        raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
+    return times
+
+
+def _failed(key: Any, t: Any) -> str:
+    name = key[0] if isinstance(key, tuple) else key
+    how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
+    return f"{name}: the curve {how} by t = {float(t):.6g}"
+
+
+def _numbers(q: np.ndarray) -> str:
+    return np.array2string(q, precision=4, threshold=12)

@@ -1,0 +1,178 @@
+"""Motions of what computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for them.
+
+A connection or a system that has an object like `HostMechanics` as ``host`` is integrated through it, one
+motion at a time. Everything that JAX traces, and batches, take the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.checks import ShapeError
+from connections.geometry.compilation import compiled
+
+Array = NDArray[np.float64]
+Acceleration = Callable[[float, Array, Array], Array]
+
+
+class HostMechanics(Protocol):
+    """A manifold with a metric and a connection, at one point (nq,), in NumPy.
+
+    All functions raise the errors of the public functions where they are not defined.
+    """
+
+    def point(self, name: str, q: Array) -> Array:
+        """The point of the manifold that q stands for; `name` is how the caller calls q."""
+
+    def normalized(self, q: Array) -> Array:
+        """The point of the manifold nearest to q, however far it is."""
+
+    def frame_matrix(self, q: Array) -> Array:
+        """X(q), (nq, n)."""
+
+    def mass_matrix(self, q: Array) -> Array:
+        """H(q), (n, n)."""
+
+    def free_acceleration(self, q: Array, v: Array) -> Array:
+        """-Gamma(v, v), (n,)."""
+
+    def carrying(self, q: Array, v: Array) -> Array:
+        """Gamma(v, .), (n, n)."""
+
+
+class HostMotion:
+    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `flow.OneMotion`.
+
+    Parameters
+    ----------
+    host : the manifold.
+    acceleration : (t, q, v) -> (n,), the force included.
+    """
+
+    def __init__(self, host: HostMechanics, acceleration: Acceleration) -> None:
+        self._host, self._acceleration = host, acceleration
+
+    def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
+        """As `OneMotion.start`; what is wrong with the first point is told here."""
+        q, v = self._host.point("q0", np.asarray(q0)), np.asarray(v0)
+        self._host.mass_matrix(q)
+        return (q, v), np.concatenate([q, v]), np.concatenate([q, np.zeros_like(v)]), True
+
+    def rate(self, t0: float, t: float, y: Array, *given: Array) -> Array:
+        """d/dt of (q, v), (k,)."""
+        q, v = self._split(y, given)
+        return np.concatenate([self._host.frame_matrix(q) @ v, self._acceleration(t, q, v)])
+
+    def sizes(self, t0: float, t: float, y: Array, *given: Array) -> Array:
+        """What the components of (q, v) can be expected to be (`motion_sizes`), (k,)."""
+        q, v = self._split(y, given)
+        lengths = np.sqrt(np.diagonal(self._host.mass_matrix(q)))
+        velocity = np.sum(lengths * np.abs(v)) / lengths
+        return np.concatenate([abs(t - t0) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
+
+    def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, bool]:
+        """(q, v), q, and whether both are finite."""
+        q, v = self._split(y, given)
+        return (q, v), q, bool(np.isfinite(y).all())
+
+    def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
+        n = len(given[1])
+        return self._host.normalized(y[:-n]), y[-n:]
+
+
+class HostTransport:
+    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
+
+    Parameters
+    ----------
+    host : the manifold.
+    curve : (t, *given) -> q (nq,), v (n,), and whether the curve's velocity is tangent.
+    n : size of P.
+    """
+
+    def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, Any, Any]], n: int) -> None:
+        self._host, self._curve, self._n = host, curve, n
+
+    def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
+        """As `OneMotion.start`."""
+        one = np.eye(self._n).ravel()
+        return given, one, np.zeros_like(one), True
+
+    def rate(self, t0: float, t: float, y: Array, *given: Any) -> Array:
+        """dP/dt, (n^2,)."""
+        q, v, _ = self._at(t, given)
+        return np.asarray(-self._host.carrying(q, v) @ y.reshape(self._n, -1)).ravel()
+
+    def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
+        """The ratios of the lengths of the fields, now and at first, (n^2,)."""
+        now, then = (
+            np.sqrt(np.diagonal(self._host.mass_matrix(self._at(time, given)[0]))) for time in (t, t0)
+        )
+        return np.outer(1.0 / now, then).ravel()
+
+    def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
+        """P, the curve's point, and whether P is finite and the curve tangent there."""
+        q, _, tangent = self._at(t, given)
+        self._host.mass_matrix(q)
+        return y.reshape(self._n, -1), q, tangent and bool(np.isfinite(y).all())
+
+    def _at(self, t: float, given: tuple[Any, ...]) -> tuple[Array, Array, bool]:
+        q, v, tangent = self._curve(np.float64(t), *given)
+        return np.asarray(q), np.asarray(v), bool(tangent)
+
+
+class HostReading:
+    """zdot + Gamma(v, z) along a curve, with the functions of `flow.OneMotion` and no state.
+
+    Parameters
+    ----------
+    host : the manifold.
+    moving : t -> q, v, whether the curve's velocity is tangent, z and zdot.
+    """
+
+    def __init__(self, host: HostMechanics, moving: Callable[[Any], tuple[Any, ...]]) -> None:
+        self._host, self._moving = host, moving
+
+    def start(self) -> tuple[tuple[()], Array, Array, bool]:
+        """Nothing."""
+        return (), np.zeros(0), np.zeros(0), True
+
+    def rate(self, t0: float, t: float, y: Array) -> Array:
+        """Nothing, (0,)."""
+        return y
+
+    sizes = rate
+
+    def record(self, t: float, y: Array) -> tuple[Array, Array, bool]:
+        """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
+        q, v, tangent, z, z_dot = map(np.asarray, self._moving(np.float64(t)))
+        value = z_dot + self._host.carrying(q, v) @ z
+        return value, q, bool(tangent) and bool(np.isfinite(value).all())
+
+
+def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> Callable[..., Array]:
+    """A function of users of numbers, for NumPy: called as it is if it does without JAX, else compiled.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> an array of this shape.
+    shape : of its values.
+    name : how the caller calls the function.
+    """
+    through_jax: list[Callable[..., Any]] = []
+
+    def call(*arguments: Any) -> Array:
+        value = through_jax[0](*arguments) if through_jax else function(*arguments)
+        if isinstance(value, jax.Array) and not through_jax:
+            through_jax.append(compiled(function))
+        result = np.asarray(value, dtype=np.float64)
+        if result.shape != shape:
+            raise ShapeError(name, shape, result.shape)
+        return result
+
+    return call

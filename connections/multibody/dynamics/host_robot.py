@@ -1,0 +1,99 @@
+"""A robot in NumPy at one configuration, for motions that are integrated on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.multibody.host_kinematics import configuration
+from connections.multibody.joints import Free, Spherical
+
+if TYPE_CHECKING:
+    from connections.multibody.dynamics.program import Program
+    from connections.multibody.kinematics import Kinematics
+    from connections.multibody.loops.closed_kinematics import ClosedKinematics
+
+Array = np.ndarray
+
+
+class HostRobot:
+    """A robot by its recursions, as `affine.host_motion.HostMechanics`.
+
+    Parameters
+    ----------
+    kinematics : of the robot.
+    program : its recursions; `free_acceleration` is that of geodesics if they are without gravity.
+    """
+
+    def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
+        self._kinematics, self._functions = kinematics, program.functions
+        self._nothing = np.zeros(kinematics.nv)
+        self._turning = [
+            (int(kinematics.q_starts[i]), int(kinematics.v_starts[i]), isinstance(joint, Free))
+            for i, joint in enumerate(kinematics.joints)
+            if isinstance(joint, Spherical | Free)
+        ]
+        self._X = np.zeros((kinematics.nq, kinematics.nv))
+        for i, joint in enumerate(kinematics.joints):
+            if not isinstance(joint, Spherical | Free):
+                for k in range(joint.nv):
+                    self._X[kinematics.q_starts[i] + k, kinematics.v_starts[i] + k] = 1.0
+
+    def point(self, name: str, q: Array) -> Array:
+        """The configuration (nq,) with unit quaternions; loops are closed by whatever comes next.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError; PointError for a quaternion of norm other than one.
+        """
+        return configuration(self._kinematics, name, q)
+
+    def normalized(self, q: Array) -> Array:
+        """q with its quaternions normalized, (nq,)."""
+        if self._turning:
+            q = q.copy()
+            for at, _, free in self._turning:
+                part = q[at + 3 : at + 7] if free else q[at : at + 4]
+                part /= np.sqrt(part @ part)
+        return q
+
+    def frame_matrix(self, q: Array) -> Array:
+        """X(q), (nq, nv): qdot = X v, pdot = R v and 2 quaternion_dot = quaternion * (omega, 0)."""
+        if not self._turning:
+            return self._X
+        X = self._X.copy()
+        for at, column, free in self._turning:
+            first = at + 3 if free else at
+            x, y, z, w = q[first : first + 4]
+            X[first : first + 4, column : column + 3] = 0.5 * np.array(
+                [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
+            )
+            if free:
+                X[at : at + 3, column + 3 : column + 6] = [
+                    [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+                    [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+                    [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+                ]
+        return X
+
+    def mass_matrix(self, q: Array) -> Array:
+        """H(q), (nv, nv)."""
+        return self._call("mass_matrix", q)
+
+    def free_acceleration(self, q: Array, v: Array) -> Array:
+        """The acceleration without forces, (nv,); without gravity, -Gamma(v, v)."""
+        return self._call("forward_dynamics", q, v, self._nothing)
+
+    def acceleration(self, q: Array, v: Array, tau: Array) -> Array:
+        """vdot under the generalized forces tau (nv,) and gravity, (nv,)."""
+        return self._call("forward_dynamics", q, v, tau)
+
+    def carrying(self, q: Array, v: Array) -> Array:
+        """Gamma(v, .) = H^-1 C(q, v), (nv, nv)."""
+        C = self._functions["coriolis_matrix"](q, v, "christoffel", None)
+        return self._call("inverse_mass_matrix", q) @ C
+
+    def _call(self, name: str, *vectors: Any) -> Array:
+        result: Array = self._functions[name](*vectors, None)
+        return result
