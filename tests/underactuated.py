@@ -362,7 +362,7 @@ CASES = [
         True,
         False,
         False,
-        "the proof in connections/control/controllability/configuration.py",
+        "the proof in connections/control/controllability/obstruction.py",
     ),
 ]
 BY_NAME = {case.name: case for case in CASES}

@@ -13,17 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_continuous_are, solve_discrete_are
 
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
 from connections.control.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
-from connections.control.reachability import (
-    checked_pair,
-    power_of_two,
-    require_detectable,
-    require_stabilizable,
-    state_units,
-)
+from connections.control.reachability import checked_pair, require_detectable, require_stabilizable
+from connections.control.riccati import solve_riccati
 
 _SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit diagonal
 
@@ -48,10 +42,12 @@ def lqr(
     Raises
     ------
     StabilizabilityError : directions that do not decay are out of reach, or neither decay nor cost anything.
-    ConvergenceError : the equation was not solved.
+    ConvergenceError : no gain and cost to go were found that are known to 1e-6: relative to a row of K and to
+        (P_ii P_jj)^(1/2), the state in units in which P has a unit diagonal. A closed loop with rates that
+        differ by 1e15 and more is beyond the digits of numbers.
     ShapeError, NonFiniteError, GainError, TypeError.
 
-    Source: Kalman (1960); solved by `scipy.linalg`.
+    Source: Kalman (1960); solved as `control.riccati` says.
     """
     A, B, names = checked_pair(A, B, names)
     n, m = B.shape
@@ -59,11 +55,7 @@ def lqr(
     R = np.asarray(gain_matrix("weight R", R, m, symmetric=True))
     require_stabilizable(A, B, discrete=discrete, names=names)
     require_detectable(A, Q, discrete=discrete, names=names)
-    x, u = _cost_units(A, B, Q), power_of_two(np.diag(R) ** -0.5)
-    K, P = _regulator(
-        A * x / x[:, None], B * u / x[:, None], Q * np.outer(x, x), R * np.outer(u, u), discrete
-    )
-    return K * u[:, None] / x, P / np.outer(x, x)
+    return solve_riccati(A, B, Q, R, discrete)
 
 
 def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -115,55 +107,6 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
 
 
 # --- private ---------------------------------------------------------------------------------------------
-
-
-def _regulator(
-    A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, discrete: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """`lqr` in units in which states and inputs are of one size; here the same is done to time and cost.
-
-    With rate the unit of 1/time and rate push^2 that of P, the equation is that of A / rate, push B, R and
-    Q / (rate push)^2, whose quadratic and constant terms are of one size.
-    """
-    rate = 1.0 if discrete else float(power_of_two(np.linalg.norm(A, 2) or 1.0))
-    quadratic = np.linalg.norm(B @ np.linalg.solve(R, B.T), 2) or 1.0
-    constant = np.linalg.norm(Q, 2) or 1.0
-    push = float(power_of_two((constant / quadratic) ** 0.25 * rate**-0.5))
-    A, B, Q = A / rate, push * B, Q / (rate * push) ** 2
-    try:
-        P = (solve_discrete_are if discrete else solve_continuous_are)(A, B, Q, R)
-    except (np.linalg.LinAlgError, ValueError) as error:
-        raise ConvergenceError(f"the Riccati equation of {len(A)} states was not solved: {error}") from error
-    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A) if discrete else np.linalg.solve(R, B.T @ P)
-    values = np.linalg.eigvals(A - B @ K)
-    margin = (np.abs(values) - 1.0).max() if discrete else values.real.max()
-    if not margin < 0.0:
-        raise ConvergenceError(
-            f"the Riccati equation of {len(A)} states left a closed loop that does not decay"
-        )
-    return K * rate * push, rate * push**2 * (P + P.T) / 2.0
-
-
-def _cost_units(A: np.ndarray, B: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """Powers of two (n,): the units of the state in which what costs anything costs one.
-
-    A component without cost gets the unit in which it acts on the others, or they on it, at the largest rate.
-    """
-    costs = np.diag(Q)
-    if not costs.any():
-        return state_units(A, B)
-    x = np.where(costs > 0.0, np.where(costs > 0.0, costs, 1.0) ** -0.5, np.nan)
-    size = np.abs(A - np.diag(np.diag(A)))
-    rate = float(np.nanmax(size * x / x[:, None], initial=0.0)) or float(np.abs(np.diag(A)).max()) or 1.0
-    while np.isnan(x).any():
-        known = np.where(np.isnan(x), 0.0, x)
-        into, out = size @ known / rate, size.T @ np.where(np.isnan(x), 0.0, 1.0 / x) / rate
-        fresh = np.where(into > 0.0, into, np.where(out > 0.0, 1.0 / np.where(out > 0.0, out, 1.0), np.nan))
-        fresh = np.where(np.isnan(x), fresh, np.nan)
-        if np.isnan(fresh).all():
-            return power_of_two(np.where(np.isnan(x), 1.0, x))
-        x = np.where(np.isnan(fresh), x, fresh)
-    return power_of_two(x)
 
 
 def _weight(name: str, weight: Any, dim: int) -> np.ndarray:

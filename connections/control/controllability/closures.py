@@ -217,15 +217,16 @@ def input_names(system: ControlSystem, names: Sequence[str] | None) -> tuple[str
     return tuple(names)
 
 
-def jets_near(system: ControlSystem, q: Array) -> list[Jet]:
-    """The system at q and at two neighbouring points, always the same ones."""
+def jets_near(system: ControlSystem, q: Array, reach: float = _STEP) -> list[Jet]:
+    """The system at q and at two neighbouring points, always the same ones, about `reach` away."""
     rng, jets = np.random.default_rng(0), [system.jet(q)]
     for _ in range(2):
         direction = rng.standard_normal(system.dim)
-        step = _STEP
+        step = reach
         while True:
             near = system.surroundings.moved(q, step * direction, jets[0].units)
-            if step < _NEAREST or system.surroundings.valid(near):
+            defined = system.surroundings.valid(near) and np.isfinite(system.input_values(near)).all()
+            if step < _NEAREST or defined:
                 break
             step /= 8.0
         jets.append(system.jet(near))

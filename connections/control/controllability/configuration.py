@@ -10,11 +10,8 @@ degree. Sufficient only, and it depends on the basis of the inputs; where it fai
 decoupling directions is tried.
 
 Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
-lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite. For one input that is <Y : Y> not
-parallel to Y. Proof: straighten the inputs, and let phi be a function of the other coordinates with
-d phi = lambda at q. From rest, the velocity w transverse to the inputs, of velocity y along them, obeys
-dw/dt = -<y : y>/2 + O(|y| |w| + |w|^2). As long as the motion stays in a small neighbourhood, d phi(w) keeps
-one sign, at least a constant times the integral of |y|^2, whatever the controls: phi moves to one side only.
+lambda that annihilates it the form u -> lambda(<Y_u : Y_u>) is definite, or semidefinite in a way that lasts:
+`obstruction.py` has the conditions and the proof. For one input that is <Y : Y> not parallel to Y.
 
 Source: [LM] for the first two; [AL] for one input; [HL] use such forms for several. The third statement is
 claimed as far as its proof goes.
@@ -28,7 +25,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
 from connections.affine.connection import AffineConnection
 from connections.control.controllability.closures import (
@@ -40,13 +36,11 @@ from connections.control.controllability.closures import (
     jets_near,
     symmetric_closure_of,
 )
-from connections.control.controllability.directions import decoupling_directions, forms_of, of_inputs
+from connections.control.controllability.directions import decoupling_directions, of_inputs
+from connections.control.controllability.obstruction import one_sided
 from connections.control.controllability.products import (
     ControlSystem,
     Jet,
-    Word,
-    bracket,
-    input_words,
 )
 from connections.control.controllability.ranks import TOLERANCE, numerical_rank, outside
 from connections.geometry.frames import PointFunction
@@ -183,9 +177,9 @@ def _verdict(
     system = jets[0].system
     if test.holds:
         return _Verdict(True, _words(test, "in the inputs given"), test.clear, np.eye(system.count))
-    definite = _definite(jets, tol)
-    if definite is not None:
-        return _Verdict(False, definite, test.clear)
+    obstacle = one_sided(jets, tol)
+    if obstacle is not None:
+        return _Verdict(False, obstacle, test.clear)
     found = decoupling_directions(jets[0], tol).spanning
     if found is not None:
         basis = of_inputs(jets[0], found)
@@ -226,37 +220,6 @@ def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficie
         if closure.settled and rank == closure.rank.value:
             return _Sufficient(True, None, rank, degree, clear)
     return _Sufficient(False, None, rank, closure.order, clear)
-
-
-def _definite(jets: list[Jet], tol: float) -> str | None:
-    """The reason why phi moves to one side only, or None."""
-    system = jets[0].system
-    forms = forms_of(jets[0], tol)
-    if not len(forms) or not _involutive(jets, tol):
-        return None
-    if system.count == 1:
-        name = "the single input Y is not parallel to <Y:Y>"
-        return f"{name}: one side is out of reach" if np.max(np.abs(forms)) > 0.0 else None
-
-    def least(weights: Array) -> float:
-        total = np.tensordot(weights / max(np.linalg.norm(weights), 1e-12), forms, axes=1)
-        return -float(np.linalg.eigvalsh(total)[0])
-
-    starts = [sign * row for row in np.eye(len(forms)) for sign in (1.0, -1.0)]
-    starts += list(np.random.default_rng(0).standard_normal((4, len(forms))))
-    best = min((minimize(least, start, method="Nelder-Mead") for start in starts), key=lambda r: r.fun)
-    if -best.fun <= 1e-4 * float(np.max(np.abs(forms))):
-        return None
-    return "the inputs are involutive and <Y_u:Y_u> is definite beside them: one side is out of reach"
-
-
-def _involutive(jets: list[Jet], tol: float) -> bool:
-    """Whether the inputs span an involutive distribution, as far as q and its neighbours tell."""
-    system = jets[0].system
-    start = input_words(system.count)
-    words: list[Word] = [*start, *(bracket(a, b) for i, a in enumerate(start) for b in start[i + 1 :])]
-    ranks = [numerical_rank(*jet.scaled(words, ambient=True), system.dim, tol) for jet in jets]
-    return all(rank.value == system.count for rank in ranks)
 
 
 def _changed(system: ControlSystem, basis: Array) -> ControlSystem:

@@ -35,12 +35,12 @@ _FLOOR = 1e-2  # what is taken as the size of an entry, relative to the largest 
 
 @dataclass(frozen=True)
 class Word:
-    """An input field, a symmetric product <left : right> or a Lie bracket [left, right].
+    """An input field, one of the frame, a symmetric product <left : right> or a Lie bracket [left, right].
 
     Parameters
     ----------
-    kind : "input", "symmetric" or "bracket".
-    number : the place among the inputs, of an input.
+    kind : "input", "frame", "symmetric" or "bracket".
+    number : the place among the inputs, or in the frame.
     left, right : the factors of a product.
     counts : how often each input occurs.
     depth : how many derivatives of the system the word takes.
@@ -74,6 +74,11 @@ class Word:
 def input_words(count: int) -> list[Word]:
     """The inputs themselves."""
     return [Word("input", tuple(int(i == a) for i in range(count)), a) for a in range(count)]
+
+
+def frame_words(count: int, dim: int) -> list[Word]:
+    """The fields X_k of the connection's frame, beside `count` inputs."""
+    return [Word("frame", (0,) * count, k) for k in range(dim)]
 
 
 def symmetric(left: Word, right: Word) -> Word:
@@ -325,7 +330,7 @@ class Jet:
 
     def _make(self, word: Word) -> LocalField:
         if word.left is None or word.right is None:
-            return self._input(word.number)
+            return self._single(word)
         F, G = self.field(word.left), self.field(word.right)
         order = min(F.algebra.order, G.algebra.order)
         low = taylor_algebra(F.algebra.variables, order - 1)
@@ -333,9 +338,11 @@ class Jet:
             return _bracket(low, F, G)
         return self._symmetric(low, F, G)
 
-    def _input(self, number: int) -> LocalField:
-        algebra = taylor_algebra(self.system.frame.ambient_dim, self.order)
+    def _single(self, word: Word) -> LocalField:
+        algebra, number = taylor_algebra(self.system.frame.ambient_dim, self.order), word.number
         (X, X_size), _, (Y, Y_size) = self._data
+        if word.kind == "frame":
+            Y = Y_size = np.eye(X.shape[2])[None] * (algebra.degrees == 0)[:, None, None]
         parts = Y[..., number], _apply(algebra, X, Y[..., number])
         sizes = Y_size[..., number], _apply(algebra, X_size, Y_size[..., number])
         return LocalField(algebra, parts, sizes)

@@ -1,0 +1,166 @@
+"""When a motion from rest can move a function of the configuration to one side only: a proof of no control.
+
+Y_a are the inputs, Y_u = u^a Y_a, and D is the distribution of the connection (TQ, if nothing constrains it).
+
+**Lemma.** Let phi be a function near q with d phi(Y_a) = 0 and d phi /= 0 on D, and let
+
+    Hess(v, v) = v(v phi) - d phi(nabla_v v) >= 0   for all v of D with d phi(v) = 0, at all points near q.
+
+Then phi never decreases along a motion from rest that stays near q, whatever the controls; so q is no inner
+point of what can be reached. Proof: phi' = d phi(v), and phi'' = Hess(v, v) because d phi(Y_u) = 0. With a
+field e of D with d phi(e) = 1, v = v_0 + phi' e and d phi(v_0) = 0; so phi'' >= -C |v| |phi'|. Where
+phi' < 0, that is phi'' >= C |v| phi'; but phi' starts at zero, so it never is, by Gronwall's inequality.
+
+For an input and a field W of D,
+
+    Hess(Y_u, Y_u) = -d phi(<Y_u : Y_u>) / 2,    Hess(Y_u, W) + Hess(W, Y_u) = -d phi(<Y_u : W> - [Y_u, W]);
+
+modulo the inputs, no derivative of u or W enters.
+
+**Theorem.** Let the inputs be involutive near q, and let N, the directions u for which <Y_u : Y_b> is in the
+span of the inputs for every b, have one dimension near q. Let a covector lambda annihilate the inputs at q,
+and let the form u -> lambda(<Y_u : Y_u>) be definite beside N. If also
+
+- N = 0 (the form is definite), or
+- D has only one dimension more than the inputs, or
+- <Y_u : W> - [Y_u, W] is in the span of the inputs for every u of N and W of D, near q,
+
+then the system is not locally configuration controllable at q.
+
+Proof: straighten the inputs; the other coordinates are z, zero at q. Choose the sign of lambda such that
+-lambda(<Y_u : Y_u>) >= 0, and phi = lambda z + k |z|^2 / 2. Let v = Y_n + Y_m + W be of D with d phi(v) = 0,
+n in N, m beside it, and W beside the inputs, so that d phi(W) = 0. Then Hess(Y_m, Y_m) >= c |m|^2, because it
+is so at q, and d phi is near lambda where k |z| is small. The terms of n with n and with m vanish by the
+definition of N, for every covector. The terms of m with W are at least -C |m| |W|. Those of n with W vanish
+in the first and the third case; in the second, W = 0. And Hess(W, W) >= (k b - C) |W|^2, b > 0. Here b, c and
+C do not depend on k if the neighbourhood shrinks as k grows; with a large k the sum is not negative.
+
+A form that is definite at q is so nearby. A semidefinite one says nothing by itself: with
+
+    w_1' = y_1^2 + y_3 w_2,  w_2' = y_2 w_1        (w = z', y = x')
+
+small loops of x_2 and x_3 turn a positive w_1 into a negative one; and with z'' = (x_1')^2 + x_1 (x_2')^2 the
+form is semidefinite at x_1 = 0, but moves z down where x_1 < 0. Nor is the theorem all that is true: with
+z_1'' = (x_1')^2, z_2'' = x_1' x_2', z_1 never decreases, but N = 0, and no form is definite.
+
+What must hold near q is tested at q and at points in general position, as for closures: if an analytic system
+has the same rank there, it has it near q. For N some are far away, where what is flat at q shows.
+Source: the theorem is this project's; [AL] has one input; [HL] use such forms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from connections.control.controllability.closures import jets_near
+from connections.control.controllability.directions import forms_of
+from connections.control.controllability.products import (
+    Jet,
+    Word,
+    bracket,
+    frame_words,
+    input_words,
+    symmetric,
+)
+from connections.control.controllability.ranks import normalized, numerical_rank
+
+Array = np.ndarray[Any, Any]
+_DEFINITE = 1e-4  # of the largest entry of the forms: an eigenvalue below it is not counted as positive
+_UNCLEAR = 1e2  # a singular value within this factor of the tolerance is neither zero nor not
+_FAR = 0.5, 2.0  # in units of the distance in which the system changes
+_ROUND_OFF = 1e-2  # times the tolerance: what is small beside its terms
+
+
+def one_sided(jets: list[Jet], tol: float) -> str | None:
+    """The reason why a function moves to one side only, or None where the theorem says nothing.
+
+    Parameters
+    ----------
+    jets : the system at the point and at its neighbours.
+    tol : of ranks.
+
+    Source: the theorem above.
+    """
+    system = jets[0].system
+    forms = forms_of(jets[0], tol)
+    if not len(forms) or not _involutive(jets, tol):
+        return None
+    if system.count == 1:
+        name = "the single input Y is not parallel to <Y:Y>"
+        return f"{name}: one side is out of reach" if np.max(np.abs(forms)) > 0.0 else None
+    if _definite(forms):
+        return "the inputs are involutive and <Y_u:Y_u> is definite beside them: one side is out of reach"
+    split = _kernel(forms, tol)
+    if split is None or not _definite(split[1].T @ forms @ split[1]):
+        return None
+    rank, beyond = split[1].shape[1], system.frame.dim - system.count
+    beside = [jet for reach in _FAR for jet in jets_near(system, jets[0].q, reach)[1:]]
+    if not all(_stays(jet, rank, beyond > 1, tol) for jet in [*jets, *beside]):
+        return None
+    what = f"<Y_u:Y_u> is semidefinite beside them, of rank {rank} around the point"
+    return f"the inputs are involutive and {what}: one side is out of reach"
+
+
+def _definite(forms: Array) -> bool:
+    """Whether a combination of forms (l, r, r) is definite."""
+
+    def least(weights: Array) -> float:
+        total = np.tensordot(weights / max(np.linalg.norm(weights), 1e-12), forms, axes=1)
+        return -float(np.linalg.eigvalsh(total)[0])
+
+    starts = [sign * row for row in np.eye(len(forms)) for sign in (1.0, -1.0)]
+    starts += list(np.random.default_rng(0).standard_normal((4, len(forms))))
+    best = min((minimize(least, start, method="Nelder-Mead") for start in starts), key=lambda r: r.fun)
+    return bool(-best.fun > _DEFINITE * float(np.max(np.abs(forms))))
+
+
+def _kernel(forms: Array, tol: float) -> tuple[Array, Array] | None:
+    """Orthonormal bases (a, a - r) of the common kernel of forms (l, a, a) and (a, r) of the rest.
+
+    None where the kernel is not clear.
+    """
+    _, s, rows = np.linalg.svd(forms.reshape(-1, forms.shape[-1]))
+    s = np.append(s, np.zeros(len(rows) - len(s)))
+    if ((s > tol / _UNCLEAR * s[0]) & (s < tol * _UNCLEAR * s[0])).any():
+        return None
+    rank = int(np.sum(s > tol * s[0]))
+    return rows[rank:].T, rows[:rank].T
+
+
+def _stays(jet: Jet, rank: int, several: bool, tol: float) -> bool:
+    """Whether the forms have this rank at a point, and N is apart, beside `several` other dimensions."""
+    inputs, sizes = jet.scaled(input_words(jet.system.count), ambient=False)
+    if not (np.isfinite(inputs).all() and np.isfinite(sizes).all()):
+        return False
+    forms = forms_of(jet, tol)
+    split = _kernel(forms, tol) if len(forms) else None
+    if split is None or split[1].shape[1] != rank:
+        return False
+    return not several or _apart(jet, split[0], tol)
+
+
+def _apart(jet: Jet, kernel: Array, tol: float) -> bool:
+    """Whether <Y_u : W> - [Y_u, W] is in the span of the inputs, for u of the kernel (a, k) and W of D."""
+    inputs, fields = input_words(jet.system.count), frame_words(jet.system.count, jet.system.frame.dim)
+    Y, Y_size = jet.scaled(inputs, ambient=True)
+    span = np.linalg.qr(normalized(Y, Y_size, tol))[0]
+    for W in fields:
+        products, sizes = jet.scaled([symmetric(a, W) for a in inputs], ambient=True)
+        brackets, more = jet.scaled([bracket(a, W) for a in inputs], ambient=True)
+        rest = (products - brackets) @ kernel
+        rest -= span @ (span.T @ rest)
+        if np.max(np.abs(rest)) > _ROUND_OFF * tol * np.max(sizes + more):
+            return False
+    return True
+
+
+def _involutive(jets: list[Jet], tol: float) -> bool:
+    """Whether the inputs span an involutive distribution, as far as q and its neighbours tell."""
+    system = jets[0].system
+    start = input_words(system.count)
+    words: list[Word] = [*start, *(bracket(a, b) for i, a in enumerate(start) for b in start[i + 1 :])]
+    ranks = [numerical_rank(*jet.scaled(words, ambient=True), system.dim, tol) for jet in jets]
+    return all(rank.value == system.count for rank in ranks)
