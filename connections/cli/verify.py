@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections.checks import SubjectError
 from connections.cli import arguments
 from connections.cli.printing import print_report, status
 
@@ -134,7 +135,7 @@ def _require_no_system(name: str) -> None:
 
     key = name.lower().replace("_", "-")
     if key in system_names():
-        raise ValueError(f"there is no file {name}; for the system: connections verify --system {key}")
+        raise SubjectError(f"there is no file {name}\nThe system is: connections verify --system {key}")
 
 
 def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: AnySubject) -> None:

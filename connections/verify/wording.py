@@ -9,7 +9,7 @@ _MOST = 3  # nearest names
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The names most like `name`, the most similar one first; at most three, and often none.
+    """The names that contain `name`, or else those most like it; at most three, and often none.
 
     Parameters
     ----------
@@ -17,9 +17,9 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
     names : those there are.
     """
     by_key = {known.lower(): known for known in names}
-    found = get_close_matches(name.lower(), by_key, n=_MOST, cutoff=0.6)
-    within = [key for key in by_key if len(name) > 2 and name.lower() in key and key not in found]
-    return [by_key[key] for key in [*found, *within][:_MOST]]
+    within = [key for key in by_key if len(name) > 2 and name.lower() in key]
+    like = get_close_matches(name.lower(), by_key, n=_MOST, cutoff=0.6)
+    return [by_key[key] for key in (within or like)[:_MOST]]
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
