@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from connections import cli, systems, verify
@@ -50,6 +52,11 @@ def test_by_name_a_system_has_the_points_of_the_six() -> None:
     for subject in built_in_subjects(2, 5):
         alone = system_subject(subject.name, 2, 5)
         assert (alone.q == subject.q).all() and (alone.v == subject.v).all()
+
+
+def test_the_page_has_all_names() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text()
+    assert [name for name in system_names() if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("words", [["verify"], ["sweep", "propositions"]])
