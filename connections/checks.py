@@ -28,6 +28,7 @@ __all__ = [
     "NonFiniteError",
     "PointError",
     "ShapeError",
+    "SubjectError",
     "SymmetryError",
 ]
 
@@ -76,6 +77,13 @@ class SymmetryError(ValueError):
 
 class ModelError(ValueError):
     """A robot description cannot become a model; the message names the joint, the body or the file."""
+
+
+class SubjectError(ValueError):
+    """There is nothing to verify: an unknown system, or a Python file that gives none.
+
+    The message may have several lines.
+    """
 
 
 class IntegrationError(RuntimeError):

@@ -31,9 +31,10 @@ from connections.geometry import MatrixFrame, MatrixMetric
 from connections.geometry.frames import FrameField
 from connections.multibody import from_urdf, spatial
 from connections.verify import induced, nonholonomic_subject
+from connections.verify.built_in import BUILT_IN
 from connections.verify.propositions import NONHOLONOMIC_ORDER, ORDER, Sample, catalogue
 from connections.verify.robots import robot_subject
-from connections.verify.subjects import BUILT_IN, subject_of
+from connections.verify.subjects import subject_of
 
 SIZE = 1e-6
 
@@ -202,8 +203,8 @@ def sleigh(seed=0):
     return nonholonomic_subject("sleigh", system, rng.normal(size=(1, 3)), rng, seed=seed, action=action)
 
 
-SUBJECTS = {key: "random frame" for key in ORDER} | {
-    key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
+SUBJECTS = {key: "random-frame" for key in ORDER} | {
+    key: "spinning-body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
 }
 SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
 

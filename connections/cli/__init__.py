@@ -1,7 +1,8 @@
 """The command line: verify the propositions, explore the contorsion family, draw the figures.
 
 ``connections demo`` does all of it on built-in systems and on a real robot. Exit status: 0 if everything
-holds, 1 if a check fails, 2 for a wrong argument or a file that cannot be read (one line says why).
+holds, 1 if a check fails, 2 for a wrong argument or a file that cannot be read (one line says why, or a few
+lines of at most 80 columns).
 """
 
 from __future__ import annotations
@@ -16,22 +17,33 @@ from typing import Any
 
 from connections import checks
 from connections.cli import audit, demo, explore, figures, sweep, verify
-from connections.cli.arguments import Parser
+from connections.cli.arguments import Parser, in_columns
 
 COMMANDS = (verify, audit, explore, figures, sweep, demo)  # in the order of the help
 
 _DESCRIPTION = """\
 Geometric mechanics of robots: every Coriolis matrix is an affine connection.
 
-  connections demo                          the propositions on built-in systems and on UR5, and the figures
-  connections verify                        every proposition of the theory on six built-in systems
-  connections verify ROBOT.urdf --floating-base      ... and on your robot
-  connections verify --system snakeboard    the propositions on constraints, on a nonholonomic system
-  connections audit ROBOT.urdf              which Coriolis matrix other libraries compute
-  connections explore --beta 0 -5 -10       what torsion does to a controlled point mass
-  connections explore --web ROBOT.urdf      torsion, and your robot's free motion, to look at in a browser
-  connections sweep KIND                    a job over many configurations, interrupted and resumed at will
-  connections figures DIR                   figures 3 to 7 of the theory's paper
+  connections demo
+      the propositions on built-in systems and on UR5, and the figures
+  connections verify
+      every proposition of the theory on six built-in systems
+  connections verify ROBOT.urdf --floating-base
+      ... and on your robot
+  connections verify my_system.py:top
+      ... and on a system that you define in Python
+  connections verify --system snakeboard
+      the propositions on constraints, on a nonholonomic system
+  connections audit ROBOT.urdf
+      which Coriolis matrix other libraries compute
+  connections explore --beta 0 -5 -10
+      what torsion does to a controlled point mass
+  connections explore --web ROBOT.urdf
+      torsion, and your robot's free motion, to look at in a browser
+  connections sweep KIND
+      a job over many configurations, interrupted and resumed at will
+  connections figures DIR
+      figures 3 to 7 of the theory's paper
 """
 
 
@@ -53,12 +65,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _print_warning
             return options.run(options)
     except (ValueError, OSError, metadata.PackageNotFoundError, checks.IntegrationError) as error:
-        text = " ".join(str(error).split())
-        print(f"connections: error: {text}", file=sys.stderr)
+        print(_text(error), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("connections: interrupted", file=sys.stderr)
         return 130
+
+
+def _text(error: Exception) -> str:
+    """One line, but the lines of a `SubjectError`, which has lists: each in 80 columns, indented."""
+    if not isinstance(error, checks.SubjectError):
+        return f"connections: error: {' '.join(str(error).split())}"
+    first, *others = str(error).splitlines()
+    lines = [in_columns(f"connections: error: {first}", later="  ")]
+    return "\n".join([*lines, *(in_columns(line.strip(), "  ", "    ") for line in others)])
 
 
 def _compile_quickly() -> None:

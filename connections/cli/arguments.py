@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+SAMPLES, SEED = 2, 0  # of reports, unless given
+
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line.
+
+    Attributes
+    ----------
+    ending : gives the end of the help; called only if help is asked for, as it may import much.
+    """
+
+    ending: Callable[[], str] | None = None
+
+    def format_help(self) -> str:
+        """The help, with its end."""
+        if self.ending is not None:
+            self.epilog = self.ending()
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print the error and where help is, and exit with status 2."""
@@ -41,12 +57,45 @@ number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
     """Add what every report of propositions takes: samples, seed, tolerance, what to show."""
-    parser.add_argument("--samples", type=count, default=2, metavar="N", help="points per system (default 2)")
-    parser.add_argument("--seed", type=seed, default=0, help="of the random points and fields (default 0)")
+    parser.add_argument("--samples", type=count, metavar="N", help=f"points per system (default {SAMPLES})")
+    parser.add_argument("--seed", type=seed, help=f"of the random points and fields (default {SEED})")
     parser.add_argument("--tol", type=tolerance, default=1e-9, help="relative tolerance (default 1e-9)")
     parser.add_argument("--controls", action="store_true", help="show the negative controls")
     parser.add_argument(
         "--by-system", action="store_true", help="a table per system instead of the worst rows"
+    )
+
+
+def fill_report_options(options: argparse.Namespace) -> list[str]:
+    """Put samples and seed where they were not given; returns the options that were given."""
+    given = [name for name in ("samples", "seed") if getattr(options, name) is not None]
+    defaults = {"samples": SAMPLES, "seed": SEED}
+    vars(options).update({name: value for name, value in defaults.items() if name not in given})
+    return [f"--{name}" for name in given]
+
+
+def list_of_systems() -> str:
+    """The names that ``--system`` takes, for the end of the help, in 80 columns."""
+    from connections.verify import system_names
+
+    names = in_columns(", ".join(system_names()), "  ")
+    return f"the systems that NAME may be:\n{names}"
+
+
+def in_columns(text: str, indent: str = "", later: str | None = None, width: int = 80) -> str:
+    """A paragraph in lines of at most `width` columns, broken at spaces only.
+
+    Parameters
+    ----------
+    text : the paragraph. indent : of the first line. later : of the other lines, the same if None.
+    """
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from connections.plots import write_exploration, write_figures
     from connections.verify import built_in_subjects
 
+    arguments.fill_report_options(options)
     path = options.robot if options.robot is not None else _example_robot()
     subjects: list[AnySubject] = [*built_in_subjects(options.samples, options.seed)]
     subjects.append(robot(path, False, options.samples, options.seed))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connections.cli.arguments import in_columns
+
 if TYPE_CHECKING:
     from connections.verify import AnySubject, Row
 
@@ -34,14 +36,14 @@ def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argpa
     counts = {verdict: [row for row in rows if row.verdict == verdict] for verdict in (FAILS, INCONCLUSIVE)}
     for verdict, found in counts.items():
         for row in found:
-            print(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
+            _print_paragraph(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
     _print_left_out(rows, subjects)
     largest = np.max([row.check.relative for row in rows])  # a NaN stays one, which `max` can lose
     smallest = np.min([row.control.relative for row in rows])
     others = "".join(f" ({verdict}: {len(found)})" for verdict, found in counts.items() if found)
-    print(
+    _print_paragraph(
         f"{sum(row.verdict == HOLDS for row in rows)} of {len(rows)} checks hold{others} on {len(subjects)} "
-        f"system(s) at {options.samples} point(s) each: largest relative residual {largest:.1e} "
+        f"system(s) at {_points(subjects)} each: largest relative residual {largest:.1e} "
         f"(tolerance {options.tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
 
@@ -54,6 +56,20 @@ def status(verdicts: Iterable[str]) -> int:
     return 1 if FAILS in found else 0 if found <= {HOLDS} else 3
 
 
+def _points(subjects: Sequence[AnySubject]) -> str:
+    """How many samples there are, such as "2 point(s)"; systems may bring points of their own."""
+    counts = sorted({len(subject.q) for subject in subjects})
+    return f"{' or '.join(map(str, counts))} point(s)"
+
+
+def _print_paragraph(text: str) -> None:
+    """A paragraph in the columns of a terminal; one line where the output is none."""
+    from rich.console import Console
+
+    console = Console()
+    print(in_columns(text, later="  ", width=console.width) if console.is_terminal else text)
+
+
 def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
     """Name the propositions that say nothing about any of the systems."""
     from connections.verify.propositions import catalogue
@@ -63,7 +79,7 @@ def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
     missing = [item.key for kind in kinds for item in catalogue(kind) if item.key not in seen]
     if missing:
         what = subjects[0].name if len(subjects) == 1 else "any of these systems"
-        print(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
+        _print_paragraph(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
 
 
 def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool) -> None:
@@ -98,9 +114,10 @@ def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool)
         table.add_row(*cells)
     console.print(table)
     if not wide:
-        print(
-            f"What is compared, residuals and scales are shown in {_WIDE} columns, and written by --json.\n"
+        _print_paragraph(
+            f"What is compared, residuals and scales are shown in {_WIDE} columns, and written by --json."
         )
+        print()
 
 
 def print_paths(paths: Sequence[Path]) -> None:

@@ -22,6 +22,11 @@ kept. Results do not depend on the number of workers.
   connections sweep propositions --system sphere --points 50 --output sphere.zarr
   connections sweep table ROBOT.urdf --rows 1000000 --scheduler tcp://10.0.0.1:8786 --output /shared/C.zarr
 """
+_PROPOSITIONS = """\
+Every proposition at random points with random fields. Exit status: 0 all hold,
+1 one does not hold, 3 none fails but one is inconclusive: at no point could its
+test have failed.
+"""
 _TABLES = (
     "christoffel_bounds",
     "christoffel_symbols",
@@ -97,12 +102,13 @@ def _add_propositions(kinds: Any) -> None:
     propositions = kinds.add_parser(
         "propositions",
         help="the propositions at many random points of a system",
-        description="Every proposition at random points with random fields. Exit status: 0 all hold, 1 one "
-        "does not hold, 3 none fails but one is inconclusive: at no point could its test have failed.",
+        description=_PROPOSITIONS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    propositions.ending = arguments.list_of_systems
     propositions.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
     propositions.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
-    propositions.add_argument("--system", metavar="NAME", help="a built-in system such as sphere, snakeboard")
+    propositions.add_argument("--system", metavar="NAME", help="a built-in system; the names are below")
     propositions.add_argument(
         "--points", type=arguments.count, default=20, metavar="N", help="random points (default 20)"
     )

@@ -1,13 +1,15 @@
-"""connections verify: the propositions on built-in systems, a robot or a system with constraints."""
+"""connections verify: the propositions on built-in systems, a robot, or what a Python file defines."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections.checks import SubjectError
 from connections.cli import arguments
 from connections.cli.printing import print_report, status
 
@@ -15,18 +17,28 @@ if TYPE_CHECKING:
     from connections.verify import AnySubject, Row, Subject
 
 DESCRIPTION = """\
-Check every proposition on built-in systems (a point mass, the sphere, rigid bodies on SO(3) and SE(3), a
-random metric in a random non-coordinate frame, a planar arm), or on a robot read from its URDF; with
---system NAME those about nonholonomic constraints on a system of this library, such as snakeboard or trailer.
+Check every proposition on six built-in systems, or on others:
 
-Each row compares two routes to the same quantity that share no function, at random points. The residual is
-the largest absolute deviation, the scale the largest term before cancellation; a row holds when their ratio
-is at most --tol. Each row also has a negative control: the same measurement on something that must fail, by
-at least 1e-2. One that is weaker is drawn again, with other random numbers; where none shows the fault, the
-row is inconclusive: nothing speaks against the proposition, but the test could not have failed. --controls
+  connections verify                                 the six
+  connections verify --system snakeboard             a built-in system by name
+  connections verify ROBOT.urdf --floating-base      a robot
+  connections verify my_system.py:top                what Python code defines
+
+In the last case top is a subject, metric, connection, mechanical system or
+robot of this library, or a function without arguments that returns one. A
+system with nonholonomic constraints gets the propositions on constraints.
+
+Each row compares two routes to the same quantity that share no function, at
+random points. The residual is the largest absolute deviation, the scale the
+largest term before cancellation; a row holds when their ratio is at most --tol.
+Each row also has a negative control: the same measurement on something that
+must fail, by at least 1e-2. One that is weaker is drawn again, with other
+random numbers; where none shows the fault, the row is inconclusive: nothing
+speaks against the proposition, but the test could not have failed. --controls
 shows them.
 
-Exit status: 0 every row holds, 1 one does not hold, 2 bad input, 3 none fails but one is inconclusive.
+Exit status: 0 every row holds, 1 one does not hold, 2 bad input, 3 none fails
+but one is inconclusive.
 """
 
 
@@ -38,8 +50,9 @@ def add(commands: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    verify.ending = arguments.list_of_systems
     verify.add_argument(
-        "robot", nargs="?", type=Path, metavar="ROBOT.urdf", help="a robot; built-in systems if absent"
+        "file", nargs="?", metavar="FILE", help="ROBOT.urdf or my_system.py:NAME; six systems if absent"
     )
     verify.add_argument(
         "--floating-base", action="store_true", help="give the robot's root link a free joint"
@@ -48,7 +61,7 @@ def add(commands: Any) -> None:
         "--system",
         action="append",
         metavar="NAME",
-        help="a system with constraints, such as snakeboard, roller-racer, trailer; may be repeated",
+        help="a built-in system; may be repeated; the names are below",
     )
     verify.add_argument(
         "--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE"
@@ -59,15 +72,23 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verify, print, and write the rows."""
-    subjects = _subjects(options)
+    given = arguments.fill_report_options(options)
     if options.json is not None:
         arguments.require_writable(options.json)
-    rows = run_all(subjects, options.tol)
+    subjects, python = _subjects(options)
+    if python is None:
+        rows = run_all(subjects, options.tol)
+    else:
+        from connections.verify.python_files import explained
+
+        _print_ignored(given, options, subjects[0])
+        with explained(python, f"{subjects[0].name} cannot be verified"):
+            rows = run_all(subjects, options.tol)
     print_report(rows, subjects, options)
     if options.json is not None:
         report = {
             "tol": options.tol,
-            "samples": options.samples,
+            "samples": max(len(subject.q) for subject in subjects),
             "seed": options.seed,
             "rows": [r.to_dict() for r in rows],
         }
@@ -76,19 +97,54 @@ def run(options: argparse.Namespace) -> int:
     return status(row.verdict for row in rows)
 
 
-def _subjects(options: argparse.Namespace) -> list[AnySubject]:
-    """What `verify` is to run on."""
-    from connections.verify import built_in_subjects, system_subject
+def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:
+    """What `verify` is to run on, and the Python file that defines it, if one does."""
+    from connections.verify import built_in_subjects, subject_from_file, system_subject
 
-    if options.robot is None and options.floating_base:
+    python = None if options.file is None else _python_reference(options.file)
+    if options.floating_base and (options.file is None or python is not None):
         raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
-    if options.robot is not None and options.system:
-        raise ValueError("give a robot or --system, not both")
+    if options.file is not None and options.system:
+        raise ValueError("give a file or --system, not both")
     if options.system:
-        return [system_subject(name, options.samples, options.seed) for name in options.system]
-    if options.robot is None:
-        return [*built_in_subjects(options.samples, options.seed)]
-    return [robot(options.robot, options.floating_base, options.samples, options.seed)]
+        return [system_subject(name, options.samples, options.seed) for name in options.system], None
+    if options.file is None:
+        return [*built_in_subjects(options.samples, options.seed)], None
+    if python is not None:
+        path, attribute = python
+        return [subject_from_file(path, attribute, options.samples, options.seed)], path
+    path = Path(options.file)
+    if not path.exists():
+        _require_no_system(options.file)
+    return [robot(path, options.floating_base, options.samples, options.seed)], None
+
+
+def _python_reference(text: str) -> tuple[Path, str] | None:
+    """File and attribute of ``my_system.py:top``; None if a robot's file is meant."""
+    if text.endswith(".py"):
+        return Path(text), ""
+    path, colon, attribute = text.rpartition(":")
+    if not colon or Path(text).exists() or (attribute and not attribute.isidentifier()):
+        return None
+    return Path(path), attribute
+
+
+def _require_no_system(name: str) -> None:
+    """Raise the error that says how to name a built-in system, if `name` is one."""
+    from connections.verify import system_names
+
+    key = name.lower().replace("_", "-")
+    if key in system_names():
+        raise SubjectError(f"there is no file {name}\nThe system is: connections verify --system {key}")
+
+
+def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: AnySubject) -> None:
+    """Name the options that say nothing about a subject with samples and a seed of its own."""
+    own = {"--samples": len(subject.q) != options.samples, "--seed": subject.seed != options.seed}
+    for option in given:
+        if own[option]:
+            text = f"{subject.name} has samples and a seed of its own, {option} has no effect"
+            print(f"connections: note: {text}", file=sys.stderr)
 
 
 def robot(path: Path, floating_base: bool, samples: int, seed: int) -> Subject:

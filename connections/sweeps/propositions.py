@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from connections.verify import (
     INCONCLUSIVE,
     AnySubject,
     applicable,
-    built_in_subjects,
     system_subject,
 )
 from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample
@@ -47,8 +45,7 @@ def proposition_sweep(
 
     Parameters
     ----------
-    subject : name of a built-in system (``"sphere"``, ``"rigid body"`` ...) or of a system of
-        `connections.systems` (``"snakeboard"`` ...), or a robot.
+    subject : name of a built-in system, one of `verify.system_names`, or a robot.
     rows : how many points.
     propositions : their keys, as ``connections verify`` prints them; all that apply if None.
     chunk : points per chunk; a point takes a second or more, and the first one also compiles.
@@ -60,11 +57,16 @@ def proposition_sweep(
 
     Raises
     ------
-    SweepError : there is no such system or no such proposition about it; tol is not between 0 and 1.
+    SubjectError : there is no such system.
+    SweepError : there is no such proposition about it; tol is not between 0 and 1.
     """
     if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
         raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
-    source = _Source(subject, name) if isinstance(subject, Model) else _named(subject)
+    source = (
+        _Source(subject, name)
+        if isinstance(subject, Model)
+        else _Source(None, system_subject(str(subject), 1, 0).name)
+    )
     items = {item.key: item for item in applicable(_subject(source))}
     keys = tuple(items) if propositions is None else tuple(dict.fromkeys(propositions))
     unknown = [key for key in keys if key not in items]
@@ -167,21 +169,7 @@ class _Source:
         """A subject with samples of its own."""
         if self.model is not None:
             return robot_subject(self.model, self.name, samples, seed)
-        for each in built_in_subjects(samples, seed):
-            if each.name == self.name:
-                return each
         return system_subject(self.name, samples, seed)
-
-
-def _named(name: Any) -> _Source:
-    built_in = [subject.name for subject in built_in_subjects(1, 0)]
-    words = str(name).strip().lower().replace("-", " ").replace("_", " ")
-    if words in built_in:
-        return _Source(None, words)
-    try:
-        return _Source(None, system_subject(str(name), 1, 0).name)
-    except ValueError as error:
-        raise SweepError(f"subject: {error}, and the built-in ones are {', '.join(built_in)}") from error
 
 
 @lru_cache(maxsize=2)

@@ -1,10 +1,10 @@
 """Every proposition of the theory as a check over a system, with two routes and a negative control each."""
 
-from connections.verify.nonholonomic_subjects import (
-    NonholonomicSubject,
-    nonholonomic_subject,
-    system_subject,
-)
+from connections.verify.built_in import built_in_subjects
+from connections.verify.named import system_names, system_subject
+from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
+from connections.verify.objects import as_subject
+from connections.verify.python_files import subject_from_file
 from connections.verify.report import (
     FAILS,
     HOLDS,
@@ -15,7 +15,7 @@ from connections.verify.report import (
     summary,
     verify_subject,
 )
-from connections.verify.subjects import Bodies, Subject, built_in_subjects, subject
+from connections.verify.subjects import Bodies, Subject, subject
 
 __all__ = [
     "AnySubject",
@@ -27,10 +27,13 @@ __all__ = [
     "Row",
     "Subject",
     "applicable",
+    "as_subject",
     "built_in_subjects",
     "nonholonomic_subject",
     "subject",
+    "subject_from_file",
     "summary",
+    "system_names",
     "system_subject",
     "verify_subject",
 ]

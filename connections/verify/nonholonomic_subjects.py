@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,7 +19,7 @@ from scipy.linalg import null_space
 
 from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
-from connections.coriolis import MechanicalSystem, NonholonomicSystem
+from connections.coriolis import NonholonomicSystem
 from connections.geometry.compilation import compiled
 from connections.verify.numerics import (
     Array,
@@ -29,12 +29,10 @@ from connections.verify.numerics import (
     koszul_by_differences,
     stencil,
 )
-from connections.verify.subjects import Subject, generator, shared, subject_of
+from connections.verify.subjects import generator, shared
 
 if TYPE_CHECKING:
     from connections.affine.symmetry import GroupAction
-
-ATTEMPTS = 100  # to draw a point at which a named system is regular
 
 
 class Jet:
@@ -313,51 +311,3 @@ def nonholonomic_subject(
         raise ShapeError("q", ("samples", system.frame.ambient_dim), points.shape)
     v, a = rng.normal(size=(2, len(points), m))
     return NonholonomicSubject(name, system, points, v, a, seed, action)
-
-
-def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
-    """The subject of a system that `connections.systems` names.
-
-    Parameters
-    ----------
-    name : as in ``connections.systems.NAMES``; words may be joined by - or _.
-    samples : number of points.
-    seed : of all random numbers.
-
-    Raises
-    ------
-    ValueError : there is no such system; the message lists those there are.
-    """
-    from connections import systems  # imports SymPy
-
-    key = name.strip().lower().replace("-", "_")
-    if key not in systems.NAMES:
-        known = ", ".join(known.replace("_", "-") for known in sorted(systems.NAMES))
-        raise ValueError(f"there is no system '{name}'; the systems are {known}")
-    title = key.replace("_", "-")
-    (system, action), rng = _named(key), np.random.default_rng([seed, *key.encode()])
-    points = _points(system, rng, samples)
-    if isinstance(system, NonholonomicSystem):
-        return nonholonomic_subject(title, system, points, rng, seed=seed, action=action)
-    return subject_of(title, system, points, rng, seed)
-
-
-@cache
-def _named(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction | None]:
-    """A named system and its group, made once: what they compile serves all seeds."""
-    from connections import systems
-
-    return systems.NAMES[key]().numeric(), systems.ACTIONS[key]() if key in systems.ACTIONS else None
-
-
-def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
-    """Points (samples, nq) with coordinates in [-1, 1) at which the system is regular."""
-    frame, valid = system.metric.frame, shared(system, "valid", lambda: compiled(system.valid_at))
-    points: list[Array] = []
-    for _ in range(ATTEMPTS * samples):
-        q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))
-        if valid(q):
-            points.append(q)
-        if len(points) == samples:
-            return np.stack(points)
-    raise ValueError(f"no regular points among {ATTEMPTS * samples} random ones")

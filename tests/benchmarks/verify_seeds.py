@@ -26,7 +26,8 @@ os.environ.setdefault(
 import numpy as np  # noqa: E402
 
 from connections.verify import Row, Subject, built_in_subjects, verify_subject  # noqa: E402
-from connections.verify.subjects import _random_frame, subject_of  # noqa: E402
+from connections.verify.built_in import _random_frame  # noqa: E402
+from connections.verify.subjects import subject_of  # noqa: E402
 
 
 @dataclass

@@ -171,7 +171,6 @@ def test_the_command_line_runs_resumes_and_repairs(
         (["table", "none.urdf", "--rows", "5", "--output", "s"], "none.urdf"),
         (["contorsion", "--torsion", "1", "--workers", "1", "--scheduler", "x", "--output", "s"], "not both"),
         (["propositions", "--output", "s"], "give a robot, or a system"),
-        (["propositions", "--system", "moon", "--output", "s"], "there is no system 'moon'"),
         (
             ["propositions", "--system", "sphere", "--only", "(99)", "--output", "s"],
             "'(99)' given; about sphere",

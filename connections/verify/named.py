@@ -1,0 +1,66 @@
+"""The one list of built-in systems: all commands and functions that take a system's name look it up here.
+
+First come the systems of `built_in`, then those of `connections.systems`. A system that is added to one of
+these two tables is on the list.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+
+from connections.affine.symmetry import GroupAction
+from connections.checks import SubjectError
+from connections.coriolis import MechanicalSystem, NonholonomicSystem
+from connections.verify.built_in import BUILT_IN, built_in_subject
+from connections.verify.nonholonomic_subjects import NonholonomicSubject
+from connections.verify.objects import random_subject
+from connections.verify.subjects import Subject
+from connections.verify.wording import did_you_mean
+
+
+def system_names() -> tuple[str, ...]:
+    """The names of all built-in systems, words joined by hyphens, in the order of the list."""
+    from connections import systems  # imports SymPy
+
+    return *BUILT_IN, *(_hyphened(key) for key in systems.NAMES)
+
+
+def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
+    """The subject of a built-in system.
+
+    Parameters
+    ----------
+    name : one of `system_names`; words may also be joined by underscores or spaces, in any case.
+    samples : number of points.
+    seed : of all random numbers.
+
+    Raises
+    ------
+    SubjectError : there is no such system; the message has the nearest names, and all names.
+    """
+    key, names = _hyphened(name), system_names()
+    if key not in names:
+        raise SubjectError(
+            f"there is no system {name!r}{did_you_mean(key, names)}\nThe systems are {', '.join(names)}."
+        )
+    if key in BUILT_IN:
+        return built_in_subject(key, samples, seed)
+    underscored = key.replace("-", "_")
+    system, action = _defined(underscored)
+    rng = np.random.default_rng([seed, *underscored.encode()])
+    return random_subject(key, system, rng, samples, seed, action)
+
+
+def _hyphened(name: str) -> str:
+    return re.sub(r"[\s_-]+", "-", name.strip().lower())
+
+
+@cache
+def _defined(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction | None]:
+    """A system of `connections.systems` and its group, made once: what they compile serves all seeds."""
+    from connections import systems
+
+    return systems.NAMES[key]().numeric(), systems.ACTIONS[key]() if key in systems.ACTIONS else None
