@@ -18,7 +18,8 @@ import numpy as np
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 from jax.flatten_util import ravel_pytree
 
-from connections.affine.host_integration import Stopped, integrate_one
+from connections.affine import dop853
+from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
@@ -156,21 +157,17 @@ class Trajectories(Parametrized):
             require_admissible(self.owner, first, arrays[0])
         values: list[Any] = []
         seen, refused = (t0, np.asarray(given[0] if given else y0)), None
-        functions.rate(t0, t0, y0, *given)  # with its own errors
+        attempt = functions.attempt(t0, y0, given)
 
-        def rate(t: float, y: np.ndarray) -> np.ndarray:
+        def guarded(t: float, h: float, y: np.ndarray, f: np.ndarray) -> np.ndarray:
             nonlocal refused
             try:
-                return np.asarray(functions.rate(t0, np.float64(t), y, *given))
+                return attempt(t, h, y, f)
             except ValueError as error:  # the motion meets a singularity, or leaves the domain
+                if h == 0.0:
+                    raise
                 refused = error
-                return np.full_like(y, np.nan)
-
-        def sizes(t: float, y: np.ndarray) -> np.ndarray:
-            try:
-                return np.asarray(functions.sizes(t0, np.float64(t), y, *given))
-            except ValueError:  # the rate says so, too
-                return np.full_like(y, np.nan)
+                return np.full((5, len(y)), np.nan)
 
         def reached(t: float, y: np.ndarray) -> None:
             nonlocal seen, refused
@@ -186,7 +183,7 @@ class Trajectories(Parametrized):
 
         tolerances = float(flow.rtol), float(flow.atol)
         try:
-            integrate_one(rate, sizes, y0, times, np.asarray(origin), *tolerances, MAX_STEPS, reached)
+            integrate_one(guarded, y0, times, np.asarray(origin), *tolerances, MAX_STEPS, reached)
         except Stopped as stop:
             if not values and self.begin_at_a_point:
                 require_admissible(self.owner, first, seen[1])
@@ -255,14 +252,17 @@ class OneMotion(NamedTuple):
     Attributes
     ----------
     start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
-    rate, sizes : (t0, t, y, *given) -> dy/dt and what the components can be expected to be, (k,) each.
+    step : ((t0, t, h), (y, dy/dt), *given) -> a step of the method, as `Attempt`.
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
     start: Callable[..., Any]
-    rate: Callable[..., Any]
-    sizes: Callable[..., Any]
+    step: Callable[..., Any]
     record: Callable[..., Any]
+
+    def attempt(self, t0: Any, y0: Any, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion."""
+        return lambda t, h, y, f: np.asarray(self.step(np.array([t0, t, h]), np.stack([y, f]), *given))
 
     @classmethod
     def of(cls, owner: Trajectories, flow: Flow) -> OneMotion:
@@ -282,10 +282,20 @@ class OneMotion(NamedTuple):
             y = flow.start(*given)
             return given, ravel_pytree(y)[0], ravel_pytree(flow.origin(y))[0], near
 
-        def rate(t0: jax.Array, t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, Any]:
-            now = state(y, given)
-            both = flow.rate(t, now, *given), flow.sizes(t0, t, now, *given)
-            return ravel_pytree(both[0])[0], ravel_pytree(both[1])[0]
+        def step(instants: jax.Array, state_and_rate: jax.Array, *given: jax.Array) -> jax.Array:
+            (t0, t, h), (y, f) = instants, state_and_rate
+            A, C, E = map(jnp.asarray, (dop853.A, dop853.C, dop853.E))
+
+            def rate(time: jax.Array, now: jax.Array) -> jax.Array:
+                return ravel_pytree(flow.rate(time, state(now, given), *given))[0]
+
+            def stage(i: jax.Array, K: jax.Array) -> jax.Array:
+                return K.at[i].set(rate(t + C[i] * h, y + h * (A[i] @ K)))
+
+            K = jax.lax.fori_loop(1, len(C), stage, jnp.zeros((len(C), len(y))).at[0].set(f))
+            new = y + h * (A[-1] @ K)
+            sizes = ravel_pytree(flow.sizes(t0, t + h, state(new, given), *given))[0]
+            return jnp.concatenate([jnp.stack([new, K[-1]]), E @ K, sizes[None]])
 
         def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
             values, q, ok = flow.record(t, state(y, given), *given)
@@ -294,10 +304,7 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        both = compiled(rate)  # most of the work is the same
-        return cls(
-            compiled(start), lambda *args: both(*args)[0], lambda *args: both(*args)[1], compiled(record)
-        )
+        return cls(compiled(start), compiled(step), compiled(record))
 
 
 def readings(record: Callable[..., Any]) -> Flow:

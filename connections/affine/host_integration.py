@@ -1,8 +1,8 @@
-"""One motion at a time, integrated on the host: nothing but the right-hand side has to be compiled.
+"""One motion at a time, integrated on the host: nothing but a step of it has to be compiled.
 
-Dormand and Prince's method 8(5,3) with SciPy's coefficients. Tolerances are those of `steps`, for every
-component by itself, and steps end exactly at the requested times. A step is written in Python, so that
-an interrupt ends the integration.
+Dormand and Prince's method 8(5,3). Tolerances are those of `steps`, for every
+component by itself, and steps end exactly at the requested times. The loop over steps is written in Python,
+so that an interrupt ends it.
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.10 (DOP853).
 """
 
@@ -13,8 +13,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.affine.dop853 import A, C, E
+
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array], Array]
+#: (t, h, y, dy/dt) -> (5, k): y at t + h, dy/dt there, two estimates of its error over h, and what its
+#: components can be expected to be.
+Attempt = Callable[[float, float, Array, Array], Array]
 
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
 SHORTEST = 1e-13  # of the whole time; so short a step means that the motion ends here
@@ -32,8 +37,7 @@ class Stopped(Exception):
 
 
 def integrate_one(
-    rate: Rate,
-    sizes: Rate,
+    attempt: Attempt,
     y0: Array,
     times: Array,
     origin: Array,
@@ -46,53 +50,68 @@ def integrate_one(
 
     Parameters
     ----------
-    rate : (t, y) -> dy/dt, (k,); NaN where y is not in the domain, which makes the step shorter.
-    sizes : (t, y) -> what the components can be expected to be, (k,).
+    attempt : a step of the method; NaN where it leaves the domain, which makes the next one shorter.
     y0 : (k,).
     times : (T,) strictly monotone.
     origin : (k,) from where components are measured.
     rtol, atol : of a step, as in `integrate`.
     max_steps : steps, kept or not, after which the integration stops.
+    reached : may raise `Stopped`.
 
     Raises
     ------
     Stopped : the motion ends before the last time, or takes more steps.
     """
-    A, B, C, E3, E5 = _coefficients()
     t, y = float(times[0]), np.array(y0, dtype=np.float64)
     reached(t, y)
     if len(times) == 1:
         return
     whole = float(times[-1]) - t
-    shortest, h = SHORTEST * abs(whole), FIRST_STEP * whole
-    moved, K, steps = np.abs(y - origin), np.empty((len(B) + 1, len(y))), 0
-    K[0] = rate(t, y)
-    for target in times[1:]:
+    shortest, h, steps = SHORTEST * abs(whole), FIRST_STEP * whole, 0
+    moved, f = np.abs(y - origin), attempt(t, 0.0, y, np.zeros_like(y))[1]
+    for target in map(float, times[1:]):
         while t != target:
-            left = target - t
-            last = abs(h) >= _NO_LONGER * abs(left)
-            step = left if last else h
-            for stage in range(1, len(B)):
-                K[stage] = rate(t + C[stage] * step, y + step * (A[stage, :stage] @ K[:stage]))
-            new = y + step * (B @ K[:-1])
-            K[-1] = rate(t + step, new)
+            last = abs(h) >= _NO_LONGER * abs(target - t)
+            step = target - t if last else h
+            new, f_new, fifth, third, sizes = attempt(t, step, y, f)
             farther = np.fmax(moved, np.abs(new - origin))
-            tolerance = np.fmax(rtol * farther, atol * np.fmax(sizes(t + step, new), np.abs(new)))
-            error = _error(abs(step), E5 @ K, E3 @ K, tolerance)
-            steps += 1
-            factor = float(np.clip(_SAFETY * max(error, _LEAST) ** _EXPONENT, _CUT, _GROWTH))
+            tolerance = np.fmax(rtol * farther, atol * np.fmax(sizes, np.abs(new)))
+            error = _error(abs(step), fifth, third, tolerance)
+            factor = min(max(_SAFETY * max(error, _LEAST) ** _EXPONENT, _CUT), _GROWTH)
             if error < 1.0:
-                t, y = (target if last else t + step), new
-                moved, K[0] = farther, K[-1]
+                t, y, f, moved = (target if last else t + step), new, f_new, farther
                 if not last or abs(step * factor) > abs(h):
                     h = step * factor
             else:
                 h = step * min(factor, 1.0)
                 if abs(h) < shortest:
                     raise Stopped(t, y, "it would need steps shorter than 1e-13 of the whole time")
+            steps += 1
             if steps > max_steps:
                 raise Stopped(t, y, f"it takes more than {max_steps:,} steps")
         reached(t, y)
+
+
+def numpy_attempt(rate: Rate, sizes: Rate) -> Attempt:
+    """A step with functions of NumPy.
+
+    Parameters
+    ----------
+    rate : (t, y) -> dy/dt, (k,).
+    sizes : (t, y) -> what the components can be expected to be, (k,).
+    """
+
+    def attempt(t: float, h: float, y: Array, f: Array) -> Array:
+        if h == 0.0:
+            return np.stack([y, rate(t, y), y, y, y])
+        K = np.empty((len(C), len(y)))
+        K[0] = new = f
+        for stage in range(1, len(C)):
+            new = y + h * (A[stage, :stage] @ K[:stage])
+            K[stage] = rate(t + C[stage] * h, new)
+        return np.stack([new, K[-1], *(E @ K), sizes(t + h, new)])
+
+    return attempt
 
 
 def _error(step: float, fifth: Array, third: Array, tolerance: Array) -> float:
@@ -102,10 +121,3 @@ def _error(step: float, fifth: Array, third: Array, tolerance: Array) -> float:
     sizes[(fifth == 0.0) & (third == 0.0)] = 0.0
     largest = float(np.max(sizes, initial=0.0))
     return largest if np.isfinite(largest) else np.inf
-
-
-def _coefficients() -> tuple[Array, Array, Array, Array, Array]:
-    """A, B, C of the method, and the weights of its two error estimates."""
-    from scipy.integrate import DOP853
-
-    return DOP853.A, DOP853.B, DOP853.C, DOP853.E3, DOP853.E5

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.affine.host_integration import Attempt, numpy_attempt
 from connections.checks import ShapeError
 from connections.geometry.compilation import compiled
 
@@ -45,7 +46,20 @@ class HostMechanics(Protocol):
         """Gamma(v, .), (n, n)."""
 
 
-class HostMotion:
+class _InNumPy:
+    """A motion whose steps are made of its rates."""
+
+    rate: Callable[..., Array]
+    sizes: Callable[..., Array]
+
+    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion; `OneMotion.attempt`."""
+        return numpy_attempt(
+            lambda t, y: self.rate(t0, t, y, *given), lambda t, y: self.sizes(t0, t, y, *given)
+        )
+
+
+class HostMotion(_InNumPy):
     """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `flow.OneMotion`.
 
     Parameters
@@ -85,7 +99,7 @@ class HostMotion:
         return self._host.normalized(y[:-n]), y[-n:]
 
 
-class HostTransport:
+class HostTransport(_InNumPy):
     """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
 
     Parameters
@@ -126,7 +140,7 @@ class HostTransport:
         return np.asarray(q), np.asarray(v), bool(tangent)
 
 
-class HostReading:
+class HostReading(_InNumPy):
     """zdot + Gamma(v, z) along a curve, with the functions of `flow.OneMotion` and no state.
 
     Parameters

@@ -183,6 +183,8 @@ def contents(function: FunctionType) -> Iterator[Any]:
 @functools.lru_cache(maxsize=4096)
 def keeps_state(code: CodeType) -> bool:
     """Whether a function assigns to what it closes over."""
+    if not code.co_freevars and not code.co_cellvars:
+        return False
     stores = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inner = any(keeps_state(part) for part in code.co_consts if isinstance(part, CodeType))
     return inner or not stores.isdisjoint(code.co_freevars)
