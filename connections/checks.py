@@ -226,9 +226,10 @@ def require_same_frame(first: Any, first_name: str, second: Any, second_name: st
 
     Of frames whose numbers JAX is tracing, only the structure is compared.
     """
-    (numbers, tree), (others, same) = map(jax.tree_util.tree_flatten, (first, second))
-    traced = any(isinstance(number, jax.core.Tracer) for number in (*numbers, *others))
-    if (tree != same) if traced else (first != second):
+    numbers = [number for frame in (first, second) for number in jax.tree_util.tree_leaves(frame)]
+    trees: list[Any] = [jax.tree_util.tree_structure(frame) for frame in (first, second)]
+    traced = any(isinstance(number, jax.core.Tracer) for number in numbers)
+    if (trees[0] != trees[1]) if traced else (first != second):
         raise FrameError(
             f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame"
         )

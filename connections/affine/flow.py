@@ -23,7 +23,7 @@ from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, admit_at, evaluate, kept, require_admissible
+from connections.geometry.evaluation import Argument, admit_at, as_given, evaluate, kept, require_admissible
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Parametrized, derived
 
@@ -142,7 +142,8 @@ class Trajectories(Parametrized):
         batch = any(array.ndim != len(item.core) for array, item in zip(arrays, arguments, strict=True))
         if batch or not trace_state_clean():
             return self._batch(key, flow, arguments, times)
-        return self._one(key, flow, arrays, np.asarray(times), arguments[0].name if arguments else "")
+        values = self._one(key, flow, arrays, np.asarray(times), arguments[0].name if arguments else "")
+        return as_given(values, *(item.value for item in arguments))
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class Trajectories(Parametrized):
             if not values and self.begin_at_a_point:
                 require_admissible(self.owner, first, seen[1])
             self._raise_stopped(key, stop, float(times[len(values)]), seen, refused)
-        return jax.tree_util.tree_map(lambda *leaves: jnp.asarray(np.stack(leaves)), *values)
+        return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
     def _raise_stopped(
         self, key: Any, stop: Stopped, target: float, seen: tuple[float, np.ndarray], refused: Any

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
 from connections.control.gains import gain_matrix
@@ -219,7 +219,7 @@ class AdaptiveLoop(Parametrized):
             atol=float(atol),
         )
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, tuple(start), times)
-        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
+        return motion._replace(times=as_times(times))
 
     @property
     def frame(self) -> FrameField:

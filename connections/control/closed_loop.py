@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import LeviCivita
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import require_same_frame
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
@@ -154,7 +154,7 @@ class ClosedLoop(Parametrized):
 
         flow = self._flow(float(rtol), float(atol))
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
-        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
+        return motion._replace(times=as_times(times))
 
     @property
     def frame(self) -> FrameField:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import ShapeError, require_same_frame
 from connections.control.gains import gain_matrix
@@ -169,7 +169,7 @@ class MomentumObserver(Parametrized):
 
         flow = Flow(begin, rate, record, sizes, project=project, rtol=float(rtol), atol=float(atol))
         motion = Trajectories.of(self).run(("simulate", plant, control, rtol, atol), flow, start, times)
-        return motion._replace(times=jnp.asarray(times, dtype=jnp.float64))
+        return motion._replace(times=as_times(times))
 
     @property
     def frame(self) -> FrameField:

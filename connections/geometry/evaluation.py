@@ -50,7 +50,8 @@ def evaluate(
 
     Returns
     -------
-    What `point_function` returns, with the broadcast batch shape in front of every array.
+    What `point_function` returns, with the broadcast batch shape in front of every array; arrays are NumPy's
+    unless one of the arguments is JAX's.
 
     Raises
     ------
@@ -65,7 +66,22 @@ def evaluate(
         _raise_batch_error(arguments, arrays)
     if not isinstance(ok, jax.core.Tracer) and not ok:
         _explain(owner, key, values, arguments, arrays, checked)
-    return values
+    return as_given(values, *(item.value for item in arguments))
+
+
+def as_given(values: Any, *given: Any) -> Any:
+    """Arrays of the kind that was given: JAX's if one of `given` is, and NumPy's else.
+
+    What JAX is tracing stays what it is.
+    """
+    for value in given:
+        if isinstance(value, jax.Array):
+            return jax.tree_util.tree_map(jnp.asarray, values)
+    return jax.tree_util.tree_map(_numpy, values)
+
+
+def _numpy(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, jax.core.Tracer) else np.array(leaf)
 
 
 def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:

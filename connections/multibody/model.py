@@ -19,7 +19,7 @@ import numpy as np
 from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite
 from connections.geometry import FrameField, InducedMetric
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.multibody.dynamics.regularity import require_regular
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
@@ -277,7 +277,7 @@ class Model:
             point = Argument("q", q, (self.nq,))
             return evaluate(self, "spanning_configuration", kinematics.spanning_at, point)
         if guess is None:
-            return jnp.asarray(self.program.spanning(q))
+            return as_given(self.program.spanning(q), q)
         names, size = kinematics.tree.joint_names, kinematics.spanning.nq
         missing = [name for name in names if name not in guess]
         if missing:
@@ -290,7 +290,8 @@ class Model:
         if start.shape != (size,):
             raise ShapeError("guess", (size,), start.shape)
         require_finite("guess", start)
-        return jnp.asarray(self.program.spanning(q, kinematics.spanning.frame.require_near("guess", start)))
+        near = kinematics.spanning.frame.require_near("guess", start)
+        return as_given(self.program.spanning(q, near), q)
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:
