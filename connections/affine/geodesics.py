@@ -83,9 +83,14 @@ def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
     if host is None:
         return None
     if force is None:
-        return HostMotion(host, lambda t, q, v: host.free_acceleration(q, v))
+        return HostMotion(host, lambda t, q, v, out: host.free_acceleration(q, v, out))
     extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
-    return HostMotion(host, lambda t, q, v: host.free_acceleration(q, v) + extra(t, q, v))
+
+    def forced(t: float, q: Any, v: Any, out: Any) -> None:
+        host.free_acceleration(q, v, out)
+        out += extra(t, q, v)
+
+    return HostMotion(host, forced)
 
 
 def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from connections.affine.dop853 import A, C, E
 
 Array = NDArray[np.float64]
-Rate = Callable[[float, Array], Array]
+Rate = Callable[[float, Array, Array], None]  # (t, y, out)
 #: (t, h, y, dy/dt) -> (5, k): y at t + h, dy/dt there, two estimates of its error over h, and what its
 #: components can be expected to be.
 Attempt = Callable[[float, float, Array, Array], Array]
@@ -62,14 +62,37 @@ def integrate_one(
     ------
     Stopped : the motion ends before the last time, or takes more steps.
     """
-    t, y = float(times[0]), np.array(y0, dtype=np.float64)
+    with np.errstate(all="ignore"):  # what is not finite makes a step shorter
+        _steps(
+            attempt,
+            np.array(y0, dtype=np.float64),
+            list(map(float, times)),
+            origin,
+            rtol,
+            atol,
+            max_steps,
+            reached,
+        )
+
+
+def _steps(
+    attempt: Attempt,
+    y: Array,
+    times: list[float],
+    origin: Array,
+    rtol: float,
+    atol: float,
+    max_steps: int,
+    reached: Callable[[float, Array], None],
+) -> None:
+    t = times[0]
     reached(t, y)
     if len(times) == 1:
         return
-    whole = float(times[-1]) - t
+    whole = times[-1] - t
     shortest, h, steps = SHORTEST * abs(whole), FIRST_STEP * whole, 0
     moved, f = np.abs(y - origin), attempt(t, 0.0, y, np.zeros_like(y))[1]
-    for target in map(float, times[1:]):
+    for target in times[1:]:
         while t != target:
             last = abs(h) >= _NO_LONGER * abs(target - t)
             step = target - t if last else h
@@ -92,32 +115,36 @@ def integrate_one(
         reached(t, y)
 
 
-def numpy_attempt(rate: Rate, sizes: Rate) -> Attempt:
+def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt:
     """A step with functions of NumPy.
 
     Parameters
     ----------
-    rate : (t, y) -> dy/dt, (k,).
+    rate : (t, y, out) writes dy/dt to out (k,).
     sizes : (t, y) -> what the components can be expected to be, (k,).
     """
+    rows = [A[stage, :stage].copy() for stage in range(len(C))]
 
     def attempt(t: float, h: float, y: Array, f: Array) -> Array:
+        K, found = np.empty((len(C), len(y))), np.empty((5, len(y)))
+        found[:], new = y, y
         if h == 0.0:
-            return np.stack([y, rate(t, y), y, y, y])
-        K = np.empty((len(C), len(y)))
-        K[0] = new = f
-        for stage in range(1, len(C)):
-            new = y + h * (A[stage, :stage] @ K[:stage])
-            K[stage] = rate(t + C[stage] * h, new)
-        return np.stack([new, K[-1], *(E @ K), sizes(t + h, new)])
+            rate(t, y, found[1])
+            return found
+        K[0] = f
+        for stage, row in enumerate(rows[1:], 1):
+            new = y + h * row.dot(K[:stage])
+            rate(t + C[stage] * h, new, K[stage])
+        found[0], found[1], found[4] = new, K[-1], sizes(t + h, new)
+        found[2:4] = E @ K
+        return found
 
     return attempt
 
 
 def _error(step: float, fifth: Array, third: Array, tolerance: Array) -> float:
     """The largest error of a component over its tolerance; infinite where it is not a number."""
-    with np.errstate(all="ignore"):
-        sizes = np.abs(fifth) / np.hypot(fifth, 0.1 * third) * np.abs(fifth) * step / tolerance
+    sizes = fifth * fifth / np.hypot(fifth, 0.1 * third) * step / tolerance
     sizes[(fifth == 0.0) & (third == 0.0)] = 0.0
     largest = float(np.max(sizes, initial=0.0))
     return largest if np.isfinite(largest) else np.inf

@@ -18,7 +18,7 @@ from connections.checks import ShapeError
 from connections.geometry.compilation import compiled
 
 Array = NDArray[np.float64]
-Acceleration = Callable[[float, Array, Array], Array]
+Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
 
 
 class HostMechanics(Protocol):
@@ -39,8 +39,11 @@ class HostMechanics(Protocol):
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (n, n)."""
 
-    def free_acceleration(self, q: Array, v: Array) -> Array:
-        """-Gamma(v, v), (n,)."""
+    def velocity(self, q: Array, v: Array, out: Array) -> None:
+        """Write qdot = X(q) v to `out` (nq,)."""
+
+    def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
+        """Write -Gamma(v, v) to `out` (n,)."""
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .), (n, n)."""
@@ -49,13 +52,13 @@ class HostMechanics(Protocol):
 class _InNumPy:
     """A motion whose steps are made of its rates."""
 
-    rate: Callable[..., Array]
+    rate: Callable[..., None]
     sizes: Callable[..., Array]
 
     def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion; `OneMotion.attempt`."""
         return numpy_attempt(
-            lambda t, y: self.rate(t0, t, y, *given), lambda t, y: self.sizes(t0, t, y, *given)
+            lambda t, y, out: self.rate(t0, t, y, out, *given), lambda t, y: self.sizes(t0, t, y, *given)
         )
 
 
@@ -65,7 +68,7 @@ class HostMotion(_InNumPy):
     Parameters
     ----------
     host : the manifold.
-    acceleration : (t, q, v) -> (n,), the force included.
+    acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
     """
 
     def __init__(self, host: HostMechanics, acceleration: Acceleration) -> None:
@@ -77,10 +80,11 @@ class HostMotion(_InNumPy):
         self._host.mass_matrix(q)
         return (q, v), np.concatenate([q, v]), np.concatenate([q, np.zeros_like(v)]), True
 
-    def rate(self, t0: float, t: float, y: Array, *given: Array) -> Array:
-        """d/dt of (q, v), (k,)."""
+    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Array) -> None:
+        """Write d/dt of (q, v) to `out` (k,)."""
         q, v = self._split(y, given)
-        return np.concatenate([self._host.frame_matrix(q) @ v, self._acceleration(t, q, v)])
+        self._host.velocity(q, v, out[: len(q)])
+        self._acceleration(t, q, v, out[len(q) :])
 
     def sizes(self, t0: float, t: float, y: Array, *given: Array) -> Array:
         """What the components of (q, v) can be expected to be (`motion_sizes`), (k,)."""
@@ -117,10 +121,10 @@ class HostTransport(_InNumPy):
         one = np.eye(self._n).ravel()
         return given, one, np.zeros_like(one), True
 
-    def rate(self, t0: float, t: float, y: Array, *given: Any) -> Array:
-        """dP/dt, (n^2,)."""
+    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Any) -> None:
+        """Write dP/dt to `out` (n^2,)."""
         q, v, _ = self._at(t, given)
-        return np.asarray(-self._host.carrying(q, v) @ y.reshape(self._n, -1)).ravel()
+        out[:] = -(self._host.carrying(q, v) @ y.reshape(self._n, -1)).ravel()
 
     def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
         """The ratios of the lengths of the fields, now and at first, (n^2,)."""
@@ -156,11 +160,12 @@ class HostReading(_InNumPy):
         """Nothing."""
         return (), np.zeros(0), np.zeros(0), True
 
-    def rate(self, t0: float, t: float, y: Array) -> Array:
+    def rate(self, t0: float, t: float, y: Array, out: Array) -> None:
+        """Nothing, (0,)."""
+
+    def sizes(self, t0: float, t: float, y: Array) -> Array:
         """Nothing, (0,)."""
         return y
-
-    sizes = rate
 
     def record(self, t: float, y: Array) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""

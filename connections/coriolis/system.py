@@ -7,7 +7,7 @@ brackets, never a connection. Sources: [W] eqs. (1), (6), (10).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Trajectories
 from connections.affine.geodesics import geodesic_flow_of
+from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame
 from connections.coriolis.matrix import coriolis_matrix_at
@@ -248,7 +249,14 @@ class MechanicalSystem(Parametrized):
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
         flow = geodesic_flow_of(self._nabla, acceleration)
+        host = self.host_motion(control)
+        if host is not None:
+            flow = replace(flow, host=host)
         return Trajectories.of(self).run(("simulate", control), flow, arguments, times)
+
+    def host_motion(self, control: Forces | None) -> HostMotion | None:
+        """The motion under `control` in NumPy, if there is such a way; for one motion at a time."""
+        return None
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -219,11 +219,21 @@ class Model:
         """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
         return self.potential_at
 
-    def system(self) -> MechanicalSystem:
-        """The robot as a mechanical system: its metric, gravity, and its connection."""
-        from connections.coriolis import MechanicalSystem
+    def system(self, *, definition: bool = False) -> MechanicalSystem:
+        """The robot as a mechanical system: its metric, gravity, and its connection.
 
-        return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
+        Parameters
+        ----------
+        definition : whether its functions are computed by their definitions, which have to be compiled,
+            instead of the recursions; both agree to round-off.
+        """
+        if definition:
+            from connections.coriolis import MechanicalSystem
+
+            return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
+        from connections.multibody.dynamics.robot_system import RobotSystem  # imports Numba
+
+        return RobotSystem(self)
 
     @cached_property
     def program(self) -> Program:

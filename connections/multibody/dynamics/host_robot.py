@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +28,7 @@ class HostRobot:
     """
 
     def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
-        self._kinematics, self._functions = kinematics, program.functions
-        self._nothing = np.zeros(kinematics.nv)
+        self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
         self._turning = [
             (int(kinematics.q_starts[i]), int(kinematics.v_starts[i]), isinstance(joint, Free))
             for i, joint in enumerate(kinematics.joints)
@@ -79,21 +79,48 @@ class HostRobot:
 
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (nv, nv)."""
-        return self._call("mass_matrix", q)
+        return self._call("mass_matrix", q, None)
 
-    def free_acceleration(self, q: Array, v: Array) -> Array:
-        """The acceleration without forces, (nv,); without gravity, -Gamma(v, v)."""
-        return self._call("forward_dynamics", q, v, self._nothing)
+    def velocity(self, q: Array, v: Array, out: Array) -> None:
+        """Write qdot = X(q) v to `out` (nq,)."""
+        out[:] = self.frame_matrix(q) @ v if self._turning else v
 
-    def acceleration(self, q: Array, v: Array, tau: Array) -> Array:
-        """vdot under the generalized forces tau (nv,) and gravity, (nv,)."""
-        return self._call("forward_dynamics", q, v, tau)
+    def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
+        """Write the acceleration without forces to `out` (nv,); without gravity, it is -Gamma(v, v)."""
+        out[:] = self._call("forward_dynamics", q, v, self._nothing, None)
+
+    def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
+        """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
+        out[:] = self._call("forward_dynamics", q, v, tau, None)
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v), (nv, nv)."""
-        C = self._functions["coriolis_matrix"](q, v, "christoffel", None)
-        return self._call("inverse_mass_matrix", q) @ C
+        C = self._call("coriolis_matrix", q, v, "christoffel", None)
+        return self._call("inverse_mass_matrix", q, None) @ C
 
-    def _call(self, name: str, *vectors: Any) -> Array:
-        result: Array = self._functions[name](*vectors, None)
+    def _call(self, name: str, *arguments: Any) -> Array:
+        """The result of a recursion.
+
+        Raises
+        ------
+        InputRefused : the input is bad.
+        """
+        result: Array | None = self._program.quiet[name](*arguments)
+        if result is None:
+            raise InputRefused(self._program.functions[name], arguments)
         return result
+
+
+class InputRefused(ValueError):
+    """A recursion refused its input: a loop does not close, say. Why is found out when somebody reads it."""
+
+    def __init__(self, function: Callable[..., Array], arguments: tuple[Any, ...]) -> None:
+        super().__init__()
+        self._function, self._given = function, arguments
+
+    def __str__(self) -> str:
+        try:
+            self._function(*self._given)
+        except ValueError as error:
+            return str(error)
+        return "the recursion refused its input"

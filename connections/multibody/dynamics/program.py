@@ -59,8 +59,9 @@ def call(q, {vectors}{factor}out):
                 return result
     except NOT_AS_THEY_ARE:
         pass
-    return evaluate(name, (q, {vectors}), out{factor_given})
+    {otherwise}
 """
+_ELSE = "return evaluate(name, (q, {vectors}), out{factor_given})"
 
 
 class _Batch:
@@ -97,6 +98,7 @@ class Program:
     ----------
     functions : name of a recursion -> its call ``(q, vectors..., body_factor, out)``; arguments that the
         recursion does not have are left out.
+    quiet : the same for one configuration in float64 arrays; None if the input is bad, without saying why.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
         chains the flat arrays of the loops and of the clusters.
     loops : the solver of the loops, None for trees.
@@ -123,7 +125,7 @@ class Program:
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.functions = _Functions(self)
+        self.functions, self.quiet = _Functions(self, _ELSE), _Functions(self, "return None")
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
@@ -338,12 +340,12 @@ class Program:
 class _Functions(dict[str, Callable[..., np.ndarray]]):
     """The public calls of a program, each made at its first use."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, otherwise: str) -> None:
         super().__init__()
-        self._program = program
+        self._program, self._otherwise = program, otherwise
 
     def __missing__(self, name: str) -> Callable[..., np.ndarray]:
-        self[name] = _call(self._program, name)
+        self[name] = _call(self._program, name, self._otherwise)
         return self[name]
 
 
@@ -352,8 +354,11 @@ def _code(name: str, text: str) -> CodeType:
     return compile(text, f"<{name}>", "exec")
 
 
-def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
-    """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code."""
+def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarray]:
+    """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code.
+
+    `otherwise` is what follows if compiled code does not take the input as it is.
+    """
     row, loops = RECURSIONS[name], program.loops
     vectors = "".join(f"{vector}, " for vector in row.vectors)
     names = {
@@ -391,6 +396,7 @@ def _call(program: Program, name: str) -> Callable[..., np.ndarray]:
         return bool(scope["at"](*arguments))
 
     scope["at"] = first_call
+    names["otherwise"] = otherwise.format(**names)
     exec(_code(name, _CALL.format(**names)), scope)
     call: Callable[..., np.ndarray] = scope["call"]
     return call

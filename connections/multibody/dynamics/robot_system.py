@@ -1,0 +1,110 @@
+"""A robot as a mechanical system whose functions are the recursions: nothing has to be compiled for them.
+
+What JAX traces takes the same operations inside compiled functions, with the derivatives of the definition
+(`recursive_connection`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import numpy as np
+
+from connections.affine.host_motion import HostMotion, on_host
+from connections.coriolis import MechanicalSystem
+from connections.geometry.evaluation import as_given
+from connections.multibody.dynamics.host_robot import HostRobot
+from connections.multibody.dynamics.recursive_connection import Definitions
+
+if TYPE_CHECKING:
+    from connections.coriolis.system import Forces
+    from connections.multibody.dynamics.recursive_connection import RecursiveConnection
+
+
+class Robot(Definitions, Protocol):
+    """The part of a `Model` that is used here."""
+
+    @property
+    def recursive_connection(self) -> RecursiveConnection:
+        """The connection by recursion."""
+
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """Potential energy of gravity."""
+
+
+class RobotSystem(MechanicalSystem):
+    """A robot under gravity: H vdot + C v + g = tau, with the Levi-Civita connection.
+
+    Parameters
+    ----------
+    model : the robot.
+    """
+
+    model: Robot
+
+    def __init__(self, model: Robot) -> None:
+        object.__setattr__(self, "model", model)
+        nabla = model.recursive_connection
+        super().__init__(nabla.metric, potential=model.potential_at, connection=nabla)
+
+    def mass_matrix(self, q: Any) -> Any:
+        """H(q), (..., n, n); see `MechanicalSystem`."""
+        return self._recursion("mass_matrix", super().mass_matrix, q)
+
+    def coriolis_matrix(self, q: Any, v: Any) -> Any:
+        """C(q, v) without torsion, (..., n, n); see `MechanicalSystem`."""
+        return self._recursion("coriolis_matrix", super().coriolis_matrix, q, v)
+
+    def bias(self, q: Any, v: Any) -> Any:
+        """C(q, v) v, (..., n); see `MechanicalSystem`."""
+        if _traced(q, v):
+            return super().bias(q, v)
+        given = _plain(q), _plain(v), _plain(v)
+        return as_given(self._functions["coriolis_product"](*given, "christoffel", None), q, v)
+
+    def gravity(self, q: Any) -> Any:
+        """g(q), (..., n); see `MechanicalSystem`."""
+        return self._recursion("gravity", super().gravity, q)
+
+    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Any:
+        """tau = H a + C v + g, (..., n); see `MechanicalSystem`."""
+        return self._recursion("inverse_dynamics", super().inverse_dynamics, q, v, a)
+
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Any:
+        """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. Time does not enter."""
+        if _traced(q, v, tau, t):
+            return super().forward_dynamics(q, v, tau, t)
+        return self._recursion("forward_dynamics", super().forward_dynamics, q, v, tau)
+
+    def host_motion(self, control: Forces | None) -> HostMotion:
+        """The motion under gravity and control by the recursions."""
+        host, nothing = self._host, np.zeros(self.model.kinematics.nv)
+        if control is None:
+            return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, nothing, out))
+        force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
+        return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
+
+    @cached_property
+    def _host(self) -> HostRobot:
+        return HostRobot(self.model.kinematics, self.model.program)
+
+    @property
+    def _functions(self) -> Any:
+        return self.model.program.functions
+
+    def _recursion(self, name: str, definition: Any, *given: Any) -> Any:
+        """A recursion for numbers, and the definition for what JAX is tracing."""
+        if _traced(*given):
+            return definition(*given)
+        choice = ("christoffel",) if name == "coriolis_matrix" else ()
+        return as_given(self._functions[name](*map(_plain, given), *choice, None), *given)
+
+
+def _traced(*given: Any) -> bool:
+    return any(isinstance(value, jax.core.Tracer) for value in given)
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, jax.Array) else value
