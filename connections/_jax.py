@@ -1,9 +1,90 @@
-"""The one place where JAX is configured: every array of the library is float64.
+"""The one place where JAX is configured: float64, and a folder that keeps what was compiled.
 
 Importing ``connections`` switches ``jax_enable_x64`` on for the whole process. Curvature needs second
 derivatives and the propositions are checked to 1e-9, neither of which single precision can hold.
+
+JAX's persistent cache is switched on in the user's cache folder (``$XDG_CACHE_HOME`` or ``~/.cache``), so
+that the second process does not compile what the first one has compiled. It is left as it is if a folder is
+configured, as by ``JAX_COMPILATION_CACHE_DIR``; ``JAX_ENABLE_COMPILATION_CACHE=false`` switches it off. There
+is none without a folder that can be written. Machine code depends on the processor, so the folder does, too.
 """
+
+import atexit
+import hashlib
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import jax
 
+#: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
+MOST_BYTES = 512 * 2**20
+
 jax.config.update("jax_enable_x64", True)
+
+
+def cache_folder() -> Path | None:
+    """The folder for this version of JAX and this processor; None if there is no place for it."""
+    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache" if _has_home() else "")
+    if not base or not Path(base).is_absolute():
+        return None
+    folder = Path(base) / "connections" / f"jax-{version('jaxlib')}-{_processor()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+
+
+def _has_home() -> bool:
+    try:
+        Path.home()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _processor() -> str:
+    """A name of the processor's instruction set."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+        flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        flags = platform.processor()
+    return hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()[:12]
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the least recently used files, until half of `MOST_BYTES` is left, if there are more."""
+    try:
+        files = [(entry.stat().st_atime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
+        left = sum(size for _, size, _ in files)
+        if left <= MOST_BYTES:
+            return
+        for _, size, path in sorted(files):
+            if left <= MOST_BYTES // 2:
+                return
+            os.unlink(path)
+            left -= size
+    except OSError:
+        return  # another process is doing the same
+
+
+def _keep_compiled_functions() -> None:
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
+        return
+    folder = cache_folder()
+    if folder is None:
+        return
+    config.update("jax_compilation_cache_dir", str(folder))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    if "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES" not in os.environ:
+        config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    atexit.register(_remove_oldest, folder)
+
+
+_keep_compiled_functions()
