@@ -1,0 +1,75 @@
+"""Where compiled functions are kept: the user's cache folder, unless the environment says otherwise."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from connections import _jax
+
+PROGRAM = "import connections, jax; print(jax.config.jax_compilation_cache_dir)"
+RUN = """
+import jax.numpy as jnp, numpy as np, connections as cn
+metric = cn.MatrixMetric(cn.CoordinateFrame(3), lambda q: jnp.diag(2.0 + jnp.sin(q)))
+print(float(cn.LeviCivita(metric).curvature(np.ones(3)).sum()))
+"""
+
+
+def printed(program, **environment):
+    """What a new process prints, with an environment of its own."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XDG_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def test_folders(tmp_path):
+    ours, _ = printed(PROGRAM, XDG_CACHE_HOME=str(tmp_path))
+    assert ours.startswith(str(tmp_path / "connections" / "jax-"))
+    theirs = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "other")}
+    assert printed(PROGRAM, XDG_CACHE_HOME=str(tmp_path), **theirs)[0] == str(tmp_path / "other")
+    assert printed(PROGRAM, XDG_CACHE_HOME=str(tmp_path), JAX_ENABLE_COMPILATION_CACHE="false")[0] == "None"
+    file = tmp_path / "file"
+    file.touch()
+    assert printed(PROGRAM, XDG_CACHE_HOME=str(file))[0] == "None"
+    assert printed(PROGRAM, XDG_CACHE_HOME="relative")[0] == "None"
+
+
+def test_two_processes_at_once(tmp_path):
+    """Same numbers, and what one has compiled the other reads."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    both = [
+        subprocess.Popen([sys.executable, "-c", RUN], env=environment, stdout=-1, stderr=-1) for _ in range(2)
+    ]
+    results = [process.communicate()[0] for process in both]
+    assert all(process.returncode == 0 for process in both) and results[0] == results[1] != b""
+    assert any(tmp_path.rglob("*-cache"))
+    assert printed(RUN, XDG_CACHE_HOME=str(tmp_path)) == (results[0].decode().strip(), "")
+
+
+def test_oldest_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_jax, "MOST_BYTES", 1000)
+    for number in range(12):
+        path = tmp_path / f"{number:02d}-cache"
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (number, number))
+    _jax._remove_oldest(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n:02d}-cache" for n in range(7, 12)]
+    _jax._remove_oldest(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
+    _jax._remove_oldest(tmp_path / "absent")
+
+
+def test_no_home(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(_jax, "_has_home", lambda: False)
+    assert _jax.cache_folder() is None
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/dev/null/below"])
+def test_folders_that_cannot_be_written(folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", folder)
+    assert _jax.cache_folder() is None
