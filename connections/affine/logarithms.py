@@ -9,11 +9,11 @@ orthonormal basis at each end, so that the answer is the same in all coordinates
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.chords import Chords
@@ -23,7 +23,8 @@ from connections.affine.fan import by_fan, distance
 from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
 from connections.checks import ConvergenceError, as_array
-from connections.geometry.evaluation import Argument, batch_shape, evaluate
+from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate
+from connections.geometry.frames import FrameField
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 _NEAR = 1e-3  # the same, where the search on loose geodesics ends
@@ -66,7 +67,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     ]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
     rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
-    return jnp.asarray(logarithms(nabla, *rows)).reshape(shape + (nabla.frame.dim,))
+    return as_given(logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,)), q0, q1)
 
 
 def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
@@ -228,17 +229,23 @@ class _Search:
         """Newton's corrections (c, n), the misses (c,), and the shots."""
         shots = self._spread(guesses, tol, keep)
         spread = shots.linear[:, : self.shooting.nq]
-        gap, derivative, miss = self.shooting.mapped("gap", self._gap_at, shots.q, spread, *end[:4])
+        gap, derivative, miss = self.shooting.mapped(
+            "gap", _gap_in(self.shooting.nabla.frame), shots.q, spread, *end[:4]
+        )
         return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
 
-    def _gap_at(
-        self, q: jax.Array, spread: jax.Array, q1: jax.Array, X: jax.Array, dual: jax.Array, root: jax.Array
+
+def _gap_in(frame: FrameField) -> Callable[..., tuple[jax.Array, ...]]:
+    """By what q misses q1 in an orthonormal basis there, its derivative, and its size, as a function."""
+
+    def at(
+        q: jax.Array, spread: jax.Array, q1: jax.Array, X: jax.Array, dual: jax.Array, root: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """By what q misses q1 in an orthonormal basis there, its derivative, and its size."""
-        frame = self.shooting.nabla.frame
         gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
         measure = root @ dual
         return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, X, dual, root)
+
+    return at
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:

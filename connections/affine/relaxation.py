@@ -79,7 +79,8 @@ def _least(
     """The series (modes, n) of least energy, from one that is given."""
     from scipy.optimize import minimize
 
-    energy = chords.shooting.compiled("energy", jax.value_and_grad(_energy(chords)))
+    of_curve = _energy(chords)
+    energy = chords.shooting.compiled("energy", lambda *given: jax.value_and_grad(of_curve)(*given))
 
     def value_and_slope(y: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = energy(y.reshape(bend.shape), points, along)

@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.dop853 import A, E
 from connections.geometry.compilation import compiled
-from connections.geometry.parameters import derived
+from connections.geometry.evaluation import kept
+from connections.geometry.parameters import Parametrized, derived
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomials that stand for a step
@@ -93,7 +95,7 @@ class Ground(NamedTuple):
         return Ground(*(array[which] for array in self))
 
 
-class Shooting:
+class Shooting(Parametrized):
     """The geodesics of a connection.
 
     Parameters
@@ -103,7 +105,6 @@ class Shooting:
 
     def __init__(self, nabla: AffineConnection) -> None:
         self.nabla, self.n, self.nq = nabla, nabla.frame.dim, nabla.frame.ambient_dim
-        self._compiled: dict[str, Callable[..., Any]] = {}
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Shooting:
@@ -139,7 +140,7 @@ class Shooting:
 
     def mapped(self, name: str, function: Callable[..., Any], *rows: np.ndarray) -> Any:
         """`function` of every row, compiled under `name` for blocks of 8, 64 and 512; NumPy in and out."""
-        compiled, parts = self.compiled(name, jax.vmap(function)), []
+        compiled, parts = self.compiled(name, lambda *rows: jax.vmap(function)(*rows)), []
         for start in range(0, max(len(rows[0]), 1), _BLOCKS[-1]):
             part = [array[start : start + _BLOCKS[-1]] for array in rows]
             length = len(part[0])
@@ -152,9 +153,8 @@ class Shooting:
 
     def compiled(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, compiled once under `name`."""
-        if name not in self._compiled:
-            self._compiled[name] = compiled(function)
-        return self._compiled[name]
+        made: Callable[..., Any] = kept(self, name, lambda: compiled(function))
+        return made
 
     # --- private -----------------------------------------------------------------------------------------
 
@@ -282,8 +282,8 @@ def _dormand_prince() -> _Method:
     from scipy.integrate import DOP853
 
     stages = np.zeros((16, 16))
-    stages[:_END, :_END], stages[_END, :_END], stages[_END + 1 :] = DOP853.A, DOP853.B, DOP853.A_EXTRA
-    return _Method(stages, DOP853.E5, DOP853.E3, DOP853.D)
+    stages[: _END + 1, : _END + 1], stages[_END + 1 :] = A, DOP853.A_EXTRA
+    return _Method(stages, *E, DOP853.D)
 
 
 def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:

@@ -64,7 +64,7 @@ class FrameDifferences:
 
     def __init__(self, frame: FrameField) -> None:
         self.frame = frame
-        self._retract = compiled(jax.vmap(frame.retract_at, in_axes=(None, 0)))
+        self._retract = compiled(lambda q, steps: jax.vmap(frame.retract_at, in_axes=(None, 0))(q, steps))
 
     def points(self, q: Array, steps: Array) -> Array:
         """Points retract(q, steps[a]), (a, nq); steps: (a, n) in frame components."""
