@@ -283,7 +283,7 @@ def _dormand_prince() -> _Method:
 
     stages = np.zeros((16, 16))
     stages[: _END + 1, : _END + 1], stages[_END + 1 :] = A, DOP853.A_EXTRA
-    return _Method(stages, *E, DOP853.D)
+    return _Method(stages, E[0], E[1], DOP853.D)
 
 
 def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
