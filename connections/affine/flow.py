@@ -157,7 +157,8 @@ class Trajectories(Parametrized):
         if not near:
             require_admissible(self.owner, first, arrays[0])
         values: list[Any] = []
-        seen, refused = (t0, np.asarray(given[0] if given else y0)), None
+        seen = [(float(t0), np.asarray(given[0]))] if self.begin_at_a_point else []
+        refused: ValueError | None = None
         attempt = functions.attempt(t0, y0, given)
 
         def guarded(t: float, h: float, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -171,13 +172,13 @@ class Trajectories(Parametrized):
                 return np.full((5, len(y)), np.nan)
 
         def reached(t: float, y: np.ndarray) -> None:
-            nonlocal seen, refused
+            nonlocal refused
             try:
                 found, q, good = functions.record(np.float64(t), y, *given)
             except ValueError as error:
                 refused = error
                 raise Stopped(t, y, "it leaves the domain") from error
-            seen = np.float64(t), np.asarray(q)
+            seen.append((t, np.asarray(q)))
             if not good:
                 raise Stopped(t, y, "")
             values.append(found)
@@ -187,19 +188,19 @@ class Trajectories(Parametrized):
             integrate_one(guarded, y0, times, np.asarray(origin), *tolerances, MAX_STEPS, reached)
         except Stopped as stop:
             if not values and self.begin_at_a_point:
-                require_admissible(self.owner, first, seen[1])
-            self._raise_stopped(key, stop, float(times[len(values)]), seen, refused)
+                require_admissible(self.owner, first, seen[-1][1])
+            self._raise_stopped(key, stop, float(times[len(values)]), seen[-1:], refused)
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
     def _raise_stopped(
-        self, key: Any, stop: Stopped, target: float, seen: tuple[float, np.ndarray], refused: Any
+        self, key: Any, stop: Stopped, target: float, seen: list[tuple[float, np.ndarray]], refused: Any
     ) -> NoReturn:
         if not stop.why:
-            self._raise_at(_failed(key, stop.t), seen[1])
-        where = f"last seen at t = {seen[0]:.6g}, q = {_numbers(seen[1])}"
+            self._raise_at(_failed(key, stop.t), seen[0][1])
+        where = "".join(f", last seen at t = {t:.6g}, q = {_numbers(q)}" for t, q in seen)
         reason = f"{stop.why} ({refused})" if refused else stop.why
         more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
-        raise IntegrationError(f"{_failed(key, target)}, {where}; {more}") from refused
+        raise IntegrationError(f"{_failed(key, target)}{where}; {more}") from refused
 
     def _batch(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
         """The values of all motions, integrated inside one compiled function."""
@@ -221,7 +222,7 @@ class Trajectories(Parametrized):
             return clean, good.astype(jnp.float64), jnp.nan_to_num(points), known.astype(jnp.float64)
 
         last = Argument("times", clock, (len(clock),), batched=False)
-        found = evaluate(self, key, at, *arguments, last, checked=self.begin_at_a_point)
+        found = evaluate(self, key, at, *arguments, last, checked=self.begin_at_a_point, long=True)
         axes = found[1].ndim - 1
         values, good, points, known = jax.tree_util.tree_map(
             lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found

@@ -141,7 +141,7 @@ class HostTransport(_InNumPy):
 
     def _at(self, t: float, given: tuple[Any, ...]) -> tuple[Array, Array, bool]:
         q, v, tangent = self._curve(np.float64(t), *given)
-        return np.asarray(q), np.asarray(v), bool(tangent)
+        return np.array(q), np.array(v), bool(tangent)  # writable, as compiled code wants them
 
 
 class HostReading(_InNumPy):
@@ -169,7 +169,7 @@ class HostReading(_InNumPy):
 
     def record(self, t: float, y: Array) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
-        q, v, tangent, z, z_dot = map(np.asarray, self._moving(np.float64(t)))
+        q, v, tangent, z, z_dot = map(np.array, self._moving(np.float64(t)))
         value = z_dot + self._host.carrying(q, v) @ z
         return value, q, bool(tangent) and bool(np.isfinite(value).all())
 

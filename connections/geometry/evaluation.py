@@ -12,17 +12,20 @@ projected here, once: definitions see unit quaternions, and none of them normali
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import trace_state_clean  # which JAX has under no public name
 
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.parameters import Parametrized, derived
 
+_PAUSE = 0.05  # s, after which an interrupt is noticed
 MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
 
 
@@ -36,7 +39,12 @@ class Argument(NamedTuple):
 
 
 def evaluate(
-    owner: Any, key: Hashable, point_function: Callable[..., Any], *arguments: Argument, checked: bool = True
+    owner: Any,
+    key: Hashable,
+    point_function: Callable[..., Any],
+    *arguments: Argument,
+    checked: bool = True,
+    long: bool = False,
 ) -> Any:
     """`point_function` over all batch axes of `arguments`, compiled once for `owner` and `key`.
 
@@ -47,6 +55,7 @@ def evaluate(
     point_function : the definition at one point; JAX-traceable.
     arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
     checked : whether the first argument is judged, and projected on the manifold.
+    long : whether it may take seconds; an interrupt then ends the call at once.
 
     Returns
     -------
@@ -61,12 +70,46 @@ def evaluate(
     pair = kept(owner, key, lambda: _pair(_with_validity(owner, point_function, arguments, checked)))
     one_point = all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
     try:
-        values, ok = pair[0 if one_point else 1](*arrays)
+        values, ok = (_interruptible if long else _called)(pair[0 if one_point else 1], arrays)
     except _BatchError:
         _raise_batch_error(arguments, arrays)
-    if not isinstance(ok, jax.core.Tracer) and not ok:
+    if isinstance(ok, jax.core.Tracer):
+        return values
+    if not ok:
         _explain(owner, key, values, arguments, arrays, checked)
     return as_given(values, *(item.value for item in arguments))
+
+
+def _called(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    return function(*arrays)
+
+
+def _interruptible(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
+
+    What was begun is computed to its end then, but nobody waits for it. Settings of JAX that hold only in the
+    calling thread, such as a device, do not hold in another: with one, no thread is used.
+    """
+    config: Any = jax.config
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not trace_state_clean() or config.jax_default_device is not None:
+        return function(*arrays)
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append((jax.block_until_ready(function(*arrays)), None))
+        except BaseException as error:
+            found.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_PAUSE)
+    value, error = found[0]
+    if error is not None:
+        raise error
+    return value
 
 
 def as_given(values: Any, *given: Any) -> Any:
