@@ -19,9 +19,9 @@ import numpy as np
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Flow, Trajectories, as_times, readings
 from connections.affine.host_motion import HostReading, HostTransport
-from connections.checks import PointError, ShapeError, as_array, require_finite
+from connections.checks import PointError, ShapeError, as_array, batch_axes, require_finite
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, evaluate, require_admissible
+from connections.geometry.evaluation import Argument, require_admissible
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
@@ -60,16 +60,14 @@ def parallel_transport(
 
     Source: [W] III-B.
     """
-    vector = Argument("z0", as_array("z0", z0, (nabla.frame.dim,)), (nabla.frame.dim,))
+    vector = as_array("z0", z0, (nabla.frame.dim,))
+    if not isinstance(vector, jax.core.Tracer):
+        require_finite("z0", vector)
     operator = _transport_operator(nabla, curve, times)
-    return evaluate(
-        _Along.of(nabla),
-        "carried",
-        lambda P, z: P @ z,
-        Argument("curve", operator, operator.shape[-3:]),
-        vector,
-        checked=False,
-    )
+    batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
+    by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
+    carried: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
+    return carried
 
 
 def holonomy(nabla: AffineConnection, curve: Curve, t0: float, t1: float) -> jax.Array:
