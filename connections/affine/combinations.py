@@ -21,7 +21,7 @@ from connections.geometry.parameters import with_parameters
 from connections.geometry.products import ProductFrame, ProductMetric
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CoefficientConnection(AffineConnection):
     """A connection given by its coefficients.
 
@@ -44,7 +44,7 @@ class CoefficientConnection(AffineConnection):
         return require_cube("coefficients", self.coefficient_function(q), self.frame.dim)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TorsionFreePart(AffineConnection):
     """The torsion-free connection with the same geodesics: Gamma^i_(jk) + s^i_jk / 2.
 
@@ -96,7 +96,7 @@ def torsion_free_part(nabla: AffineConnection) -> TorsionFreePart:
     return TorsionFreePart(nabla)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProductConnection(AffineConnection):
     """The product of connections: every factor differentiates its own vectors; no cross terms.
 

@@ -309,7 +309,7 @@ class ConnectionOfMetric(AffineConnection):
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChangedConnection(AffineConnection):
     """A connection in the frame X' = X A: Gamma'^i_jk = (A^-1)^i_l (L_{X'_j} A^l_k + Gamma^l(A_j, A_k)).
 

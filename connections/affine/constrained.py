@@ -30,7 +30,7 @@ from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConstrainedConnection(ConnectionOfMetric):
     """nabla~_X Y = P nabla_X Y for X, Y in a distribution D, P the orthogonal projection onto D.
 
@@ -287,7 +287,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         return evaluate(self, ("input_coefficients_of_functions", functions), at, self._point(q))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FullConnection(AffineConnection):
     """The constrained connection on the whole tangent bundle: nabla_X Y + (nabla_X P_perp)(Y).
 

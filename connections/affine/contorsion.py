@@ -25,7 +25,8 @@ from connections.affine.koszul import (
     raised_terms,
 )
 from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
-from connections.geometry.frames import PointFunction
+from connections.geometry.describing import Described
+from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.scales import FLOOR, lengths_of
@@ -38,7 +39,7 @@ CONTORSION_SYMMETRIES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ContorsionConnection(ConnectionOfMetric):
     """The Levi-Civita connection of a metric minus a contorsion: Gamma_ijk = Gamma*_ijk - D_ijk.
 
@@ -107,8 +108,8 @@ class ContorsionConnection(ConnectionOfMetric):
         return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes))
 
 
-@dataclass(frozen=True, eq=False)
-class ContorsionFamily(Parametrized):
+@dataclass(frozen=True, eq=False, repr=False)
+class ContorsionFamily(Described, Parametrized):
     """All connections that are metric compatible and have the metric's geodesics: D_ijk = -beta_ijk eps_ijk.
 
     The Coriolis matrix of a member is C* + sum_{i<j<k} beta_ijk S^T (S v x) S, S = rows i, j, k of the
@@ -122,6 +123,11 @@ class ContorsionFamily(Parametrized):
     """
 
     metric: Metric
+
+    @property
+    def frame(self) -> FrameField:
+        """The metric's frame."""
+        return self.metric.frame
 
     @property
     def dimension(self) -> int:

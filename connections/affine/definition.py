@@ -14,13 +14,14 @@ import jax.numpy as jnp
 
 from connections.affine.host_motion import HostMechanics
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
+from connections.geometry.describing import Described
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import FLOOR, lengths_of
 
 
-class PointwiseConnection(Parametrized, abc.ABC):
+class PointwiseConnection(Described, Parametrized, abc.ABC):
     """A connection at one point of a frame, given by its coefficients of the second kind."""
 
     frame: FrameField

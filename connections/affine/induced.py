@@ -20,7 +20,7 @@ from connections.geometry.metrics import InducedMetric, Metric
 from connections.geometry.scales import FLOOR, lengths_of
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InducedConnection(ConnectionOfMetric):
     """nablabar_X Y = proj nabla_X Y, the projection orthogonal in the ambient metric.
 

@@ -21,7 +21,7 @@ from connections.affine.koszul import (
 from connections.geometry.metrics import Metric
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeviCivita(ConnectionOfMetric):
     """The Riemannian connection of a metric: generalized Christoffel symbols by the Koszul formula.
 

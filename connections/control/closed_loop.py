@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.affine import LeviCivita
 from connections.affine.flow import Flow, Trajectories, as_times
@@ -23,6 +24,7 @@ from connections.control.passivity import PassivityController, connection_of, re
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
+from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument
 from connections.geometry.parameters import Parametrized
 
@@ -55,9 +57,19 @@ class Motion(NamedTuple):
         """The sliding variable v - v_r, (..., T, n)."""
         return self.v - self.v_r
 
+    def __repr__(self) -> str:
+        if isinstance(self.q, jax.core.Tracer):
+            return f"Motion, traced, q {self.q.shape}"
+        t, batch = np.asarray(self.times), self.q.shape[:-2]
+        head = f"Motion, n = {self.v.shape[-1]}, {t.size} times from {t[0]:.6g} s to {t[-1]:.6g} s"
+        error, tau = (float(np.max(np.abs(x))) for x in (self.s[..., -1, :], self.tau))
+        lines = [head + f", batch {batch}" * bool(batch)]
+        lines += [f"  largest |tau| {tau:.3g}, largest |s| at the end {error:.3g}"]
+        return "\n".join([*lines, "  times, q, v, v_r, a_r, tau, s, lyapunov, lyapunov_rate"])
 
-@dataclass(frozen=True, eq=False)
-class ClosedLoop(Parametrized):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedLoop(Described, Parametrized):
     """A plant, a controller and the reference that it follows.
 
     Parameters

@@ -18,12 +18,13 @@ from connections.affine import AffineConnection
 from connections.control.gains import gain_matrix
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
+from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized
 
 
-@dataclass(frozen=True, eq=False)
-class PassivityController(Parametrized):
+@dataclass(frozen=True, eq=False, repr=False)
+class PassivityController(Described, Parametrized):
     """tau = Hhat vdot_r + Chat v_r + ghat - K_D (v - v_r).
 
     Parameters

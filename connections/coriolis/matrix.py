@@ -162,7 +162,7 @@ def task_space_coriolis_matrix_at(
     return induced_coriolis_matrix(coriolis_matrix_at(nabla, metric, q, v), metric.matrix_at(q), A, A_dot)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CoriolisConnection(ConnectionOfMetric):
     """The connection of a given Coriolis matrix: Gamma_ijk = C_ik(q, e_j).
 

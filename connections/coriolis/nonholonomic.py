@@ -20,6 +20,7 @@ from connections.affine.flow import Flow, Trajectories
 from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError
 from connections.coriolis.system import Forces, MechanicalSystem, Potential
+from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
@@ -29,8 +30,8 @@ from connections.geometry.scales import inverse_lengths_of
 TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
 
 
-@dataclass(frozen=True, eq=False)
-class NonholonomicSystem(Parametrized):
+@dataclass(frozen=True, eq=False, repr=False)
+class NonholonomicSystem(Described, Parametrized):
     """A mechanical system whose velocity stays in a distribution: v = A vbar.
 
     Parameters

@@ -20,6 +20,7 @@ from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame
 from connections.coriolis.matrix import coriolis_matrix_at
+from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
@@ -29,8 +30,8 @@ Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
 
-@dataclass(frozen=True, eq=False)
-class MechanicalSystem(Parametrized):
+@dataclass(frozen=True, eq=False, repr=False)
+class MechanicalSystem(Described, Parametrized):
     """A mechanical system in a frame: H vdot + C v + g = tau + F.
 
     Parameters

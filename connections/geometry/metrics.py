@@ -24,6 +24,7 @@ from connections.checks import (
     raise_at,
     require_finite,
 )
+from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.parameters import Parametrized, with_parameters
@@ -33,7 +34,7 @@ SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and 
 _INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry
 
 
-class Metric(Parametrized, abc.ABC):
+class Metric(Described, Parametrized, abc.ABC):
     """A symmetric positive definite matrix H(q) in a frame."""
 
     frame: FrameField
@@ -122,7 +123,7 @@ class Metric(Parametrized, abc.ABC):
         return ChangedMetric(self, matrix)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MatrixMetric(Metric):
     """A metric given by its matrix in a frame.
 
@@ -148,7 +149,7 @@ class MatrixMetric(Metric):
         return H
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConstantMetric(Metric):
     """A metric whose matrix is constant in its frame: left-invariant, where the frame is.
 
@@ -196,7 +197,7 @@ class ConstantMetric(Metric):
         return self.frame.valid_at(q)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PullbackMetric(Metric):
     """The metric that an embedding into Euclidean space induces: H_ij = L_{X_i} f . L_{X_j} f.
 
@@ -229,7 +230,7 @@ class PullbackMetric(Metric):
         return self.frame.lie_derivative_at(self.embedding, q)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InducedMetric(Metric):
     """The metric induced on a submanifold: Hbar = A^T H A.
 
@@ -313,7 +314,7 @@ class InducedMetric(Metric):
             raise_at(FrameError, what, q)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChangedMetric(Metric):
     """A metric in the frame X' = X A(q).
 

@@ -125,7 +125,7 @@ class ProductFrame(FrameField):
         return list(zip(self.frames, self.split_point(q), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProductMetric(Metric):
     """The metric of a product manifold: block diagonal.
 

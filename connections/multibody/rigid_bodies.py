@@ -27,7 +27,7 @@ from connections.multibody.spatial import force_cross_product, motion_cross_prod
 _SINGULAR = 1e-13
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RigidBodySystemMetric(Metric):
     """The kinetic energy of N rigid bodies: diag(I_1, ..., I_N).
 
@@ -68,7 +68,7 @@ class RigidBodySystemMetric(Metric):
         return jnp.zeros((self.frame.dim,) * 3)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RigidBodySystemConnection(ConnectionOfMetric):
     """The Levi-Civita connection of N rigid bodies, body by body.
 

@@ -37,7 +37,7 @@ SMOOTHNESS = 1e-6
 Host = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SampledMetric(Metric):
     """A metric known by its numbers only.
 

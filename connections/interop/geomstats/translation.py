@@ -64,7 +64,7 @@ class Parametrization:
         return v, jnp.max(jnp.abs(J @ v - vector.reshape(-1))), jnp.max(jnp.abs(vector))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GeomstatsMetric(Metric):
     """The metric of a geomstats space in coordinates and a frame of this library.
 

@@ -70,7 +70,7 @@ class Definitions(Protocol):
         """The robot without gravity."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RecursiveMetric(Metric):
     """The kinetic energy metric of a robot; the mass matrix by recursion.
 
@@ -93,7 +93,7 @@ class RecursiveMetric(Metric):
         return self._matrix(q)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RecursiveConnection(ConnectionOfMetric):
     """The Levi-Civita connection of a robot by recursion.
 
