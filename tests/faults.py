@@ -203,8 +203,8 @@ def sleigh(seed=0):
     return nonholonomic_subject("sleigh", system, rng.normal(size=(1, 3)), rng, seed=seed, action=action)
 
 
-SUBJECTS = {key: "random-frame" for key in ORDER} | {
-    key: "spinning-body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
+SUBJECTS = {key: "random frame" for key in ORDER} | {
+    key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
 }
 SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
 

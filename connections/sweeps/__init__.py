@@ -1,7 +1,7 @@
 """Sweeps that outgrow a machine: chunks computed on Dask, kept in Zarr, resumed where they stopped."""
 
 from connections.sweeps.contorsion import contorsion_summary, contorsion_sweep
-from connections.sweeps.errors import SchedulerError, StoreError, SweepError
+from connections.sweeps.errors import SchedulerError, StoreError, SweepError, UnknownSystemError
 from connections.sweeps.propositions import PropositionSummary, proposition_summary, proposition_sweep
 from connections.sweeps.running import Summary, local_cluster, run_sweep
 from connections.sweeps.store import Store
@@ -22,6 +22,7 @@ __all__ = [
     "Summary",
     "Sweep",
     "SweepError",
+    "UnknownSystemError",
     "Tracking",
     "christoffel_bounds",
     "contorsion_summary",

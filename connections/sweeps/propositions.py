@@ -12,8 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from connections.checks import SubjectError
 from connections.multibody import Model
-from connections.sweeps.errors import SweepError
+from connections.sweeps.errors import SweepError, UnknownSystemError
 from connections.sweeps.store import Store
 from connections.sweeps.sweep import Chunk, Output, Sweep
 from connections.verify import (
@@ -57,16 +58,12 @@ def proposition_sweep(
 
     Raises
     ------
-    SubjectError : there is no such system.
+    UnknownSystemError : there is no such system.
     SweepError : there is no such proposition about it; tol is not between 0 and 1.
     """
     if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
         raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
-    source = (
-        _Source(subject, name)
-        if isinstance(subject, Model)
-        else _Source(None, system_subject(str(subject), 1, 0).name)
-    )
+    source = _Source(subject, name) if isinstance(subject, Model) else _Source(None, _known(str(subject)))
     items = {item.key: item for item in applicable(_subject(source))}
     keys = tuple(items) if propositions is None else tuple(dict.fromkeys(propositions))
     unknown = [key for key in keys if key not in items]
@@ -91,6 +88,14 @@ def proposition_sweep(
             "tol": tol,
         },
     )
+
+
+def _known(name: str) -> str:
+    """The name of a built-in system, as reports have it."""
+    try:
+        return system_subject(name, 1, 0).name
+    except SubjectError as error:
+        raise UnknownSystemError(str(error)) from error
 
 
 @dataclass(frozen=True)

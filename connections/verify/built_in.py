@@ -126,16 +126,16 @@ def _planar_arm() -> System:
 
 #: Name of a built-in system -> what makes it, and its random points (samples, nq).
 BUILT_IN: dict[str, tuple[Callable[[], System], Callable[[np.random.Generator, int], Array]]] = {
-    "point-mass": (_point_mass, lambda rng, k: rng.normal(size=(k, 3))),
+    "point mass": (_point_mass, lambda rng, k: rng.normal(size=(k, 3))),
     "sphere": (
         _sphere,
         lambda rng, k: np.column_stack([rng.uniform(0.8, 2.2, k), rng.uniform(-2.0, 2.0, k)]),
     ),
-    "spinning-body": (_spinning_body, lambda rng, k: _unit(rng.normal(size=(k, 4)))),
-    "rigid-body": (
+    "spinning body": (_spinning_body, lambda rng, k: _unit(rng.normal(size=(k, 4)))),
+    "rigid body": (
         _rigid_body,
         lambda rng, k: np.concatenate([rng.normal(size=(k, 3)), _unit(rng.normal(size=(k, 4)))], axis=1),
     ),
-    "random-frame": (_random_frame, lambda rng, k: 0.5 * rng.normal(size=(k, 5))),
-    "planar-arm": (_planar_arm, lambda rng, k: rng.uniform(0.4, 1.4, size=(k, 3))),
+    "random frame": (_random_frame, lambda rng, k: 0.5 * rng.normal(size=(k, 5))),
+    "planar arm": (_planar_arm, lambda rng, k: rng.uniform(0.4, 1.4, size=(k, 3))),
 }

@@ -25,7 +25,7 @@ def system_names() -> tuple[str, ...]:
     """The names of all built-in systems, words joined by hyphens, in the order of the list."""
     from connections import systems  # imports SymPy
 
-    return *BUILT_IN, *(_hyphened(key) for key in systems.NAMES)
+    return tuple(_hyphened(key) for key in (*BUILT_IN, *systems.NAMES))
 
 
 def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
@@ -46,8 +46,9 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
         raise SubjectError(
             f"there is no system {name!r}{did_you_mean(key, names)}\nThe systems are {', '.join(names)}."
         )
-    if key in BUILT_IN:
-        return built_in_subject(key, samples, seed)
+    built_in = {_hyphened(words): words for words in BUILT_IN}
+    if key in built_in:
+        return built_in_subject(built_in[key], samples, seed)
     underscored = key.replace("-", "_")
     system, action = _defined(underscored)
     rng = np.random.default_rng([seed, *underscored.encode()])

@@ -15,7 +15,7 @@ from robots import robot_path
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.checks import Check, NonFiniteError, PointError, SubjectError
+from connections.checks import Check, NonFiniteError, PointError
 from connections.control.robots import RobotController
 from connections.control.tracking_example import MEASURES, explore
 from connections.sweeps import (
@@ -296,7 +296,7 @@ def test_a_proposition_that_fails_is_counted(tmp_path: Path) -> None:
 
 
 def test_subjects_that_cannot_be() -> None:
-    with pytest.raises(SubjectError, match=r"there is no system 'moon'\nThe systems are point-mass, sphere"):
+    with pytest.raises(SweepError, match=r"there is no system 'moon'\nThe systems are point-mass, sphere"):
         proposition_sweep("moon", 2)
     with pytest.raises(SweepError, match=r"'\(99\)' given; about sphere there are A1, A2"):
         proposition_sweep("sphere", 2, propositions=["(99)"])

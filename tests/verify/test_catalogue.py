@@ -21,7 +21,7 @@ from connections.verify.report import REDRAWS, Row, _row
 from connections.verify.robots import robot_subject
 
 ROBOT = Path(__file__).parents[1] / "data" / "branched.urdf"
-CHEAP = ("spinning-body", "random-frame")
+CHEAP = ("spinning body", "random frame")
 
 
 @cache
@@ -83,7 +83,7 @@ CAUGHT = {
 @cache
 def broken_subject(kind):
     """The random frame with a connection that is off by a small contorsion of the given kind."""
-    base = cheap_subject("random-frame")
+    base = cheap_subject("random frame")
     rng, n = np.random.default_rng(5), base.n
     D = 0.2 * rng.normal(size=(n, n, n))
     if kind == "torsion":
@@ -185,7 +185,7 @@ class Coin:
 
 
 def tossed(coin):
-    return _row(cheap_subject("spinning-body"), Proposition("coin", "a statement", coin, bool), 1e-9)
+    return _row(cheap_subject("spinning body"), Proposition("coin", "a statement", coin, bool), 1e-9)
 
 
 def test_a_weak_control_is_drawn_again_and_the_check_beside_it():
@@ -207,7 +207,7 @@ def test_a_control_that_stays_weak_is_inconclusive():
 
 
 def test_draws_differ_and_repeat():
-    item = cheap_subject("spinning-body")
+    item = cheap_subject("spinning body")
     first, again, other = (item.redrawn(draw).rng("(8)").normal(size=3) for draw in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other) and not np.array_equal(first, item.rng("(8)").normal(size=3))
@@ -237,7 +237,7 @@ def test_another_seed_compiles_nothing():
 
 
 def test_checks_repeat_exactly():
-    item = cheap_subject("spinning-body")
+    item = cheap_subject("spinning body")
     first, second = (row(item, "Prop IV.1 if") for _ in range(2))
     assert first.check == second.check and first.control == second.control
 
