@@ -9,7 +9,7 @@ compiled, nothing else (`host_integration`); batches, and what JAX is tracing, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import jax
@@ -204,7 +204,7 @@ class Trajectories(Parametrized):
 
     def _batch(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
         """The values of all motions, integrated inside one compiled function."""
-        count, clock = len(times), times
+        count, clock, flow = len(times), times, replace(flow, host=None)
         if not isinstance(times, jax.core.Tracer):
             more = max(_FEWEST_TIMES, 1 << (count - 1).bit_length()) - count
             clock = np.concatenate([times, np.full(more, times[-1])])
