@@ -24,7 +24,15 @@ from connections.affine.koszul import (
     raise_first_index,
     raised_terms,
 )
-from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.checks import (
+    ShapeError,
+    SymmetryError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_function,
+    require_type,
+)
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized, with_parameters
@@ -64,6 +72,8 @@ class ContorsionConnection(ConnectionOfMetric):
         symmetry: str | None = None,
         parameters: Any = None,
     ) -> None:
+        require_type("metric", metric, Metric)
+        require_function("contorsion", contorsion, "q -> D (n, n, n)")
         if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
             raise SymmetryError(
                 f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
@@ -122,6 +132,9 @@ class ContorsionFamily(Parametrized):
     """
 
     metric: Metric
+
+    def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
 
     @property
     def dimension(self) -> int:
