@@ -261,6 +261,7 @@ _INSTEAD = {
     ("MechanicalSystem", "Model"): "write model.system()",
     ("Model", "Mechanism"): "write mechanism.build()",
     ("Model", "str"): "write from_urdf(path) or from_mjcf(path)",
+    ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",
     ("function", "matrix"): "for a constant, write a function that returns it",

@@ -60,9 +60,8 @@ class NonholonomicSystem(Parametrized):
     reduced: MechanicalSystem = field(init=False)
 
     def __post_init__(self) -> None:
-        require_type(
-            "connection", self.connection, ConstrainedConnection, "write NonholonomicSystem(connection)"
-        )
+        call = "write NonholonomicSystem(ConstrainedConnection(metric, basis))"
+        require_type("connection", self.connection, ConstrainedConnection, call)
         for name, form in (("potential", "q -> V"), ("forces", FORCES), ("inputs", "q -> covectors (a, n)")):
             if getattr(self, name) is not None:
                 require_function(name, getattr(self, name), form)

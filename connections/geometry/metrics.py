@@ -166,6 +166,9 @@ class ConstantMetric(Metric):
     H: np.ndarray
 
     def __post_init__(self) -> None:
+        require_type("frame", self.frame, FrameField, "write ConstantMetric(frame, H)")
+        if callable(self.H):
+            raise TypeError("H: expected a matrix, got a function; write MatrixMetric(frame, function)")
         H = as_array("H", self.H, (self.frame.dim, self.frame.dim))
         object.__setattr__(self, "H", H)
         if H.ndim != 2:
