@@ -19,15 +19,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
-from connections.checks import (
-    Check,
-    ShapeError,
-    SymmetryError,
-    as_array,
-    raise_at,
-    require_finite,
-    require_function,
-)
+from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
@@ -76,8 +68,6 @@ class GroupAction(Parametrized):
     identity: Any
 
     def __post_init__(self) -> None:
-        require_function("action", self.action, "(q, g) -> q")
-        require_function("product", self.product, "(g, h) -> g h")
         identity = np.asarray(as_array("identity", self.identity, (None,)))
         if identity.ndim != 1:
             raise ShapeError("identity", ("k",), identity.shape)
