@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.checks import ShapeError
+from connections.checks import ShapeError, require_each, require_function, require_type
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import with_parameters
@@ -36,6 +36,8 @@ class CoefficientConnection(AffineConnection):
     coefficient_function: PointFunction
 
     def __init__(self, frame: FrameField, coefficients: Callable[..., Any], parameters: Any = None) -> None:
+        require_type("frame", frame, FrameField, "write CoefficientConnection(frame, function)")
+        require_function("coefficients", coefficients, "q -> Gamma (n, n, n)")
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "coefficient_function", with_parameters(coefficients, parameters))
 
@@ -58,6 +60,7 @@ class TorsionFreePart(AffineConnection):
     base: AffineConnection
 
     def __post_init__(self) -> None:
+        require_type("nabla", self.base, AffineConnection)
         object.__setattr__(self, "frame", self.base.frame)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
@@ -109,6 +112,7 @@ class ProductConnection(AffineConnection):
     frame: ProductFrame
 
     def __init__(self, *connections: AffineConnection) -> None:
+        require_each("connections", connections, AffineConnection, "ProductConnection(a, b)")
         object.__setattr__(self, "connections", connections)
         object.__setattr__(self, "frame", ProductFrame(*(nabla.frame for nabla in connections)))
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 
 from connections.affine.definition import PointwiseConnection, carried
 from connections.affine.koszul import raise_first_index, raised_terms
-from connections.checks import Check, as_array, require_same_frame
+from connections.checks import Check, as_array, require_function, require_same_frame, require_type
 from connections.geometry.evaluation import Argument, Pair, evaluate
-from connections.geometry.frames import ChangedFrame, PointFunction
+from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import worst, worst_check
 
@@ -179,6 +179,8 @@ class AffineConnection(PointwiseConnection):
         X, Y : vector fields, q -> (n,) frame components; JAX-traceable. X is the direction.
         q : (..., nq) points.
         """
+        require_function("X", X, FIELD)
+        require_function("Y", Y, FIELD)
         return evaluate(
             self,
             ("covariant_derivative", X, Y),
@@ -196,6 +198,8 @@ class AffineConnection(PointwiseConnection):
 
         Source: [Z] section 6.
         """
+        require_function("X", X, FIELD)
+        require_function("Y", Y, FIELD)
 
         def at(p: jax.Array) -> jax.Array:
             return self.covariant_derivative_at(X, Y, p) + self.covariant_derivative_at(Y, X, p)
@@ -276,6 +280,7 @@ class AffineConnection(PointwiseConnection):
         return Argument(name, value, (self.frame.dim,))
 
     def _with_metric(self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument) -> Any:
+        require_type("metric", metric, Metric)
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
         owner = Pair.of(self, metric)
@@ -302,6 +307,7 @@ class ConnectionOfMetric(AffineConnection):
 
         Source: [Z] section 3.
         """
+        require_function("forms", forms, "q -> components (p, n)")
 
         def at(p: jax.Array) -> jax.Array:
             return jnp.linalg.solve(self.metric.matrix_at(p), forms(p).T)
@@ -324,6 +330,7 @@ class ChangedConnection(AffineConnection):
     frame: ChangedFrame = field(init=False)
 
     def __post_init__(self) -> None:
+        require_type("base", self.base, AffineConnection)
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:

@@ -25,6 +25,7 @@ from connections.affine.distributions import (
 )
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
+from connections.checks import require_type
 from connections.geometry.evaluation import evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
@@ -78,6 +79,9 @@ class ConstrainedConnection(ConnectionOfMetric):
         forms: PointFunction | None = None,
         ambient: AffineConnection | None = None,
     ) -> None:
+        require_type("metric", metric, Metric, "write ConstrainedConnection(metric, basis)")
+        if ambient is not None:
+            require_type("ambient", ambient, AffineConnection)
         feasible: Distribution
         if isinstance(distribution, Distribution):
             if forms is not None or distribution.metric is not metric:

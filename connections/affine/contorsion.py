@@ -24,7 +24,15 @@ from connections.affine.koszul import (
     raise_first_index,
     raised_terms,
 )
-from connections.checks import ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.checks import (
+    ShapeError,
+    SymmetryError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_function,
+    require_type,
+)
 from connections.geometry.describing import Described
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -65,6 +73,8 @@ class ContorsionConnection(ConnectionOfMetric):
         symmetry: str | None = None,
         parameters: Any = None,
     ) -> None:
+        require_type("metric", metric, Metric)
+        require_function("contorsion", contorsion, "q -> D (n, n, n)")
         if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
             raise SymmetryError(
                 f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
@@ -123,6 +133,9 @@ class ContorsionFamily(Described, Parametrized):
     """
 
     metric: Metric
+
+    def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
 
     @property
     def frame(self) -> FrameField:

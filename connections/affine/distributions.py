@@ -17,7 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ConstraintError, FrameError, ShapeError, raise_at
+from connections.checks import (
+    ConstraintError,
+    FrameError,
+    ShapeError,
+    raise_at,
+    require_function,
+    require_type,
+)
+from connections.geometry.compilation import shape_of
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized
@@ -25,6 +33,8 @@ from connections.geometry.scales import independent, inverse_lengths_of, lengths
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
 _CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
+
+FORMS = "q -> components (p, n)"  # in an error
 
 
 class Distribution(Parametrized, abc.ABC):
@@ -90,6 +100,10 @@ class SpannedDistribution(Distribution):
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
+        require_function("basis", self.basis, "q -> A (n, m)")
+        if self.forms is not None:
+            require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
         shape = _shape_of(self.basis, self.metric)
         if len(shape) != 2 or shape[0] != n or not 1 <= shape[1] <= n:
@@ -176,6 +190,8 @@ class AnnihilatedDistribution(Distribution):
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
+        require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
         shape = _shape_of(self.forms, self.metric)
         if len(shape) != 2 or shape[1] != n or not 1 <= shape[0] < n:
@@ -360,5 +376,4 @@ def _fault(distribution: Distribution, q: Any) -> str:
 
 
 def _shape_of(function: PointFunction, metric: Metric) -> tuple[int, ...]:
-    point = jax.ShapeDtypeStruct((metric.frame.ambient_dim,), jnp.float64)
-    return tuple(jax.eval_shape(lambda q: jnp.asarray(function(q)), point).shape)
+    return shape_of(function, (metric.frame.ambient_dim,))

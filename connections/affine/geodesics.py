@@ -17,6 +17,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.flow import Flow, Trajectories
 from connections.affine.host_motion import HostMotion, on_host
 from connections.affine.integrate import motion_sizes
+from connections.checks import require_function, require_type
 from connections.geometry.evaluation import Argument
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -48,6 +49,9 @@ def geodesic(
 
     Source: [W] III-B.
     """
+    require_type("nabla", nabla, AffineConnection)
+    if force is not None:
+        require_function("force", force, "(t, q, v) -> acceleration (n,)")
     arguments = (
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
-from connections.checks import require_same_frame
+from connections.checks import require_same_frame, require_type
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
 from connections.geometry.scales import FLOOR, lengths_of
@@ -55,6 +55,8 @@ class InducedConnection(ConnectionOfMetric):
         inclusion: PointFunction,
         embedding: PointFunction | None = None,
     ) -> None:
+        require_type("ambient", ambient, AffineConnection)
+        require_type("ambient_metric", ambient_metric, Metric)
         require_same_frame(
             ambient.frame, "the ambient connection", ambient_metric.frame, "the ambient metric"
         )

@@ -18,6 +18,7 @@ from connections.affine.koszul import (
     raise_first_index,
     raised_terms,
 )
+from connections.checks import require_type
 from connections.geometry.metrics import Metric
 
 
@@ -35,6 +36,7 @@ class LeviCivita(ConnectionOfMetric):
     metric: Metric
 
     def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
         object.__setattr__(self, "frame", self.metric.frame)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:

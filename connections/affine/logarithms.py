@@ -22,7 +22,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.fan import by_fan, distance
 from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
-from connections.checks import ConvergenceError, as_array
+from connections.checks import ConvergenceError, as_array, require_type
 from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate
 from connections.geometry.frames import FrameField
 
@@ -60,6 +60,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     ConvergenceError : no such geodesic was found. Never a wrong answer in its place.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
+    require_type("nabla", nabla, AffineConnection)
     size = (nabla.frame.ambient_dim,)
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
     points = [

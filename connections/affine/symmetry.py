@@ -20,7 +20,7 @@ import numpy as np
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
 from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
-from connections.geometry.compilation import compiled
+from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -73,8 +73,7 @@ class GroupAction(Parametrized):
             raise ShapeError("identity", ("k",), identity.shape)
         require_finite("identity", identity)
         object.__setattr__(self, "identity", identity)
-        element = jax.ShapeDtypeStruct(identity.shape, jnp.float64)
-        shape = jax.eval_shape(self.product_at, element, element).shape
+        shape = shape_of(self.product_at, identity.shape, identity.shape)
         if shape != identity.shape:
             raise ShapeError("product of the group", identity.shape, shape)
 

@@ -19,13 +19,22 @@ import numpy as np
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Flow, Trajectories, as_times, readings
 from connections.affine.host_motion import HostReading, HostTransport
-from connections.checks import PointError, ShapeError, as_array, batch_axes, require_finite
-from connections.geometry.compilation import compiled
+from connections.checks import (
+    PointError,
+    ShapeError,
+    as_array,
+    batch_axes,
+    require_finite,
+    require_function,
+    require_type,
+)
+from connections.geometry.compilation import compiled, tracing
 from connections.geometry.evaluation import Argument, require_admissible
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
 Curve = Callable[[jax.Array], jax.Array]
+CURVE = "t -> q (nq,)"  # in an error
 SPLINE_DEGREE = 5
 CLOSURE_TOLERANCE = 1e-8  # of a closed curve's gap, relative to how far its coordinates go
 _TANGENT = 1e-7  # of a curve's velocity, relative to its terms
@@ -60,6 +69,9 @@ def parallel_transport(
 
     Source: [W] III-B.
     """
+    require_type("nabla", nabla, AffineConnection)
+    if not isinstance(curve, tuple | list):
+        require_function("curve", curve, CURVE, "write the samples as (t, q)")
     vector = as_array("z0", z0, (nabla.frame.dim,))
     if not isinstance(vector, jax.core.Tracer):
         require_finite("z0", vector)
@@ -87,11 +99,14 @@ def holonomy(nabla: AffineConnection, curve: Curve, t0: float, t1: float) -> jax
     ------
     PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport).
     """
+    require_type("nabla", nabla, AffineConnection)
+    require_function("curve", curve, CURVE)
 
     def point(t: jax.Array) -> jax.Array:
         return nabla.frame.project_at(_on(curve, t))
 
-    points = np.asarray(jax.vmap(point)(jnp.linspace(float(t0), float(t1), _CLOSURE_SAMPLES)))
+    with tracing():
+        points = np.asarray(jax.vmap(point)(jnp.linspace(float(t0), float(t1), _CLOSURE_SAMPLES)))
     start, end = points[0], np.asarray(nabla.frame.align_at(jnp.asarray(points[-1]), jnp.asarray(points[0])))
     reach = np.asarray(sizes_of_array(jnp.max(jnp.abs(points - start), axis=0)))
     if not np.all(np.abs(start - end) <= CLOSURE_TOLERANCE * reach + _ROUND_OFF * np.abs(start)):
@@ -113,6 +128,9 @@ def covariant_derivative_along(
 
     Source: [W] III-B.
     """
+    require_type("nabla", nabla, AffineConnection)
+    require_function("curve", curve, CURVE)
+    require_function("field", field, "t -> components (n,) at curve(t)")
     host = nabla.host
 
     def record(t: jax.Array, state: Any) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -19,7 +19,15 @@ import numpy as np
 
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
-from connections.checks import Check, ShapeError, as_array, require_finite, require_same_frame
+from connections.checks import (
+    Check,
+    ShapeError,
+    as_array,
+    require_finite,
+    require_function,
+    require_same_frame,
+    require_type,
+)
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
 from connections.control.references import Reference
@@ -54,6 +62,7 @@ class LinearlyParametrizedSystem(Parametrized):
     nominal: Any
 
     def __post_init__(self) -> None:
+        require_function("make_system", self.make_system, "parameters (p,) -> MechanicalSystem")
         nominal = np.asarray(as_array("nominal", self.nominal, (None,)))
         if nominal.ndim != 1 or nominal.size == 0:
             raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
@@ -168,6 +177,8 @@ class AdaptiveLoop(Parametrized):
     reference: Reference
 
     def __post_init__(self) -> None:
+        require_type("family", self.family, LinearlyParametrizedSystem)
+        require_type("reference", self.reference, Reference)
         n, p = self.family.frame.dim, self.family.nominal.size
         require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
         object.__setattr__(self, "parameters", _parameter_vector("parameters", self.parameters, p))

@@ -19,7 +19,7 @@ import numpy as np
 from connections.affine import LeviCivita
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
-from connections.checks import require_same_frame
+from connections.checks import require_same_frame, require_type
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
@@ -90,6 +90,10 @@ class ClosedLoop(Described, Parametrized):
     reference: Reference
 
     def __post_init__(self) -> None:
+        call = "write ClosedLoop(plant, controller, reference)"
+        require_type("plant", self.plant, MechanicalSystem, call)
+        require_type("controller", self.controller, PassivityController, call)
+        require_type("reference", self.reference, Reference, call)
         frame = self.plant.metric.frame
         require_same_frame(frame, "the plant", self.controller.model.metric.frame, "the controller's model")
         require_same_frame(frame, "the plant", self.reference.frame, "the reference")

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from connections.affine import AffineConnection
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
-from connections.checks import ShapeError, require_same_frame
+from connections.checks import ShapeError, require_same_frame, require_type
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
@@ -64,6 +64,9 @@ class MomentumObserver(Parametrized):
     connection: AffineConnection | None = None
 
     def __post_init__(self) -> None:
+        require_type("model", self.model, MechanicalSystem, "write MomentumObserver(system, gain)")
+        if self.connection is not None:
+            require_type("connection", self.connection, AffineConnection)
         object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.metric.frame.dim))
         model = self.model
         if self.connection is not None:

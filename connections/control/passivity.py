@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from connections.affine import AffineConnection
+from connections.checks import require_type
 from connections.control.gains import gain_matrix
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
@@ -46,6 +47,9 @@ class PassivityController(Described, Parametrized):
     connection: AffineConnection | None = None
 
     def __post_init__(self) -> None:
+        require_type("model", self.model, MechanicalSystem, "write PassivityController(system, gain)")
+        if self.connection is not None:
+            require_type("connection", self.connection, AffineConnection)
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.metric.frame.dim))
         model = self.model
         if self.connection is not None:

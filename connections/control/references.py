@@ -22,9 +22,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ShapeError, as_array, require_finite, require_same_frame
+from connections.checks import (
+    ShapeError,
+    as_array,
+    require_finite,
+    require_function,
+    require_same_frame,
+    require_type,
+)
 from connections.control.gains import gain_matrix
 from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
+from connections.geometry.compilation import shape_of
 from connections.geometry.evaluation import Argument, evaluate, require_admissible
 from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.rotations import quaternion_product, rotation_matrix
@@ -96,6 +104,7 @@ class FieldReference(Reference):
     parameters: InitVar[Any] = None
 
     def __post_init__(self, parameters: Any) -> None:
+        require_type("frame", self.frame, FrameField)
         object.__setattr__(self, "field", with_parameters(self.field, parameters))
         _require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
 
@@ -177,6 +186,7 @@ class AccelerationReference(Reference):
     parameters: InitVar[Any] = None
 
     def __post_init__(self, parameters: Any) -> None:
+        require_type("frame", self.frame, FrameField)
         object.__setattr__(self, "acceleration", with_parameters(self.acceleration, parameters))
         n = self.frame.dim
         object.__setattr__(self, "gain", gain_matrix("gain", self.gain, n))
@@ -229,6 +239,7 @@ def trajectory_reference(
 
     Source: [W] IV-A, with the sign of Lambda reversed: as printed, q_r = q_d + Lambda (q - q_d) diverges.
     """
+    require_type("frame", frame, FrameField)
     _require_output("trajectory(t)", trajectory, (frame.ambient_dim,), ())
     with jax.ensure_compile_time_eval():
         start = trajectory(jnp.asarray(0.0))
@@ -276,6 +287,7 @@ def submanifold_reference(
 
     Source: [W] Remark 6.
     """
+    require_type("frame", frame, FrameField)
     size = _output_length("constraint(q)", constraint, frame.dim, (frame.ambient_dim,))
     return _attractor(frame, lambda t, q: constraint(q), size, gain, tangential, metric)
 
@@ -304,6 +316,7 @@ def task_reference(
 
     Source: [W] Remark 6.
     """
+    require_type("frame", frame, FrameField)
     size = _output_length("task(q)", task, frame.dim, (frame.ambient_dim,))
     _require_output("trajectory(t)", trajectory, (size,), ())
     return _attractor(frame, lambda t, q: task(q) - trajectory(t), size, gain, tangential, metric)
@@ -344,6 +357,7 @@ def _attractor(
     if w is not None:
         _require_output("tangential(t, q)", w, (frame.dim,), (), (frame.ambient_dim,))
     if metric is not None:
+        require_type("metric", metric, Metric)
         require_same_frame(frame, "the reference", metric.frame, "the metric")
 
     def field(t: jax.Array, q: jax.Array) -> jax.Array:
@@ -392,11 +406,9 @@ def _output_length(name: str, function: Callable[..., Any], largest: int, *input
 
 
 def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not callable(function):
-        raise TypeError(f"{name} must be a function, got {type(function).__name__}")
-    arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in inputs]
-    shape = jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *arguments).shape
-    return tuple(shape)
+    called, _, given = name.partition("(")
+    require_function(called, function, f"of ({given}")
+    return shape_of(function, *inputs)
 
 
 def _vector(name: str, value: Any, dim: int) -> jax.Array:

@@ -15,7 +15,15 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
-from connections.checks import FrameError, ShapeError, SymmetryError, as_array, raise_at, require_same_frame
+from connections.checks import (
+    FrameError,
+    ShapeError,
+    SymmetryError,
+    as_array,
+    raise_at,
+    require_same_frame,
+    require_type,
+)
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
@@ -46,6 +54,9 @@ def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> 
 
     Source: [W] eq. (10).
     """
+    call = "write coriolis_matrix(connection, metric, q, v)"
+    require_type("nabla", nabla, AffineConnection, call)
+    require_type("metric", metric, Metric, call)
     require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
     key = ("coriolis_matrix", metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))

@@ -18,8 +18,9 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.flow import Flow, Trajectories
 from connections.affine.integrate import motion_sizes
-from connections.checks import ShapeError
-from connections.coriolis.system import Forces, MechanicalSystem, Potential
+from connections.checks import ShapeError, require_function, require_type
+from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
+from connections.geometry.compilation import shape_of
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
@@ -60,10 +61,14 @@ class NonholonomicSystem(Described, Parametrized):
     reduced: MechanicalSystem = field(init=False)
 
     def __post_init__(self) -> None:
+        call = "write NonholonomicSystem(ConstrainedConnection(metric, basis))"
+        require_type("connection", self.connection, ConstrainedConnection, call)
+        for name, form in (("potential", "q -> V"), ("forces", FORCES), ("inputs", "q -> covectors (a, n)")):
+            if getattr(self, name) is not None:
+                require_function(name, getattr(self, name), form)
         nabla, n = self.connection, self.connection.ambient.frame.dim
         object.__setattr__(self, "frame", nabla.frame)
-        point = jax.ShapeDtypeStruct((nabla.frame.ambient_dim,), jnp.float64)
-        shape = jax.eval_shape(self.inputs_at, point).shape
+        shape = shape_of(self.inputs_at, (nabla.frame.ambient_dim,))
         if len(shape) != 2 or shape[1] != n:
             raise ShapeError("inputs", ("a", n), shape)
         object.__setattr__(self, "controls", shape[0])

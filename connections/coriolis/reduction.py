@@ -20,6 +20,7 @@ from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
+from connections.geometry.compilation import shape_of
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -54,14 +55,14 @@ class ReducedSystem(Parametrized):
     shape_dim: int = field(init=False)
 
     def __post_init__(self) -> None:
-        point = jax.ShapeDtypeStruct((self.frame.ambient_dim,), jnp.float64)
-        shape = jax.eval_shape(self.shape_at, point).shape
+        nq = (self.frame.ambient_dim,)
+        shape = shape_of(self.shape_at, nq)
         if len(shape) != 1:
             raise ShapeError("shape coordinates", ("s",), shape)
         object.__setattr__(self, "shape_dim", shape[0])
-        back = jax.eval_shape(self.section_at, jax.ShapeDtypeStruct(shape, jnp.float64)).shape
-        if back != point.shape:
-            raise ShapeError("section", point.shape, back)
+        back = shape_of(self.section_at, shape)
+        if back != nq:
+            raise ShapeError("section", nq, back)
 
     @property
     def frame(self) -> FrameField:

@@ -18,7 +18,7 @@ from connections.affine.flow import Trajectories
 from connections.affine.geodesics import geodesic_flow_of
 from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
-from connections.checks import require_same_frame
+from connections.checks import require_function, require_same_frame, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
@@ -28,6 +28,7 @@ from connections.geometry.parameters import Parametrized, with_parameters
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
+FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +60,12 @@ class MechanicalSystem(Described, Parametrized):
     parameters: InitVar[Any] = None
 
     def __post_init__(self, parameters: Any) -> None:
-        for name in ("potential", "forces"):
+        require_type("metric", self.metric, Metric, "write MechanicalSystem(metric, potential)")
+        if self.connection is not None:
+            require_type("connection", self.connection, AffineConnection)
+        for name, form in (("potential", "q -> V"), ("forces", FORCES)):
             if getattr(self, name) is not None:
+                require_function(name, getattr(self, name), form)
                 object.__setattr__(self, name, with_parameters(getattr(self, name), parameters))
         if self.connection is None:
             object.__setattr__(self, "connection", LeviCivita(self.metric))
@@ -240,6 +245,8 @@ class MechanicalSystem(Described, Parametrized):
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point.
         """
+        if control is not None:
+            require_function("control", control, FORCES)
 
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
             tau = self.forces_at(t, q, v) - self.gravity_at(q)

@@ -9,21 +9,35 @@ the caller's hold.
 
 from __future__ import annotations
 
+import linecache
+import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
+from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 
+from connections.geometry.dependence import is_installed
 from connections.geometry.parameters import Structure, take_apart
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first
 
 #: Errors of a definition that needs a number while it is traced, as `float`, `if` and NumPy do.
-NEEDS_NUMBERS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+NEEDS_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+_IN_ITS_PLACE = "use jax.numpy instead of numpy, math and float, and jnp.where instead of if"
+_LONGEST = 80  # characters of a user's line in an error
 _INSIDE = ("inside of jit",)
 
 
@@ -45,21 +59,70 @@ def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTI
 
     def call(*arguments: Any) -> Any:
         outside = choice if trace_state_clean() else _INSIDE
-        if not structure.opaque:
-            if outside not in shared:
-                shared[outside] = _shared(structure, outside)
-            try:
-                return shared[outside](numbers, *arguments)
-            except NEEDS_NUMBERS:
-                if not numbers.size:
-                    raise
-        if outside not in alone:
-            alone[outside] = _jitted(function, outside)
-        result = alone[outside](*arguments)
+        try:
+            if not structure.opaque:
+                if outside not in shared:
+                    shared[outside] = _shared(structure, outside)
+                try:
+                    return shared[outside](numbers, *arguments)
+                except NEEDS_NUMBERS:
+                    if not numbers.size:
+                        raise
+            if outside not in alone:
+                alone[outside] = _jitted(function, outside)
+            result = alone[outside](*arguments)
+        except (*NEEDS_NUMBERS, ValueError) as error:
+            if outside is not _INSIDE:
+                raise_in_words(error)
+            raise
         structure.opaque = True
         return result
 
     return call
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Around what traces functions of users other than by `compiled`: errors are told in words."""
+    try:
+        yield
+    except (*NEEDS_NUMBERS, ValueError) as error:
+        if trace_state_clean():
+            raise_in_words(error)
+        raise
+
+
+def shape_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what a user's function returns for float64 arrays of these shapes; nothing is computed."""
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
+    with tracing():
+        return tuple(jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *arguments).shape)
+
+
+def raise_in_words(error: Exception) -> None:
+    """Raise `TypeError` with the user's line that needs numbers where JAX traces it, if that is the error."""
+    if isinstance(error, ValueError) and not isinstance(error.__cause__ or error.__context__, NEEDS_NUMBERS):
+        return
+    if isinstance(error, ValueError) and "array element" not in str(error):  # not NumPy's, but a user's
+        return
+    place = _place_of(error)
+    if place is None:
+        what = "a function that JAX traces needs the numbers in an array"
+        raise TypeError(f"{what}: {_IN_ITS_PLACE}") from error
+    what = "needs the numbers in an array while JAX traces it"
+    raise TypeError(f"{place} {what}: {_IN_ITS_PLACE}") from None
+
+
+def _place_of(error: BaseException) -> str | None:
+    """The innermost function of a user in the traceback, with file and line."""
+    place = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if not is_installed(str(frame.f_globals.get("__name__"))):
+            file, name = frame.f_code.co_filename, frame.f_code.co_name
+            text = shorten(linecache.getline(file, number), _LONGEST, placeholder=" ...")
+            called = "a lambda function" if name == "<lambda>" else f"the function {name!r}"
+            place = f"{called} ({Path(file).name}, line {number}{text and ': '}{text})"
+    return place
 
 
 @lru_cache(maxsize=RECENT)

@@ -23,13 +23,16 @@ from connections.checks import (
     ShapeError,
     raise_at,
     require_finite,
+    require_function,
     require_positive_int,
+    require_type,
 )
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
+FIELD = "q -> components (n,)"  # a vector field, in an error
 
 
 class FrameField(Parametrized, abc.ABC):
@@ -194,6 +197,7 @@ class FrameField(Parametrized, abc.ABC):
         f : one point (nq,) to an array; JAX-traceable.
         q : (..., nq) points.
         """
+        require_function("f", f, "q -> array")
         return evaluate(self, ("lie_derivative", f), lambda p: self.lie_derivative_at(f, p), self._point(q))
 
     def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
@@ -204,6 +208,8 @@ class FrameField(Parametrized, abc.ABC):
         X, Y : vector fields, q -> (n,) frame components; JAX-traceable.
         q : (..., nq) points.
         """
+        require_function("X", X, FIELD)
+        require_function("Y", Y, FIELD)
         return evaluate(self, ("bracket", X, Y), lambda p: self.bracket_at(X, Y, p), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedFrame:
@@ -279,6 +285,10 @@ class ChangedFrame(FrameField):
 
     base: FrameField
     change_matrix: PointFunction
+
+    def __post_init__(self) -> None:
+        require_type("base", self.base, FrameField)
+        require_function("matrix", self.change_matrix, "q -> A (n, n)", "write lambda q: A")
 
     @property
     def dim(self) -> int:  # type: ignore[override]

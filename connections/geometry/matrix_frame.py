@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.checks import FrameError, ShapeError, raise_at, require_positive_int
+from connections.checks import FrameError, ShapeError, raise_at, require_function, require_positive_int
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.parameters import with_parameters
 from connections.geometry.scales import full_rank, sizes_of_columns
@@ -43,6 +43,9 @@ class MatrixFrame(FrameField):
         project: PointFunction | None = None,
         parameters: Any = None,
     ) -> None:
+        require_function("matrix", matrix, "q -> X (nq, n)", "write lambda q: X")
+        if project is not None:
+            require_function("project", project, "q -> the nearest point (nq,)")
         for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
             require_positive_int(name, value)
         if ambient_dim < dim:

@@ -23,6 +23,8 @@ from connections.checks import (
     as_array,
     raise_at,
     require_finite,
+    require_function,
+    require_type,
 )
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
@@ -138,6 +140,8 @@ class MatrixMetric(Metric):
     matrix_function: PointFunction
 
     def __init__(self, frame: FrameField, matrix: Callable[..., Any], parameters: Any = None) -> None:
+        require_type("frame", frame, FrameField, "write MatrixMetric(frame, function)")
+        require_function("matrix", matrix, "q -> H (n, n)", "write ConstantMetric(frame, H)")
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
 
@@ -163,6 +167,9 @@ class ConstantMetric(Metric):
     H: np.ndarray
 
     def __post_init__(self) -> None:
+        require_type("frame", self.frame, FrameField, "write ConstantMetric(frame, H)")
+        if callable(self.H):
+            raise TypeError("H: expected a matrix, got a function; write MatrixMetric(frame, function)")
         H = as_array("H", self.H, (self.frame.dim, self.frame.dim))
         object.__setattr__(self, "H", H)
         if H.ndim != 2:
@@ -213,6 +220,8 @@ class PullbackMetric(Metric):
     parameters: InitVar[Any] = None
 
     def __post_init__(self, parameters: Any) -> None:
+        require_type("frame", self.frame, FrameField, "write PullbackMetric(frame, embedding)")
+        require_function("embedding", self.embedding, "q -> point of R^N")
         object.__setattr__(self, "embedding", with_parameters(self.embedding, parameters))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
@@ -256,6 +265,11 @@ class InducedMetric(Metric):
         inclusion: PointFunction,
         embedding: PointFunction | None = None,
     ) -> None:
+        require_type("metric", metric, Metric)
+        require_type("frame", frame, FrameField)
+        require_function("inclusion", inclusion, "q -> A (n, m)")
+        if embedding is not None:
+            require_function("embedding", embedding, "q of the submanifold -> q")
         if embedding is None and metric.frame.ambient_dim != frame.ambient_dim:
             raise ShapeError(
                 "q of the submanifold (no embedding given)", metric.frame.ambient_dim, frame.ambient_dim
@@ -329,6 +343,7 @@ class ChangedMetric(Metric):
     frame: ChangedFrame = field(init=False)
 
     def __post_init__(self) -> None:
+        require_type("base", self.base, Metric)
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:

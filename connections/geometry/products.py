@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ShapeError
+from connections.checks import ShapeError, require_each
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 
@@ -29,6 +29,7 @@ class ProductFrame(FrameField):
     def __init__(self, *frames: FrameField) -> None:
         if not frames:
             raise ShapeError("frames", "at least one frame", "none")
+        require_each("frames", frames, FrameField, "ProductFrame(a, b)")
         object.__setattr__(self, "frames", frames)
 
     @property
@@ -138,6 +139,7 @@ class ProductMetric(Metric):
     frame: ProductFrame
 
     def __init__(self, *metrics: Metric) -> None:
+        require_each("metrics", metrics, Metric, "ProductMetric(a, b)")
         object.__setattr__(self, "metrics", metrics)
         object.__setattr__(self, "frame", ProductFrame(*(metric.frame for metric in metrics)))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from connections.checks import require_function
 from connections.coriolis import AuditReport
 from connections.coriolis import audit_coriolis as audit_black_boxes
 from connections.coriolis.measurements import BlackBoxCoriolis
 from connections.multibody.functions import mass_matrix
 from connections.multibody.model import Model
+from connections.multibody.wrong_arguments import require_model
 
 
 def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:
@@ -33,4 +35,6 @@ def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> 
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12).
     """
+    require_model("audit_coriolis", model)
+    require_function("coriolis", coriolis, "(q, v) -> C (nv, nv)")
     return audit_black_boxes(coriolis, lambda point: mass_matrix(model, point), model.frame, q, v)

@@ -19,6 +19,7 @@ from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.functions import coriolis_matrix, inverse_dynamics, mass_matrix
 from connections.multibody.spatial import body_coriolis_blocks
+from connections.multibody.wrong_arguments import require_model
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -40,6 +41,7 @@ def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
 
     Source: [W] (17) and VI-C.
     """
+    require_model("coriolis_matrix_by_projection", model)
     if not model.closed:
         return coriolis_matrix(model, q, v)
     q, v = _broadcast(model, q, v)
@@ -66,6 +68,7 @@ def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
 
     Source: [W] (20), with C_b of (18), (19).
     """
+    require_model("coriolis_matrix_by_jacobians", model)
     arguments = (Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
     return evaluate(
         model, "coriolis_matrix_by_jacobians", lambda *at: _by_jacobians_at(model, *at), *arguments
@@ -90,6 +93,7 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
 
     Source: [W] (32).
     """
+    require_model("coriolis_matrix_by_differentiation", model)
     q, v = _broadcast(model, q, v)
     weightless, n = model.weightless, model.nv
     H = mass_matrix(model, q)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections.multibody.wrong_arguments import raise_no_model
+
 if TYPE_CHECKING:
     from connections.multibody.model import Model
 
@@ -38,7 +40,11 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
-    return model.program.functions["mass_matrix"](q, out)
+    try:
+        recursion = model.program.functions["mass_matrix"]
+    except AttributeError as error:
+        raise_no_model("mass_matrix", model, error)
+    return recursion(q, out)
 
 
 def coriolis_matrix(
@@ -60,7 +66,11 @@ def coriolis_matrix(
 
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
-    return model.program.functions["coriolis_matrix"](q, v, body_factor, out)
+    try:
+        recursion = model.program.functions["coriolis_matrix"]
+    except AttributeError as error:
+        raise_no_model("coriolis_matrix", model, error)
+    return recursion(q, v, body_factor, out)
 
 
 def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
@@ -79,7 +89,11 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
-    return model.program.functions["mass_matrix_rate"](q, v, out)
+    try:
+        recursion = model.program.functions["mass_matrix_rate"]
+    except AttributeError as error:
+        raise_no_model("mass_matrix_rate", model, error)
+    return recursion(q, v, out)
 
 
 def christoffel_symbols(
@@ -100,7 +114,11 @@ def christoffel_symbols(
 
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
-    return model.program.functions["christoffel_symbols"](q, body_factor, out)
+    try:
+        recursion = model.program.functions["christoffel_symbols"]
+    except AttributeError as error:
+        raise_no_model("christoffel_symbols", model, error)
+    return recursion(q, body_factor, out)
 
 
 def coriolis_product(
@@ -123,7 +141,11 @@ def coriolis_product(
 
     Source: [W] (20).
     """
-    return model.program.functions["coriolis_product"](q, v, w, body_factor, out)
+    try:
+        recursion = model.program.functions["coriolis_product"]
+    except AttributeError as error:
+        raise_no_model("coriolis_product", model, error)
+    return recursion(q, v, w, body_factor, out)
 
 
 def coriolis_transpose_product(
@@ -146,7 +168,11 @@ def coriolis_transpose_product(
 
     Source: [W] II and (20).
     """
-    return model.program.functions["coriolis_transpose_product"](q, v, w, body_factor, out)
+    try:
+        recursion = model.program.functions["coriolis_transpose_product"]
+    except AttributeError as error:
+        raise_no_model("coriolis_transpose_product", model, error)
+    return recursion(q, v, w, body_factor, out)
 
 
 def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
@@ -166,7 +192,11 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
 
     Source: [E] (15) to (18).
     """
-    return model.program.functions["inverse_dynamics"](q, v, a, out)
+    try:
+        recursion = model.program.functions["inverse_dynamics"]
+    except AttributeError as error:
+        raise_no_model("inverse_dynamics", model, error)
+    return recursion(q, v, a, out)
 
 
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -184,7 +214,11 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [E] (1).
     """
-    return model.program.functions["gravity"](q, out)
+    try:
+        recursion = model.program.functions["gravity"]
+    except AttributeError as error:
+        raise_no_model("gravity", model, error)
+    return recursion(q, out)
 
 
 def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
@@ -204,7 +238,11 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
-    return model.program.functions["forward_dynamics"](q, v, tau, out)
+    try:
+        recursion = model.program.functions["forward_dynamics"]
+    except AttributeError as error:
+        raise_no_model("forward_dynamics", model, error)
+    return recursion(q, v, tau, out)
 
 
 def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
@@ -222,7 +260,11 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
-    return model.program.functions["inverse_mass_matrix"](q, out)
+    try:
+        recursion = model.program.functions["inverse_mass_matrix"]
+    except AttributeError as error:
+        raise_no_model("inverse_mass_matrix", model, error)
+    return recursion(q, out)
 
 
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
@@ -246,4 +288,8 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
-    return model.program.functions["regressor"](q, v, v_r, a_r, out)
+    try:
+        recursion = model.program.functions["regressor"]
+    except AttributeError as error:
+        raise_no_model("regressor", model, error)
+    return recursion(q, v, v_r, a_r, out)

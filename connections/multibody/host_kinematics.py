@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import jax
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -139,6 +140,8 @@ def joint_slices(kinematics: Coordinates) -> Iterator[tuple[Joint, slice, slice]
 
 def configuration(kinematics: Coordinates, name: str, q: Any) -> np.ndarray:
     """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
+    if isinstance(q, jax.core.Tracer):
+        raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
     array = np.array(as_array(name, q, (kinematics.nq,)))
     require_finite(name, array)
     for (joint, at_q, _), joint_name in zip(joint_slices(kinematics), kinematics.joint_names, strict=True):

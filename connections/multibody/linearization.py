@@ -20,6 +20,7 @@ from scipy.linalg import expm
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.manifold import positive_step
+from connections.multibody.wrong_arguments import raise_no_model
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -50,7 +51,11 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
-    parts = model.program.functions["inverse_dynamics_derivatives"](q, v, a, out)
+    try:
+        recursion = model.program.functions["inverse_dynamics_derivatives"]
+    except AttributeError as error:
+        raise_no_model("inverse_dynamics_derivatives", model, error)
+    parts = recursion(q, v, a, out)
     return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
@@ -75,7 +80,11 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    parts = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
+    try:
+        recursion = model.program.functions["forward_dynamics_derivatives"]
+    except AttributeError as error:
+        raise_no_model("forward_dynamics_derivatives", model, error)
+    parts = recursion(q, v, tau, out)
     return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, batch_axes, require_finite
+from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
 from connections.multibody.host_kinematics import configuration, joint_slices
 from connections.multibody.joints import Free, Spherical
+from connections.multibody.wrong_arguments import require_model
 
 if TYPE_CHECKING:
     from connections.multibody.model import Model
@@ -45,6 +46,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
 
     Source: [B]; the left-trivialized difference.
     """
+    require_model("difference", model)
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
@@ -76,6 +78,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
 
     Source: [B].
     """
+    require_model("displace", model)
     start, step = configuration(model.kinematics, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
@@ -114,6 +117,8 @@ def finite_differences(
 
     Source: [B], numerical validation.
     """
+    require_model("finite_differences", model)
+    require_function("function", function, "q (k, nq) -> (k, ...)")
     h = positive_step(step, "rad and m")
     q = np.asarray(as_array("q", q, (model.nq,)))
     if q.ndim != 1:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
-from connections.checks import ModelError, ShapeError, as_array, require_finite
+from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.multibody.dynamics.regularity import require_regular
@@ -326,6 +326,7 @@ def body_jacobians(model: Model, q: Any) -> jax.Array:
 
     Source: [W] VI-B.
     """
+    require_type("model", model, Model, "the robot comes first: body_jacobians(model, q)")
     return evaluate(model, "body_jacobians", model.body_jacobians_at, Argument("q", q, (model.nq,)))
 
 
@@ -338,6 +339,7 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
     They are about the origins of the bodies' frames, in the bodies' axes; kg, kg m, kg m^2.
     """
+    require_type("model", model, Model)
     inertias = model.kinematics.tree.inertias
     moments = inertias[:, [2, 0, 1], [4, 5, 3]]
     return np.concatenate(

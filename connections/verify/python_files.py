@@ -76,7 +76,7 @@ def explained(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        lines = [what, f"{_kind(error)}{_message(error)}", *_places(error, path)]
+        lines = [what, f"{_kind(error)}{_message(error)}", *_places(_origin(error), path)]
         if isinstance(error, jax.errors.JAXTypeError):
             lines.append(_TRACED)
         raise SubjectError("\n".join(lines)) from error
@@ -169,6 +169,11 @@ def _message(error: BaseException) -> str:
     first = text.split("\n")[0] if isinstance(error, jax.errors.JAXTypeError) else text.split("\n\n")[0]
     short = " ".join(first.split())
     return short if len(short) <= _LONGEST else short[:_LONGEST].rsplit(" ", 1)[0] + " ..."
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The error that was raised in the user's code, if a `TypeError` tells it in words."""
+    return error.__context__ or error if isinstance(error, TypeError) else error
 
 
 def _places(error: BaseException, path: Path) -> list[str]:

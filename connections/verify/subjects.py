@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import AffineConnection
+from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.geometry import Metric
 from connections.geometry.compilation import compiled
@@ -85,6 +86,15 @@ class Subject:
     room: float = np.inf
     draw: int = 0
     _memory: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_type("system", self.system, MechanicalSystem)
+        frame, count = self.system.frame, len(self.q)
+        shapes = {"q": (count, frame.ambient_dim), "v": (count, frame.dim), "a": (count, frame.dim)}
+        for name, shape in shapes.items():
+            if np.shape(getattr(self, name)) != shape:
+                expected = ("samples", shape[1]) if name == "q" else shape
+                raise ShapeError(name, expected, np.shape(getattr(self, name)))
 
     @property
     def metric(self) -> Metric:
@@ -209,7 +219,14 @@ def subject(
     bodies: Bodies | None = None,
     room: float = np.inf,
 ) -> Subject:
-    """A subject with random velocities and accelerations at the points q (m, nq)."""
+    """A subject with random velocities and accelerations at the points q (m, nq).
+
+    Raises
+    ------
+    TypeError : no metric, or no random generator of NumPy. ShapeError : q is not (m, nq).
+    """
+    require_type("metric", metric, Metric)
+    require_type("rng", rng, np.random.Generator, "write numpy.random.default_rng(seed)")
     system = MechanicalSystem(metric, potential, connection=connection)
     return subject_of(name, system, q, rng, seed, bodies, room)
 
@@ -224,5 +241,8 @@ def subject_of(
     room: float = np.inf,
 ) -> Subject:
     """As `subject`; the same system may serve many subjects, and what it compiled serves them all."""
+    q = np.asarray(as_array("q", q, (system.metric.frame.ambient_dim,)))
+    if q.ndim != 2:
+        raise ShapeError("q", ("samples", system.metric.frame.ambient_dim), q.shape)
     v, a = rng.normal(size=(2, len(q), system.metric.frame.dim))
-    return Subject(name, system, np.asarray(q, dtype=float), v, a, seed, bodies, room)
+    return Subject(name, system, q, v, a, seed, bodies, room)

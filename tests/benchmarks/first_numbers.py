@@ -177,7 +177,8 @@ ROWS = [
     ),
     Row(
         "sectional curvature, Talos",
-        robot("talos_data/robots/talos_full_v2.urdf", ", floating_base=True") + "u = rng.normal(size=model.nv)\n"
+        robot("talos_data/robots/talos_full_v2.urdf", ", floating_base=True")
+        + "u = rng.normal(size=model.nv)\n"
         "nabla = model.recursive_connection\n"
         "run = lambda s: nabla.sectional(nabla.metric, q, u, s * v)",
         2.0,

@@ -28,7 +28,9 @@ from connections.checks import (
     as_array,
     raise_at,
     require_finite,
+    require_function,
     require_positive_int,
+    require_type,
 )
 from connections.control.controllability.products import (
     ControlSystem,
@@ -40,6 +42,7 @@ from connections.control.controllability.products import (
     symmetric_words,
 )
 from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
+from connections.geometry.compilation import shape_of
 from connections.geometry.frames import PointFunction
 from connections.geometry.parameters import derived
 
@@ -178,8 +181,7 @@ def control_system(
     nabla: AffineConnection, inputs: PointFunction, q: Any, order: int | None = None
 ) -> tuple[ControlSystem, Array]:
     """The system, validated, and the point as an array."""
-    if not isinstance(nabla, AffineConnection):
-        raise TypeError(f"nabla: expected an AffineConnection, got {type(nabla).__name__}")
+    require_type("nabla", nabla, AffineConnection)
     if order is not None:
         require_positive_int("order", order)
     frame = nabla.frame
@@ -188,8 +190,8 @@ def control_system(
         raise ShapeError("q (one point)", (frame.ambient_dim,), q.shape)
     require_finite("q", q)
     q = frame.require_near("q", q)
-    point = jax.ShapeDtypeStruct((frame.ambient_dim,), jnp.float64)
-    shape = tuple(jax.eval_shape(lambda p: jnp.asarray(inputs(p)), point).shape)
+    require_function("inputs", inputs, "q -> Y (n, m)")
+    shape = shape_of(inputs, (frame.ambient_dim,))
     if len(shape) != 2 or shape[0] != frame.dim or not 1 <= shape[1] <= frame.dim:
         raise ShapeError("inputs", (frame.dim, f"1 to {frame.dim}"), shape)
     systems = derived(nabla).setdefault("_control_systems", {})

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from connections.affine.connection import AffineConnection
-from connections.checks import Check, ShapeError, as_array, require_finite
+from connections.checks import Check, ShapeError, as_array, require_finite, require_function
 from connections.control.controllability.closures import (
     Closure,
     control_system,
@@ -33,7 +33,8 @@ from connections.control.controllability.directions import decoupling_directions
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.products import ControlSystem, Jet, input_words, symmetric
 from connections.control.controllability.ranks import TOLERANCE, normalized
-from connections.geometry.frames import PointFunction
+from connections.geometry.compilation import shape_of
+from connections.geometry.frames import FIELD, PointFunction
 
 Array = np.ndarray[Any, Any]
 _STEPS = 6  # of Newton's method: exact derivatives to the order 2^6 - 1 at the point where it starts
@@ -168,7 +169,8 @@ def is_decoupling(
     require_finite("q", points)
     rows = points.reshape(-1, points.shape[-1])
     validated = [control_system(nabla, inputs, row) for row in rows]
-    shape = jax.eval_shape(X, jax.ShapeDtypeStruct(rows[0].shape, jnp.float64)).shape
+    require_function("X", X, FIELD)
+    shape = shape_of(X, rows[0].shape)
     if shape != (nabla.frame.dim,):
         raise ShapeError("decoupling field X", (nabla.frame.dim,), shape)
     system = validated[0][0]

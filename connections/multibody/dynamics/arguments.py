@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from connections.checks import ShapeError, as_array
+
+#: What computes the same where JAX traces; of the other recursions there is nothing like that.
+IN_JAX = {
+    "mass_matrix": "model.metric.matrix_at(q)",
+    "coriolis_matrix": "model.system().coriolis_matrix_at(q, v)",
+    "mass_matrix_rate": "C + C.T with C = model.system().coriolis_matrix_at(q, v)",
+    "christoffel_symbols": "model.recursive_connection.first_kind(model.metric, q)",
+    "coriolis_product": "model.recursive_connection.lowered_at(model.metric, q, v, w)",
+    "coriolis_transpose_product": "model.system().coriolis_matrix_at(q, v).T @ w",
+    "inverse_dynamics": "model.system().inverse_dynamics_at(q, v, a)",
+    "gravity": "model.system().gravity_at(q)",
+    "forward_dynamics": "model.system().forward_dynamics_at(q, v, tau)",
+    "inverse_mass_matrix": "jnp.linalg.inv(model.metric.matrix_at(q))",
+    "inverse_dynamics_derivatives": "jax.jvp of model.system().inverse_dynamics_at",
+    "forward_dynamics_derivatives": "jax.jvp of model.system().forward_dynamics_at",
+}
+
+
+def refuse_traced(function: str, names: Sequence[str], given: tuple[Any, ...]) -> None:
+    """Raise `TypeError` if JAX is tracing one of the arguments of a recursion, which takes numbers."""
+    for name, value in zip(names, given, strict=False):
+        if isinstance(value, jax.core.Tracer):
+            what = f"{name}: {function} computes in NumPy, and JAX traces {name} here (jax.jit, vmap or grad)"
+            instead = f"write {IN_JAX[function]}" if function in IN_JAX else "call it outside"
+            raise TypeError(f"{what}; {instead}")
 
 
 def is_lazy(given: tuple[Any, ...], out: Any) -> bool:

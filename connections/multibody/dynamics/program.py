@@ -23,6 +23,7 @@ from connections.multibody.dynamics.arguments import (
     is_lazy,
     numbers,
     plain,
+    refuse_traced,
     require_output,
 )
 from connections.multibody.dynamics.closed_definition import Refused
@@ -154,6 +155,7 @@ class Program:
 
             return cast("np.ndarray", lazy(self, name, given, body_factor))
         names = "q", *row.vectors
+        refuse_traced(name, names, given)
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
