@@ -7,7 +7,7 @@ share what is compiled only if these names have the same values, the functions a
 Numbers, texts and arrays are compared by value, functions of users by their code and by what they depend on,
 their objects, lists and dictionaries by identity and by what is in them. Modules, classes, and the functions
 and objects of libraries are compared by identity. A class of this library or of a user may be changed, too:
-`of_class` is a key of its functions and of what these refer to.
+`of_class` is a key of its functions and of what these refer to, for objects that are put together anew.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _references(roots: Same) -> tuple[tuple[dict[str, Any], str], ...]:
 def _is_own(value: Any) -> bool:
     """Whether a value is a function or a class of this library."""
     if isinstance(value, type):
-        return value.__module__.partition(".")[0] == _LIBRARY
+        return module_of_class(value) == _LIBRARY
     return any(module_of(function).partition(".")[0] == _LIBRARY for function in _functions_of(value))
 
 
@@ -150,7 +150,10 @@ class _Walk:
             return Same(value), self.of(wrapped)
         if self._left < 0:
             return Same(object())
-        if isinstance(value, ModuleType | type) or is_installed(module_of(value)):
+        if isinstance(value, type) and module_of_class(value) == _LIBRARY:
+            return Same(value), of_class(value)
+        module = value.__module__ if isinstance(value, type) else module_of(value)
+        if isinstance(value, ModuleType) or is_installed(str(module)):
             return Same(value), _present(Same(value))
         if id(value) in self._seen:
             return "again", self._seen[id(value)][0]
@@ -166,9 +169,13 @@ class _Walk:
             return value.__code__, cells, defaults, self.of_names(value), itself
         if isinstance(value, list | set):
             return Same(value), tuple(map(self.of, value))
+        if isinstance(value, type):
+            inside = {name: part for base in reversed(_bases(value)) for name, part in vars(base).items()}
+            inside = {name: part for name, part in inside.items() if not name.startswith("__")}
+            return Same(value), *((name, self.of(part)) for name, part in inside.items())
         inside = value if isinstance(value, dict) else getattr(value, "__dict__", {})
         parts = tuple((repr(name), self.of(part)) for name, part in inside.items() if name != DERIVED)
-        return Same(value), parts
+        return Same(value), parts, None if isinstance(value, dict) else self.of(type(value))
 
 
 def contents(function: FunctionType) -> Iterator[Any]:
@@ -197,6 +204,11 @@ def module_of(value: Any) -> str:
     return str(type(value).__module__)
 
 
+def module_of_class(cls: type) -> str:
+    """The package in which a class was written."""
+    return cls.__module__.partition(".")[0]
+
+
 def may_change(module: str) -> bool:
     """Whether a module is of this library or of a user: its functions can be made anew, and be replaced."""
     return module.partition(".")[0] == _LIBRARY or not is_installed(module)
@@ -206,7 +218,9 @@ def may_change(module: str) -> bool:
 def is_installed(module: str) -> bool:
     """Whether a module belongs to a library, this one included, and not to a user's program."""
     root = module.partition(".")[0]
+    if root in ("__main__", "builtins"):
+        return False
     if root in sys.stdlib_module_names:
-        return root != "__main__" and root != "builtins"
+        return True
     file = str(getattr(sys.modules.get(root), "__file__", None) or "")
     return root == _LIBRARY or "site-packages" in file or "dist-packages" in file

@@ -82,7 +82,7 @@ SCALE, SCALES = 2.0, {"m": [2.0]}
 
 
 class Holder:
-    scale = 2.0
+    power = 1.0
 
     def __init__(self):
         self.scale = 2.0
@@ -92,7 +92,7 @@ HOLDER = Holder()
 
 
 def helper():
-    return SCALE * SCALES["m"][0] * HOLDER.scale
+    return SCALE * SCALES["m"][0] * HOLDER.scale**Holder.power
 
 
 def of_globals(q):
@@ -106,6 +106,8 @@ def test_what_functions_look_up_may_change(monkeypatch):
     assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 12.0
     monkeypatch.setitem(SCALES, "m", [3.0])
     assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 18.0
+    monkeypatch.setattr(Holder, "power", 2.0)
+    assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 36.0
     monkeypatch.setattr(HOLDER, "scale", 1.0)
     assert float(cn.MatrixMetric(FRAME, of_globals).matrix(Q)[0, 0]) == 9.0
     monkeypatch.setitem(globals(), "helper", lambda: 5.0)
