@@ -109,7 +109,8 @@ class HostTransport(_InNumPy):
     Parameters
     ----------
     host : the manifold.
-    curve : (t, *given) -> q (nq,), v (n,), and whether the curve's velocity is tangent.
+    curve : (t, *given) -> q (nq,), v (n,), whether the curve's velocity is tangent, and its own point (nq,),
+        for which q stands.
     n : size of P.
     """
 
@@ -123,7 +124,7 @@ class HostTransport(_InNumPy):
 
     def rate(self, t0: float, t: float, y: Array, out: Array, *given: Any) -> None:
         """Write dP/dt to `out` (n^2,)."""
-        q, v, _ = self._at(t, given)
+        q, v, _, _ = self._at(t, given)
         out[:] = -(self._host.carrying(q, v) @ y.reshape(self._n, -1)).ravel()
 
     def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
@@ -135,13 +136,14 @@ class HostTransport(_InNumPy):
 
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """P, the curve's point, and whether P is finite and the curve tangent there."""
-        q, _, tangent = self._at(t, given)
+        _, _, tangent, own = self._at(t, given)
+        q = self._host.point("q", own)
         self._host.mass_matrix(q)
-        return y.reshape(self._n, -1), q, tangent and bool(np.isfinite(y).all())
+        return y.reshape(self._n, -1), q, bool(tangent) and bool(np.isfinite(y).all())
 
-    def _at(self, t: float, given: tuple[Any, ...]) -> tuple[Array, Array, bool]:
-        q, v, tangent = self._curve(np.float64(t), *given)
-        return np.array(q), np.array(v), bool(tangent)  # writable, as compiled code wants them
+    def _at(self, t: float, given: tuple[Any, ...]) -> tuple[Array, Array, Array, Array]:
+        q, v, tangent, own = map(np.array, self._curve(np.float64(t), *given))
+        return q, v, tangent, own  # writable, as compiled code wants them
 
 
 class HostReading(_InNumPy):
@@ -150,7 +152,7 @@ class HostReading(_InNumPy):
     Parameters
     ----------
     host : the manifold.
-    moving : t -> q, v, whether the curve's velocity is tangent, z and zdot.
+    moving : t -> q, v, whether the curve's velocity is tangent, its own point (nq,), z and zdot.
     """
 
     def __init__(self, host: HostMechanics, moving: Callable[[Any], tuple[Any, ...]]) -> None:
@@ -169,7 +171,8 @@ class HostReading(_InNumPy):
 
     def record(self, t: float, y: Array) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
-        q, v, tangent, z, z_dot = map(np.array, self._moving(np.float64(t)))
+        q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t)))
+        q = self._host.point("q", own)
         value = z_dot + self._host.carrying(q, v) @ z
         return value, q, bool(tangent) and bool(np.isfinite(value).all())
 

@@ -140,8 +140,12 @@ def covariant_derivative_along(
 
     flow = readings(record)
     if host is not None:
-        moving = compiled(lambda t: (*_velocity(nabla, curve, t), *jax.jvp(field, (t,), (jnp.ones_like(t),))))
-        flow = replace(flow, host=HostReading(host, moving))
+
+        def moving(t: jax.Array) -> tuple[jax.Array, ...]:
+            z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
+            return *_velocity(nabla, curve, t), _on(curve, t), z, z_dot
+
+        flow = replace(flow, host=HostReading(host, compiled(moving)))
     return _Along.of(nabla).run(("covariant_derivative_along", curve, field), flow, (), times)
 
 
@@ -216,8 +220,11 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     host = nabla.host
     if host is None:
         return Flow(start, rate, record, sizes, points=())
-    velocity = compiled(lambda t, *given: _velocity(nabla, lambda s: curve(s, *given), t))
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, velocity, n))
+
+    def velocity(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
+        return *_velocity(nabla, lambda s: curve(s, *given), t), _on(curve, t, *given)
+
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocity), n))
 
 
 def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import pytest
 START = """
 import os, signal, threading, time
 import jax, jax.numpy as jnp, numpy as np, connections as cn
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 frame = cn.CoordinateFrame(3)
 def metric_of(m):
     return cn.MatrixMetric(frame, lambda q: jnp.diag(jnp.array([m, 2.0 + jnp.sin(q[0]), 3.0 + q[1] ** 2])))
