@@ -124,7 +124,7 @@ class AffineConnection(PointwiseConnection):
 
         def at(p: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
             H = metric.matrix_at(p)
-            Rbab = jnp.einsum("lkij,k,i,j->l", self.curvature_at(p), b, a, b)
+            Rbab = self.apply_curvature_at(p, a, b, b)
             area, product = (a @ H @ a) * (b @ H @ b), a @ H @ b
             gram = area - product**2
             return (a @ H @ Rbab) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)

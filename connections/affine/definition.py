@@ -49,6 +49,29 @@ class PointwiseConnection(Parametrized, abc.ABC):
         s = self.frame.structure_functions_at(q)
         return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
 
+    def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
+        """R(u, w) z, (n,), by derivatives along u and w alone; `AffineConnection.apply_curvature` has the sum."""
+        X = self.frame.matrix_at(q)
+
+        def along(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value, rate = jax.jvp(lambda p: self.apply_at(p, b, z), (q,), (X @ a,))
+            return value, rate
+
+        values, rates = jax.vmap(along)(jnp.stack([u, w]), jnp.stack([w, u]))  # Gamma(w, z), Gamma(u, z)
+        bracket = self.frame.bracket_of_constants_at(q, u, w)
+        directions = jnp.stack([u, -w, -bracket])
+        turned = jax.vmap(self.apply_at, (None, 0, 0))(q, directions, jnp.concatenate([values, z[None]]))
+        return rates[0] - rates[1] + jnp.sum(turned, axis=0)
+
+    def apply_ricci_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Ric_jk v^j w^k, one number: the trace of Z -> R(Z, v) w, one Z after the other."""
+
+        def diagonal(index: jax.Array) -> jax.Array:
+            Z = jnp.zeros_like(v).at[index].set(1.0)
+            return self.apply_curvature_at(q, Z, v, w)[index]
+
+        return jnp.sum(jax.lax.map(diagonal, jnp.arange(self.frame.dim)))
+
     def covariant_derivative_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
         """(nabla_X Y)^i = X^j L_j Y^i + Gamma^i_jk X^j Y^k."""
         x = X(q)
