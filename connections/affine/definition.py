@@ -16,7 +16,7 @@ from connections.affine.host_motion import HostMechanics
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.scales import FLOOR, lengths_of
 
 
@@ -50,7 +50,7 @@ class PointwiseConnection(Parametrized, abc.ABC):
         return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
 
     def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
-        """R(u, w) z, (n,), by derivatives along u and w alone; `AffineConnection.apply_curvature` has the sum."""
+        """R(u, w) z, (n,), by derivatives along u and w alone; the sum is in `AffineConnection`."""
         X = self.frame.matrix_at(q)
 
         def along(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -114,6 +114,27 @@ class PointwiseConnection(Parametrized, abc.ABC):
 
     # --- private -------------------------------------------------------------------------------------------
 
+    def _numbers(self, indices: int) -> int:
+        """N n^(indices - 1), N the largest dimension of a frame from which the connection is made.
+
+        That many numbers has the largest array from which a tensor of so many indices is computed.
+        """
+        known = derived(self)
+        if "widest" not in known:
+            known["widest"] = _widest(self)
+        numbers: int = known["widest"] * self.frame.dim ** (indices - 1)
+        return numbers
+
+    def _sectional_at(self, metric: Metric, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
+        H = metric.matrix_at(q)
+        area, product = (u @ H @ u) * (w @ H @ w), u @ H @ w
+        gram = area - product**2
+        bent = self.apply_curvature_at(q, u, w, w)
+        return (u @ H @ bent) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
+
+    def _scalar_at(self, metric: Metric, q: jax.Array) -> jax.Array:
+        return jnp.trace(jnp.linalg.solve(metric.matrix_at(q), self._ricci_at(q)))
+
     def _ricci_at(self, q: jax.Array) -> jax.Array:
         return jnp.einsum("ikij->jk", self.curvature_at(q))
 
@@ -136,3 +157,12 @@ class PointwiseConnection(Parametrized, abc.ABC):
 def carried(low: jax.Array) -> jax.Array:
     """low[k, i, j] + low[j, i, k] at [i, j, k]."""
     return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))
+
+
+def _widest(thing: Any) -> int:
+    """The largest dimension of the frames from which `thing` is made."""
+    if isinstance(thing, FrameField):
+        return thing.dim
+    if isinstance(thing, (tuple, list)):
+        return max(map(_widest, thing), default=0)
+    return max(map(_widest, vars(thing).values()), default=0) if isinstance(thing, Parametrized) else 0

@@ -49,9 +49,7 @@ def _batched(
     arguments: Sequence[Any], axes: Sequence[Any], processor: Function, others: Function
 ) -> tuple[jax.Array, int]:
     chosen = tuple(axes)
-    return by_platform(
-        *arguments, processor=jax.vmap(processor, chosen), others=jax.vmap(others, chosen)
-    ), 0
+    return by_platform(*arguments, processor=jax.vmap(processor, chosen), others=jax.vmap(others, chosen)), 0
 
 
 def _on_processor(*arguments: Any, processor: Function, others: Function) -> jax.Array:
