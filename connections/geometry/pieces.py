@@ -1,10 +1,11 @@
 """Batches that would need more than `MEMORY` at once are cut in pieces of equal size.
 
-The memory of a function is estimated: each of its points holds `TERMS` arrays of the size that the caller of
-`evaluate` states, 8 bytes a number. For tensors of r indices that is N n^(r - 1), N the largest dimension of a
-frame from which the connection is made, which for the definition of a robot is 6 for each link. The fewest
-pieces are taken that need at most `MEMORY` each, or have one point. All have the same size, so that they are
-compiled once; the last repeats its last point as often as needed. A call for which not even one point, or the result, fits in the machine's memory is refused.
+The memory of a function is estimated: each of its points holds `TERMS` arrays of the size that the caller
+of `evaluate` states, 8 bytes a number. For tensors of r indices this size is N n^(r - 1), N the largest
+dimension of a frame from which the connection is made; for the definition of a robot, N is 6 for each link.
+The fewest pieces are taken that need at most `MEMORY` each, or have one point. All have the same size, so that
+they are compiled once; the last repeats its last point as often as needed. A call is refused if not even one
+point, or not the result, fits in the machine's memory.
 
 Only calls from outside of `jit` are cut: inside, the caller decides (`jax.lax.map` with a ``batch_size``).
 """
