@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -45,7 +45,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] III-C.
         """
-        return evaluate(self, "coefficients", self.coefficients_at, self._point(q))
+        return evaluate(self, "coefficients", self.coefficients_at, self._point(q), numbers=self._numbers(3))
 
     def apply(self, q: Any, v: Any, w: Any) -> jax.Array:
         """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
@@ -79,7 +79,32 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "curvature", self.curvature_at, self._point(q))
+        return evaluate(self, "curvature", self.curvature_at, self._point(q), numbers=self._numbers(4))
+
+    def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> jax.Array:
+        """R(u, w) z, (..., n), without the tensor: by derivatives along u and w only.
+
+        L_u Gamma(w, z) - L_w Gamma(u, z) + Gamma(u, Gamma(w, z)) - Gamma(w, Gamma(u, z)) - Gamma(s(u, w), z),
+        where Gamma(u, z) is `apply`, differentiated with constant components, and s(u, w) is the bracket of
+        the fields with these components.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        u, w : (..., n) the two directions, in order; frame components.
+        z : (..., n) the vector that R turns; frame components.
+
+        Source: the definition of R with constant components; [L] chapter 7.
+        """
+        vectors = (self._vector("u", u), self._vector("w", w), self._vector("z", z))
+        return evaluate(
+            self,
+            "apply_curvature",
+            self.apply_curvature_at,
+            self._point(q),
+            *vectors,
+            numbers=self._numbers(3),
+        )
 
     def ricci(self, q: Any) -> jax.Array:
         """Ric[..., j, k] = R^i_kij, the trace of Z -> R(Z, X_j) X_k; not symmetric in general.
@@ -88,7 +113,22 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "ricci", self._ricci_at, self._point(q))
+        return evaluate(self, "ricci", self._ricci_at, self._point(q), numbers=self._numbers(4))
+
+    def apply_ricci(self, q: Any, v: Any, w: Any) -> jax.Array:
+        """Ric(v, w) = Ric_jk v^j w^k, (...,), without a tensor: the trace of Z -> R(Z, v) w.
+
+        Component i of R(X_i, v) w for one i after the other, in n times the time of `apply_curvature`.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v, w : (..., n) frame components, in the order of the indices of `ricci`.
+        """
+        vectors = (self._vector("v", v), self._vector("w", w))
+        return evaluate(
+            self, "apply_ricci", self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3)
+        )
 
     def scalar(self, metric: Metric, q: Any) -> jax.Array:
         """Scalar curvature H^jk Ric_jk, (...,).
@@ -102,14 +142,11 @@ class AffineConnection(PointwiseConnection):
         ------
         FrameError : the metric is in another frame.
         """
-
-        def at(p: jax.Array) -> jax.Array:
-            return jnp.trace(jnp.linalg.solve(metric.matrix_at(p), self._ricci_at(p)))
-
-        return self._with_metric("scalar", metric, at, q)
+        at = partial(self._scalar_at, metric)
+        return self._with_metric("scalar", metric, at, q, numbers=self._numbers(4))
 
     def sectional(self, metric: Metric, q: Any, u: Any, w: Any) -> jax.Array:
-        """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,).
+        """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
 
         Parameters
         ----------
@@ -121,15 +158,8 @@ class AffineConnection(PointwiseConnection):
         ------
         NonFiniteError : u and w are parallel.
         """
-
-        def at(p: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-            H = metric.matrix_at(p)
-            Rbab = jnp.einsum("lkij,k,i,j->l", self.curvature_at(p), b, a, b)
-            area, product = (a @ H @ a) * (b @ H @ b), a @ H @ b
-            gram = area - product**2
-            return (a @ H @ Rbab) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
-
-        return self._with_metric("sectional", metric, at, q, self._vector("u", u), self._vector("w", w))
+        at, vectors = partial(self._sectional_at, metric), (self._vector("u", u), self._vector("w", w))
+        return self._with_metric("sectional", metric, at, q, *vectors, numbers=self._numbers(3))
 
     def first_kind(self, metric: Metric, q: Any) -> jax.Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
@@ -279,12 +309,14 @@ class AffineConnection(PointwiseConnection):
     def _vector(self, name: str, value: Any) -> Argument:
         return Argument(name, value, (self.frame.dim,))
 
-    def _with_metric(self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument) -> Any:
+    def _with_metric(
+        self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument, numbers: int = 0
+    ) -> Any:
         require_type("metric", metric, Metric)
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
         owner = Pair.of(self, metric)
-        return evaluate(owner, key, at, self._point(q), *more)
+        return evaluate(owner, key, at, self._point(q), *more, numbers=numbers)
 
 
 class ConnectionOfMetric(AffineConnection):

@@ -162,6 +162,11 @@ class ConstrainedConnection(ConnectionOfMetric):
         A, dual = self.basis_at(q), self.frame.components_at(q)
         return jnp.einsum("lL,LKIJ,Kk,Ii,Jj->lkij", dual, self.full.curvature_at(q), A, A, A)
 
+    def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
+        """R(u, w) z, R that of `full`, (m,)."""
+        A = self.basis_at(q)
+        return self.frame.components_at(q) @ self.full.apply_curvature_at(q, A @ u, A @ w, A @ z)
+
     def schouten_curvature_at(self, q: jax.Array) -> jax.Array:
         """K[l, k, i, j], (m, m, m, m); `schouten_curvature` gives the equation."""
         turned = super().curvature_at(q)  # with the projected brackets

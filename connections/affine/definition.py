@@ -17,7 +17,7 @@ from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind
 from connections.geometry.describing import Described
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.scales import FLOOR, lengths_of
 
 
@@ -49,6 +49,29 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         half = jnp.transpose(dGamma, (1, 3, 0, 2)) + jnp.einsum("lim,mjk->lkij", Gamma, Gamma)
         s = self.frame.structure_functions_at(q)
         return half - jnp.swapaxes(half, 2, 3) - jnp.einsum("mij,lmk->lkij", s, Gamma)
+
+    def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
+        """R(u, w) z, (n,), by derivatives along u and w alone; the sum is in `AffineConnection`."""
+        X = self.frame.matrix_at(q)
+
+        def along(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value, rate = jax.jvp(lambda p: self.apply_at(p, b, z), (q,), (X @ a,))
+            return value, rate
+
+        values, rates = jax.vmap(along)(jnp.stack([u, w]), jnp.stack([w, u]))  # Gamma(w, z), Gamma(u, z)
+        bracket = self.frame.bracket_of_constants_at(q, u, w)
+        directions = jnp.stack([u, -w, -bracket])
+        turned = jax.vmap(self.apply_at, (None, 0, 0))(q, directions, jnp.concatenate([values, z[None]]))
+        return rates[0] - rates[1] + jnp.sum(turned, axis=0)
+
+    def apply_ricci_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Ric_jk v^j w^k, one number: the trace of Z -> R(Z, v) w, one Z after the other."""
+
+        def diagonal(index: jax.Array) -> jax.Array:
+            Z = jnp.zeros_like(v).at[index].set(1.0)
+            return self.apply_curvature_at(q, Z, v, w)[index]
+
+        return jnp.sum(jax.lax.map(diagonal, jnp.arange(self.frame.dim)))
 
     def covariant_derivative_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
         """(nabla_X Y)^i = X^j L_j Y^i + Gamma^i_jk X^j Y^k."""
@@ -92,6 +115,27 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
     # --- private -------------------------------------------------------------------------------------------
 
+    def _numbers(self, indices: int) -> int:
+        """N n^(indices - 1), N the largest dimension of a frame from which the connection is made.
+
+        That many numbers has the largest array from which a tensor of so many indices is computed.
+        """
+        known = derived(self)
+        if "widest" not in known:
+            known["widest"] = _widest(self)
+        numbers: int = known["widest"] * self.frame.dim ** (indices - 1)
+        return numbers
+
+    def _sectional_at(self, metric: Metric, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
+        H = metric.matrix_at(q)
+        area, product = (u @ H @ u) * (w @ H @ w), u @ H @ w
+        gram = area - product**2
+        bent = self.apply_curvature_at(q, u, w, w)
+        return (u @ H @ bent) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
+
+    def _scalar_at(self, metric: Metric, q: jax.Array) -> jax.Array:
+        return jnp.trace(jnp.linalg.solve(metric.matrix_at(q), self._ricci_at(q)))
+
     def _ricci_at(self, q: jax.Array) -> jax.Array:
         return jnp.einsum("ikij->jk", self.curvature_at(q))
 
@@ -114,3 +158,12 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 def carried(low: jax.Array) -> jax.Array:
     """low[k, i, j] + low[j, i, k] at [i, j, k]."""
     return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))
+
+
+def _widest(thing: Any) -> int:
+    """The largest dimension of the frames from which `thing` is made."""
+    if isinstance(thing, FrameField):
+        return thing.dim
+    if isinstance(thing, (tuple, list)):
+        return max(map(_widest, thing), default=0)
+    return max(map(_widest, vars(thing).values()), default=0) if isinstance(thing, Parametrized) else 0

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ from jax._src.core import trace_state_clean  # which JAX has under no public nam
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.parameters import Parametrized, derived
+from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
 
 _PAUSE = 0.05  # s, after which an interrupt is noticed
 MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
@@ -45,6 +47,7 @@ def evaluate(
     *arguments: Argument,
     checked: bool = True,
     long: bool = False,
+    numbers: int = 0,
 ) -> Any:
     """`point_function` over all batch axes of `arguments`, compiled once for `owner` and `key`.
 
@@ -56,6 +59,7 @@ def evaluate(
     arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
     checked : whether the first argument is judged, and projected on the manifold.
     long : whether it may take seconds; an interrupt then ends the call at once.
+    numbers : of the largest array made at one point; batches that would need much memory are cut in `pieces`.
 
     Returns
     -------
@@ -65,12 +69,17 @@ def evaluate(
     Raises
     ------
     ShapeError, NonFiniteError, and the errors of ``owner.explain``.
+    MemoryError : not even one point fits in the machine's memory, or the result does not.
     """
     arrays = [as_array(item.name, item.value, item.core) for item in arguments]
     pair = kept(owner, key, lambda: _pair(_with_validity(owner, point_function, arguments, checked)))
-    one_point = all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
     try:
-        values, ok = (_interruptible if long else _called)(pair[0 if one_point else 1], arrays)
+        if long:
+            values, ok = _interruptible(pair[0 if _is_one(arguments, arrays) else 1], arrays)
+        elif not numbers and _is_one(arguments, arrays):
+            values, ok = pair[0](*arrays)
+        else:
+            values, ok = _called(pair, arguments, arrays, numbers, f"{_name(key)} of {type(owner).__name__}")
     except _BatchError:
         _raise_batch_error(arguments, arrays)
     if isinstance(ok, jax.core.Tracer):
@@ -80,8 +89,9 @@ def evaluate(
     return as_given(values, *(item.value for item in arguments))
 
 
-def _called(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    return function(*arrays)
+def _is_one(arguments: Sequence[Argument], arrays: Sequence[Any]) -> bool:
+    """Whether no argument has batch axes."""
+    return all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
 
 
 def _interruptible(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
@@ -124,7 +134,8 @@ def as_given(values: Any, *given: Any) -> Any:
 
 
 def _numpy(leaf: Any) -> Any:
-    return leaf if isinstance(leaf, jax.core.Tracer) else np.array(leaf)
+    """A NumPy array that may be written; one that is put together from pieces is nobody else's."""
+    return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
 
 
 def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -202,6 +213,43 @@ def _with_validity(
     return over_batch
 
 
+def _called(
+    pair: Sequence[Callable[..., Any]],
+    arguments: Sequence[Argument],
+    arrays: Sequence[Any],
+    numbers: int,
+    what: str,
+) -> tuple[Any, Any]:
+    """The values and their validity, by the function for one point, for batches, or for pieces of them."""
+    cores = [len(item.core) for item in arguments]
+    batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
+    require_room_for_one(numbers, what)
+    if not any(batches):
+        return _with_room(pair[0], arrays, what)
+    if numbers and not any(isinstance(array, jax.core.Tracer) for array in arrays):
+        batched = [item.batched for item in arguments]
+        count = common_count([batch for batch, b in zip(batches, batched, strict=True) if b])
+        size = piece_size(count, numbers)
+        if size:
+            cut = partial(_with_room, pair[1], what=what)
+            return over_pieces(cut, arrays, cores, batched, size, what)
+    return _with_room(pair[1], arrays, what)
+
+
+def _with_room(function: Callable[..., Any], arrays: Sequence[Any], what: str) -> Any:
+    """The function of the arrays; MemoryError if XLA finds no room for what it makes."""
+    try:
+        return function(*arrays)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(f"{what}: the machine has not enough memory for a batch of this size") from error
+
+
+def _name(key: Hashable) -> Any:
+    return key[0] if isinstance(key, tuple) else key
+
+
 def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
     shapes = {item.name: a.shape for item, a in zip(arguments, arrays, strict=True) if item.batched}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
@@ -221,7 +269,7 @@ def _explain(
     if checked:
         for q in np.asarray(arrays[0]).reshape((-1,) + np.shape(arrays[0])[-1:]):
             require_admissible(owner, arguments[0].name, q)
-    name = key[0] if isinstance(key, tuple) else key
+    name = _name(key)
     points = np.asarray(arrays[0]).reshape(-1, np.shape(arrays[0])[-1]) if np.ndim(arrays[0]) else arrays[0]
     for leaf in jax.tree_util.tree_leaves(values):
         flat = np.asarray(leaf).reshape(len(points), -1) if np.size(leaf) % max(len(points), 1) == 0 else None

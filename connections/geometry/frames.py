@@ -97,6 +97,17 @@ class FrameField(Parametrized, abc.ABC):
         along = x @ self.lie_derivative_at(Y, q) - y @ self.lie_derivative_at(X, q)
         return along + jnp.einsum("kij,i,j->k", self.structure_functions_at(q), x, y)
 
+    def bracket_of_constants_at(self, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
+        """s^k_ij u^i w^j, (n,), from derivatives of X along u and w alone: n^3 numbers are not formed."""
+        X = self.matrix_at(q)
+
+        def along(a: jax.Array, b: jax.Array) -> jax.Array:
+            rate: jax.Array = jax.jvp(lambda p: self.matrix_at(p) @ b, (q,), (X @ a,))[1]
+            return rate
+
+        rates = jax.vmap(along)(jnp.stack([u, w]), jnp.stack([w, u]))
+        return self.velocity_at(q, rates[0] - rates[1])
+
     def project_at(self, q: jax.Array) -> jax.Array:
         """The point of the manifold nearest to `q` (nq,); the identity where coordinates are independent."""
         return q

@@ -28,6 +28,7 @@ from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.induced import InducedConnection
 from connections.affine.koszul import raise_first_index
 from connections.geometry import FrameField, InducedMetric, Metric
+from connections.multibody.dynamics.platforms import by_platform
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
@@ -244,7 +245,7 @@ def _with_derivatives(
 
     @jax.custom_jvp
     def value(*arguments: jax.Array) -> jax.Array:
-        return jax.lax.platform_dependent(*arguments, cpu=recursion, default=definition)
+        return by_platform(*arguments, processor=recursion, others=definition)
 
     @value.defjvp
     def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:

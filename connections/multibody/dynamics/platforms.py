@@ -1,0 +1,67 @@
+"""One function for the processor and another for other devices, of which only the one that is used is traced.
+
+`jax.lax.platform_dependent` traces both. To trace the definition of a robot takes seconds, and on the
+processor, where the recursion replaces it, they are wasted. Here a function is traced when JAX lowers it for
+a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+Function = Callable[..., jax.Array]
+_primitive = Primitive("connections_by_platform")
+
+
+def by_platform(*arguments: Any, processor: Function, others: Function) -> jax.Array:
+    """`processor` of the arguments on the processor, `others` of them on any other device; no derivatives.
+
+    Parameters
+    ----------
+    arguments : arrays.
+    processor, others : JAX-traceable functions of these arrays to one array, of the same shape and dtype.
+    """
+    result: jax.Array = _primitive.bind(*arguments, processor=processor, others=others)
+    return result
+
+
+def _shape(*arguments: Any, processor: Function, others: Function) -> Any:
+    given = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
+    result = jax.eval_shape(processor, *given)
+    return jax.core.ShapedArray(result.shape, result.dtype)
+
+
+def _value(*arguments: Any, processor: Function, others: Function) -> jax.Array:
+    """Outside of `jit`."""
+
+    def function(*given: Any) -> jax.Array:
+        return by_platform(*given, processor=processor, others=others)
+
+    return jax.jit(function)(*arguments)
+
+
+def _batched(
+    arguments: Sequence[Any], axes: Sequence[Any], processor: Function, others: Function
+) -> tuple[jax.Array, int]:
+    chosen = tuple(axes)
+    return by_platform(*arguments, processor=jax.vmap(processor, chosen), others=jax.vmap(others, chosen)), 0
+
+
+def _on_processor(*arguments: Any, processor: Function, others: Function) -> jax.Array:
+    return processor(*arguments)
+
+
+def _elsewhere(*arguments: Any, processor: Function, others: Function) -> jax.Array:
+    return others(*arguments)
+
+
+_primitive.def_impl(_value)
+_primitive.def_abstract_eval(_shape)
+batching.primitive_batchers[_primitive] = _batched
+mlir.register_lowering(_primitive, mlir.lower_fun(_elsewhere, multiple_results=False))
+mlir.register_lowering(_primitive, mlir.lower_fun(_on_processor, multiple_results=False), platform="cpu")
