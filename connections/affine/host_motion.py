@@ -152,26 +152,26 @@ class HostReading(_InNumPy):
     Parameters
     ----------
     host : the manifold.
-    moving : t -> q, v, whether the curve's velocity is tangent, its own point (nq,), z and zdot.
+    moving : (t, *given) -> q, v, whether the curve's velocity is tangent, its own point (nq,), z and zdot.
     """
 
     def __init__(self, host: HostMechanics, moving: Callable[[Any], tuple[Any, ...]]) -> None:
         self._host, self._moving = host, moving
 
-    def start(self) -> tuple[tuple[()], Array, Array, bool]:
+    def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
         """Nothing."""
-        return (), np.zeros(0), np.zeros(0), True
+        return given, np.zeros(0), np.zeros(0), True
 
-    def rate(self, t0: float, t: float, y: Array, out: Array) -> None:
+    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Any) -> None:
         """Nothing, (0,)."""
 
-    def sizes(self, t0: float, t: float, y: Array) -> Array:
+    def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
         """Nothing, (0,)."""
         return y
 
-    def record(self, t: float, y: Array) -> tuple[Array, Array, bool]:
+    def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
-        q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t)))
+        q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t), *given))
         q = self._host.point("q", own)
         value = z_dot + self._host.carrying(q, v) @ z
         return value, q, bool(tangent) and bool(np.isfinite(value).all())

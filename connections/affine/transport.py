@@ -7,7 +7,6 @@ Source: [W] III-B.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,25 +20,22 @@ from connections.affine.flow import Flow, Trajectories, as_times, readings
 from connections.affine.host_motion import HostReading, HostTransport
 from connections.checks import (
     PointError,
-    ShapeError,
     as_array,
     batch_axes,
     require_finite,
     require_function,
     require_type,
 )
-from connections.geometry.compilation import compiled, tracing
-from connections.geometry.evaluation import Argument, require_admissible
-from connections.geometry.parameters import Parametrized
+from connections.geometry.compilation import compiled
+from connections.geometry.curves import Curve, SampledCurve
+from connections.geometry.evaluation import Argument
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
-Curve = Callable[[jax.Array], jax.Array]
-CURVE = "t -> q (nq,)"  # in an error
-SPLINE_DEGREE = 5
+CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
 CLOSURE_TOLERANCE = 1e-8  # of a closed curve's gap, relative to how far its coordinates go
 _TANGENT = 1e-7  # of a curve's velocity, relative to its terms
 _CLOSURE_SAMPLES = 65
-_ROUND_OFF = 1e-12  # of times, relative to the whole time, and of coordinates
+_ROUND_OFF = 1e-12  # of coordinates
 
 
 def parallel_transport(
@@ -51,7 +47,7 @@ def parallel_transport(
     ----------
     nabla : the connection.
     curve : t -> q (nq,), JAX-traceable; or samples (t, q) with t (S,) increasing and q (..., S, nq), joined
-        by a spline of degree 5 (fewer for fewer samples): compiled once for all curves of one shape.
+        as `SampledCurve` does: of samples h apart, the transported vectors are off by O(h^6).
     z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
         column a at time T is ``result[a, T]``.
     times : (T,) strictly monotone, within the samples.
@@ -65,88 +61,109 @@ def parallel_transport(
     Raises
     ------
     IntegrationError : the curve leaves the chart; names the time and the point.
-    PointError : samples off the manifold.
+    PointError : samples off the manifold, or a time outside of them.
 
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
-    if not isinstance(curve, tuple | list):
-        require_function("curve", curve, CURVE, "write the samples as (t, q)")
-    vector = as_array("z0", z0, (nabla.frame.dim,))
+    path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
     if not isinstance(vector, jax.core.Tracer):
         require_finite("z0", vector)
-    operator = _transport_operator(nabla, curve, times)
+    operator = _transport_operator(nabla, path, times)
     batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
     by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
     carried: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
     return carried
 
 
-def holonomy(nabla: AffineConnection, curve: Curve, t0: float, t1: float) -> jax.Array:
+def holonomy(
+    nabla: AffineConnection,
+    curve: Curve | tuple[Any, Any],
+    t0: float | None = None,
+    t1: float | None = None,
+) -> jax.Array:
     """The transport operator P of `nabla` once around a closed curve: z(t1) = P z(t0).
 
     Parameters
     ----------
     nabla : the connection.
-    curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1).
-    t0, t1 : the parameter interval.
+    curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
+        `parallel_transport`, whose last point repeats the first: P is off by O(h^6) for smooth curves, which
+        may have a corner where they close.
+    t0, t1 : the parameter interval; of samples, the first and the last time if None.
 
     Returns
     -------
-    (n, n), in frame components at curve(t0).
+    (..., n, n), in frame components at curve(t0).
 
     Raises
     ------
-    PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport).
+    PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport); a
+        sample is off the manifold, or t0 or t1 outside of the samples.
+    TypeError : the interval of a function is not given.
     """
     require_type("nabla", nabla, AffineConnection)
-    require_function("curve", curve, CURVE)
-
-    def point(t: jax.Array) -> jax.Array:
-        return nabla.frame.project_at(_on(curve, t))
-
-    with tracing():
-        points = np.asarray(jax.vmap(point)(jnp.linspace(float(t0), float(t1), _CLOSURE_SAMPLES)))
-    start, end = points[0], np.asarray(nabla.frame.align_at(jnp.asarray(points[-1]), jnp.asarray(points[0])))
-    reach = np.asarray(sizes_of_array(jnp.max(jnp.abs(points - start), axis=0)))
-    if not np.all(np.abs(start - end) <= CLOSURE_TOLERANCE * reach + _ROUND_OFF * np.abs(start)):
-        raise PointError(f"holonomy: the curve is not closed: curve({t0:g}) = {start}, curve({t1:g}) = {end}")
-    return _transport_operator(nabla, curve, np.array([t0, t1], dtype=float))[-1]
+    path = _as_curve(nabla, curve)
+    if isinstance(path, SampledCurve):
+        t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
+    if t0 is None or t1 is None:
+        raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
+    ends = np.array([t0, t1], dtype=float)
+    if isinstance(path, SampledCurve):
+        path.require_times("holonomy", ends)
+    _require_closed(nabla, path, ends)
+    P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
+    return P
 
 
 def covariant_derivative_along(
-    nabla: AffineConnection, curve: Curve, field: Callable[[jax.Array], jax.Array], times: Any
+    nabla: AffineConnection,
+    curve: Curve | tuple[Any, Any],
+    field: Curve | tuple[Any, Any],
+    times: Any,
 ) -> jax.Array:
-    """nabla_{qdot} Z along a curve: zdot^i + Gamma^i_jk v^j z^k, (T, n).
+    """nabla_{qdot} Z along a curve: zdot^i + Gamma^i_jk v^j z^k, (..., T, n).
 
     Parameters
     ----------
     nabla : the connection.
-    curve : t -> q (nq,); JAX-traceable.
-    field : t -> z (n,), frame components at curve(t); JAX-traceable.
-    times : (T,) at which to evaluate.
+    curve : t -> q (nq,), JAX-traceable; or samples (t, q) with q (..., S, nq), as for `parallel_transport`.
+    field : t -> z (n,), frame components at curve(t), JAX-traceable; or samples (t, z) with z (..., S, n),
+        whose times need not be the curve's.
+    times : (T,) at which to evaluate, within the samples.
+
+    Returns
+    -------
+    (..., T, n) frame components. Of samples h apart, velocities and zdot are off by O(h^5), and so is this.
+
+    Raises
+    ------
+    IntegrationError : the curve leaves the chart; names the time and the point.
+    PointError : samples off the manifold, or a time outside of them.
 
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
-    require_function("curve", curve, CURVE)
-    require_function("field", field, "t -> components (n,) at curve(t)")
-    host = nabla.host
+    host, clock = nabla.host, as_times(times)
+    paths = _as_curve(nabla, curve), _as_curve(None, field, "field", nabla.frame.dim, FIELD)
+    (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
+    split = len(points)
 
-    def record(t: jax.Array, state: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-        q, v, ok = _velocity(nabla, curve, t)
-        z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
-        return z_dot + nabla.apply_at(q, v, z), _on(curve, t), ok
+    def moving(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
+        along = _velocity(nabla, lambda s: on(s, *given[:split]), t)
+        z, z_dot = jax.jvp(lambda s: reading(s, *given[split:]), (t,), (jnp.ones_like(t),))
+        return *along, _on(on, t, *given[:split]), z, z_dot
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        q, v, ok, own, z, z_dot = moving(t, *given)
+        return z_dot + nabla.apply_at(q, v, z), own, ok
 
     flow = readings(record)
     if host is not None:
-
-        def moving(t: jax.Array) -> tuple[jax.Array, ...]:
-            z, z_dot = jax.jvp(field, (t,), (jnp.ones_like(t),))
-            return *_velocity(nabla, curve, t), _on(curve, t), z, z_dot
-
         flow = replace(flow, host=HostReading(host, compiled(moving)))
-    return _Along.of(nabla).run(("covariant_derivative_along", curve, field), flow, (), times)
+    functions = (None if isinstance(path, SampledCurve) else path for path in paths)
+    key = "covariant_derivative_along", *functions
+    return _Along.of(nabla).run(key, flow, (*points, *values), times)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -172,29 +189,45 @@ def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.
     return q, v, jnp.all(jnp.abs(X @ v - q_dot) <= _TANGENT * terms)
 
 
-def _transport_operator(nabla: AffineConnection, curve: Curve | tuple[Any, Any], times: Any) -> jax.Array:
+def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = None, kind: str = CURVE) -> Any:
+    """A function of time, or the curve through samples; `kind` is the function that is expected."""
+    if not isinstance(curve, tuple | list | SampledCurve):
+        require_function(name, curve, kind, "write the samples as (t, q)")
+        return curve
+    return SampledCurve.through(owner, curve, name, size)
+
+
+def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[..., Any], tuple[Argument, ...]]:
+    """The curve as a function (t, *numbers) -> q, and its numbers, which are none for a function of users."""
+    if not isinstance(curve, SampledCurve):
+        return curve, ()
+    curve.require_times("times", times)
+    return curve.path, curve.arguments(name)
+
+
+def _require_closed(nabla: AffineConnection, curve: Curve, ends: np.ndarray) -> None:
+    """`PointError` unless the curve ends where it begins, to `CLOSURE_TOLERANCE` of how far it goes."""
+
+    def point(t: jax.Array) -> jax.Array:
+        q = _on(curve, t)
+        project = nabla.frame.project_at
+        return project(q) if q.ndim == 1 else jax.vmap(project)(q.reshape(-1, q.shape[-1]))
+
+    instants = jnp.linspace(float(ends[0]), float(ends[1]), _CLOSURE_SAMPLES)
+    points = np.asarray(compiled(lambda t: jax.vmap(point)(t))(instants))
+    for around in np.moveaxis(points.reshape(len(points), -1, points.shape[-1]), 1, 0):
+        start, end = around[0], np.asarray(nabla.frame.align_at(*map(jnp.asarray, (around[-1], around[0]))))
+        reach = np.asarray(sizes_of_array(jnp.max(jnp.abs(around - start), axis=0)))
+        if not np.all(np.abs(start - end) <= CLOSURE_TOLERANCE * reach + _ROUND_OFF * np.abs(start)):
+            gap = f"curve({ends[0]:g}) = {start}, curve({ends[1]:g}) = {end}"
+            raise PointError(f"holonomy: the curve is not closed: {gap}")
+
+
+def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.Array:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
-    owner = _Along.of(nabla)
-    if callable(curve):
-        return owner.run(("parallel_transport", curve), _transport_flow(nabla, curve), (), times)
-
-    knots, pieces = _spline(nabla, curve, as_times(times))
-    path = _SplinePath(nabla)
-    arguments = (
-        Argument("curve", pieces, pieces.shape[-3:]),
-        Argument("t", knots, knots.shape, batched=False),
-    )
-    return owner.run("parallel_transport", _transport_flow(nabla, path), arguments, times)
-
-
-class _SplinePath(Parametrized):
-    """A curve that is given by samples: (t, pieces, knots) -> q."""
-
-    def __init__(self, nabla: AffineConnection) -> None:
-        self.nabla = nabla
-
-    def __call__(self, t: jax.Array, pieces: jax.Array, knots: jax.Array) -> jax.Array:
-        return self.nabla.frame.project_at(_evaluate_spline(knots, pieces, t))
+    path, numbers = _as_data(curve, as_times(times))
+    key = "parallel_transport" if numbers else ("parallel_transport", curve)
+    return _Along.of(nabla).run(key, _transport_flow(nabla, path), numbers, times)
 
 
 def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow:
@@ -225,42 +258,3 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
         return *_velocity(nabla, lambda s: curve(s, *given), t), _on(curve, t, *given)
 
     return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocity), n))
-
-
-def _spline(nabla: AffineConnection, samples: tuple[Any, Any], times: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Breakpoints (m + 1,) and polynomial coefficients (..., k + 1, m, nq) through the samples."""
-    from scipy.interpolate import make_interp_spline
-
-    frame = nabla.frame
-    t = np.asarray(as_array("curve times", samples[0], (None,)))
-    q = np.array(as_array("curve points", samples[1], (None, frame.ambient_dim)))
-    if t.ndim != 1 or t.shape[0] < 2 or q.shape[-2] != t.shape[0] or not np.all(np.diff(t) > 0.0):
-        raise ShapeError(
-            "curve samples (t, q)", "t (S,) increasing with S >= 2, q (..., S, nq)", f"{t.shape}, {q.shape}"
-        )
-    for name, array in (("curve times", t), ("curve points", q)):
-        require_finite(name, array)
-    slack = _ROUND_OFF * (t[-1] - t[0])
-    outside = [float(s) for s in np.asarray(times) if not t[0] - slack <= s <= t[-1] + slack]
-    if outside:
-        raise PointError(f"times: {outside[0]:g} is outside the curve's samples [{t[0]:g}, {t[-1]:g}]")
-    for point in q.reshape(-1, frame.ambient_dim):
-        point[:] = require_admissible(nabla, "curve points", point)
-    flat = q.reshape(-1, len(t), frame.ambient_dim)
-    for index in range(1, len(t)):
-        here, before = jnp.asarray(flat[:, index]), jnp.asarray(flat[:, index - 1])
-        flat[:, index] = jax.vmap(frame.align_at)(here, before)
-    degree = min(SPLINE_DEGREE, (len(t) - 2) // 2 * 2 + 1)
-    spline = make_interp_spline(t, np.moveaxis(q, -2, 0), k=degree)
-    knots = np.unique(spline.t)
-    pieces = [spline.derivative(m)(knots[:-1]) / math.factorial(m) for m in range(degree, 0, -1)]
-    return knots, np.moveaxis(np.stack([*pieces, spline(knots[:-1])]), (0, 1), (-3, -2))
-
-
-def _evaluate_spline(knots: jax.Array, pieces: jax.Array, t: jax.Array) -> jax.Array:
-    index = jnp.clip(jnp.searchsorted(knots, t, side="right") - 1, 0, knots.shape[0] - 2)
-    offset = t - knots[index]
-    value = jnp.zeros(pieces.shape[-1])
-    for power in range(pieces.shape[0]):
-        value = value * offset + pieces[power, index]
-    return value

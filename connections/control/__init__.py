@@ -1,6 +1,12 @@
 """Passivity-based control, adaptation, the momentum observer, controllability, and LQR."""
 
 from connections.control.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
+from connections.control.attractors import (
+    configuration_error_at,
+    submanifold_reference,
+    task_reference,
+    trajectory_reference,
+)
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.closed_loop import ClosedLoop, Motion
 from connections.control.controllability import (
@@ -27,15 +33,7 @@ from connections.control.reachability import (
     reachable_directions,
     require_stabilizable,
 )
-from connections.control.references import (
-    AccelerationReference,
-    FieldReference,
-    Reference,
-    configuration_error_at,
-    submanifold_reference,
-    task_reference,
-    trajectory_reference,
-)
+from connections.control.references import AccelerationReference, FieldReference, Reference
 from connections.control.regulator import Regulator, state_names
 from connections.control.robots import (
     AdaptiveRobotController,

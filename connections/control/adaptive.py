@@ -208,7 +208,8 @@ class AdaptiveLoop(Parametrized):
 
         Raises
         ------
-        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
+        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
+        for a time outside of the samples of the reference's trajectory.
         """
         size = self.family.nominal.size
         start = [
@@ -229,6 +230,7 @@ class AdaptiveLoop(Parametrized):
             rtol=float(rtol),
             atol=float(atol),
         )
+        self.reference.require_times("times", times)
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, tuple(start), times)
         return motion._replace(times=as_times(times))
 

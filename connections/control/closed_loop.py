@@ -163,12 +163,14 @@ class ClosedLoop(Described, Parametrized):
 
         Raises
         ------
-        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError.
+        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
+        for a time outside of the samples of the reference's trajectory.
         """
         frame = self.plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
         flow = self._flow(float(rtol), float(atol))
+        self.reference.require_times("times", times)
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
         return motion._replace(times=as_times(times))
 

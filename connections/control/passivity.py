@@ -3,7 +3,7 @@
     tau = Hhat vdot_r + Chat(q, v) v_r + ghat - K_D s,      s = v - v_r,
 
 Hhat, Chat, ghat those of a model, C that of the model's connection. The law follows a reference of
-`connections.control.references`; `connections.control.closed_loop` joins it to a plant.
+`connections.control.references` or `attractors`; `connections.control.closed_loop` joins it to a plant.
 Source: [W] (13).
 """
 

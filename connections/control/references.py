@@ -2,12 +2,8 @@
 
 A reference gives v_r, the frame components of a time-varying vector field, and vdot_r, the time derivative of
 those components along the motion: ``vdot_r = d/dt v_r(q(t), t)`` with ``qdot = X(q) v``, by one
-Jacobian-vector product in (t, q), hence exact. All field references drive an error phi(t, q) to zero,
-
-    d/dt phi = -Lambda phi   =>   v_r = J^+ (-Lambda phi - d_t phi) + (1 - J^+ J) w,     J = (d phi / d q) X,
-
-with phi = q - q_d(t) for a trajectory (then v_r is [W]'s law with the sign that converges), phi(q) for a
-submanifold, and x(q) - x_d(t) in task space. The reference of the acceleration level is integrated instead.
+Jacobian-vector product in (t, q), hence exact. `attractors` has fields that drive an error to zero; the
+reference of the acceleration level is integrated instead.
 Source: [W] IV-A and Remark 6.
 """
 
@@ -20,26 +16,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from connections.checks import (
-    ShapeError,
-    as_array,
-    require_finite,
-    require_function,
-    require_same_frame,
-    require_type,
-)
+from connections.checks import ShapeError, as_array, require_finite, require_function, require_type
 from connections.control.gains import gain_matrix
-from connections.geometry import ChangedFrame, FrameField, Metric, ProductFrame, SE3Frame, SO3Frame
+from connections.geometry import FrameField, Metric
 from connections.geometry.compilation import shape_of
-from connections.geometry.evaluation import Argument, evaluate, require_admissible
+from connections.geometry.curves import require_within
+from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized, with_parameters
-from connections.geometry.rotations import quaternion_product, rotation_matrix
 from connections.geometry.scales import sizes_of_array, velocity_sizes
-
-TimeField = Callable[[jax.Array, jax.Array], jax.Array]
-TimeCurve = Callable[[jax.Array], jax.Array]
 
 
 class Reference(Parametrized, abc.ABC):
@@ -81,6 +66,15 @@ class Reference(Parametrized, abc.ABC):
         """What components of the state can be expected to be (m,): here as if all were of one unit."""
         return sizes_of_array(state)
 
+    def require_times(self, name: str, times: Any) -> None:
+        """Raise `PointError` for a time at which there is nothing to follow; here there is none.
+
+        Parameters
+        ----------
+        name : how the caller calls the times.
+        times : (...), s.
+        """
+
 
 @dataclass(frozen=True, eq=False)
 class FieldReference(Reference):
@@ -91,6 +85,7 @@ class FieldReference(Reference):
     frame : the frame of the components.
     field : (t, q (nq,)) -> v_r (n,) frame components; JAX-traceable.
     parameters : optional, the last argument of `field` (`ParametricFunction`).
+    span : the first and the last time, s, if the field follows samples; None where there is no end.
 
     Raises
     ------
@@ -102,11 +97,12 @@ class FieldReference(Reference):
     frame: FrameField
     field: Callable[..., Any]
     parameters: InitVar[Any] = None
+    span: tuple[Any, Any] | None = None
 
     def __post_init__(self, parameters: Any) -> None:
         require_type("frame", self.frame, FrameField)
         object.__setattr__(self, "field", with_parameters(self.field, parameters))
-        _require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
+        require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """No state: shape (0,)."""
@@ -131,6 +127,11 @@ class FieldReference(Reference):
         """No state: shape (0,)."""
         return jnp.zeros(0)
 
+    def require_times(self, name: str, times: Any) -> None:
+        """Raise `PointError` for a time outside of the trajectory's samples."""
+        if self.span is not None:
+            require_within(name, times, self.span, "the trajectory's samples")
+
     def velocity(self, t: Any, q: Any) -> jax.Array:
         """v_r, (..., n) frame components.
 
@@ -138,7 +139,13 @@ class FieldReference(Reference):
         ----------
         t : (...) time, s.
         q : (..., nq) points.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, the errors of the frame; PointError : a time outside of a trajectory's
+        samples.
         """
+        self.require_times("t", t)
         return evaluate(self, "velocity", lambda p, time: self.field(time, p), *self._at(t, q))
 
     def acceleration(self, t: Any, q: Any, v: Any) -> jax.Array:
@@ -149,7 +156,12 @@ class FieldReference(Reference):
         t : (...) time, s.
         q : (..., nq) points.
         v : (..., n) velocity of the motion, frame components.
+
+        Raises
+        ------
+        As `velocity`.
         """
+        self.require_times("t", t)
 
         def at_point(p: jax.Array, time: jax.Array, w: jax.Array) -> jax.Array:
             return self.acceleration_at(time, p, w, jnp.zeros(0))
@@ -190,7 +202,7 @@ class AccelerationReference(Reference):
         object.__setattr__(self, "acceleration", with_parameters(self.acceleration, parameters))
         n = self.frame.dim
         object.__setattr__(self, "gain", gain_matrix("gain", self.gain, n))
-        _require_output("acceleration(t, q, v)", self.acceleration, (n,), (), (self.frame.ambient_dim,), (n,))
+        require_output("acceleration(t, q, v)", self.acceleration, (n,), (), (self.frame.ambient_dim,), (n,))
         if self.initial is not None:
             object.__setattr__(self, "initial", _vector("initial", self.initial, n))
 
@@ -215,180 +227,7 @@ class AccelerationReference(Reference):
         return velocity_sizes(metric.matrix_at(q), state)
 
 
-def trajectory_reference(
-    frame: FrameField,
-    trajectory: TimeCurve,
-    gain: Any,
-    error: Callable[[jax.Array, jax.Array], jax.Array] | None = None,
-) -> FieldReference:
-    """v_r(t, q) under which the error e(q, q_d(t)) obeys edot = -Lambda e.
-
-    In coordinates, e = q - q_d and qdot_r = qdot_d - Lambda (q - q_d) whatever the frame; on rotations and
-    poses e is that of `configuration_error_at`.
-
-    Parameters
-    ----------
-    frame : the frame of the components.
-    trajectory : t -> q_d (nq,), a point of the manifold at every time; JAX-traceable.
-    gain : Lambda, scalar, (n,) or (n, n), positive definite, 1/s.
-    error : (q, q_d) -> (n,), zero where they agree and regular there; JAX-traceable.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, GainError; PointError where q_d(0) is off the manifold.
-
-    Source: [W] IV-A, with the sign of Lambda reversed: as printed, q_r = q_d + Lambda (q - q_d) diverges.
-    """
-    require_type("frame", frame, FrameField)
-    _require_output("trajectory(t)", trajectory, (frame.ambient_dim,), ())
-    with jax.ensure_compile_time_eval():
-        start = trajectory(jnp.asarray(0.0))
-        require_finite("trajectory(0)", start)
-        require_admissible(frame, "trajectory(0)", np.asarray(start))
-
-    def desired(t: jax.Array) -> jax.Array:
-        """The point that trajectory(t) stands for; NaN where it is off the manifold."""
-        q_d = jnp.asarray(trajectory(t), dtype=jnp.float64)
-        return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
-
-    if error is None:
-
-        def error(q: jax.Array, q_d: jax.Array) -> jax.Array:
-            return configuration_error_at(frame, q, q_d)
-
-    nq = (frame.ambient_dim,)
-    _require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
-    return _attractor(frame, lambda t, q: error(q, desired(t)), frame.dim, gain, None, None)
-
-
-def submanifold_reference(
-    frame: FrameField,
-    constraint: Callable[[jax.Array], jax.Array],
-    gain: Any,
-    tangential: TimeField | None = None,
-    metric: Metric | None = None,
-) -> FieldReference:
-    """v_r(t, q) under which phi(q) obeys phidot = -Lambda phi: attraction to the submanifold phi = 0.
-
-    v_r = -J^+ Lambda phi + (1 - J^+ J) w, with J = (d phi / d q) X of full row rank.
-
-    Parameters
-    ----------
-    frame : the frame of the components.
-    constraint : phi, q (nq,) -> (m,), m <= n; JAX-traceable.
-    gain : Lambda, scalar, (m,) or (m, m), positive definite, 1/s.
-    tangential : w, (t, q) -> (n,); its part along the submanifold is followed (a limit cycle where the
-        submanifold is a closed curve). None stays still on it.
-    metric : J^+ = H^-1 J^T (J H^-1 J^T)^-1, the same vector field in every frame; None takes H = 1.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, GainError, FrameError.
-
-    Source: [W] Remark 6.
-    """
-    require_type("frame", frame, FrameField)
-    size = _output_length("constraint(q)", constraint, frame.dim, (frame.ambient_dim,))
-    return _attractor(frame, lambda t, q: constraint(q), size, gain, tangential, metric)
-
-
-def task_reference(
-    frame: FrameField,
-    task: Callable[[jax.Array], jax.Array],
-    trajectory: TimeCurve,
-    gain: Any,
-    tangential: TimeField | None = None,
-    metric: Metric | None = None,
-) -> FieldReference:
-    """v_r(t, q) under which x(q) - x_d(t) decays: J v_r = xdot_d - Lambda (x - x_d).
-
-    Parameters
-    ----------
-    frame : the frame of the components.
-    task : x, q (nq,) -> (m,), m <= n; JAX-traceable.
-    trajectory : t -> x_d (m,); JAX-traceable.
-    gain : Lambda, scalar, (m,) or (m, m), positive definite, 1/s.
-    tangential, metric : as for `submanifold_reference`.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, GainError, FrameError.
-
-    Source: [W] Remark 6.
-    """
-    require_type("frame", frame, FrameField)
-    size = _output_length("task(q)", task, frame.dim, (frame.ambient_dim,))
-    _require_output("trajectory(t)", trajectory, (size,), ())
-    return _attractor(frame, lambda t, q: task(q) - trajectory(t), size, gain, tangential, metric)
-
-
-def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> jax.Array:
-    """Error of `q` from `q_d`, (n,), zero where they are the same configuration.
-
-    Coordinates: q - q_d (angles are not wrapped). Unit quaternions: the rotation vector of R_d^T R, in
-    desired body axes, of length at most pi. Poses: that, then R_d^T (p - p_d). Products: factor by factor.
-    Other frames with nq > n: X(q_d)^+ (q - q_d), the first-order error.
-
-    Parameters
-    ----------
-    frame : the frame.
-    q, q_d : (nq,) points.
-    """
-    if isinstance(frame, ChangedFrame):
-        return configuration_error_at(frame.base, q, q_d)
-    if isinstance(frame, ProductFrame):
-        factors = zip(frame.frames, frame.split_point(q), frame.split_point(q_d), strict=True)
-        return jnp.concatenate([configuration_error_at(*factor) for factor in factors])
-    if isinstance(frame, SO3Frame):
-        return _rotation_vector(_relative_quaternion(q_d, q))
-    if isinstance(frame, SE3Frame):
-        rotation = _rotation_vector(_relative_quaternion(q_d[3:], q[3:]))
-        return jnp.concatenate([rotation, rotation_matrix(q_d[3:]).T @ (q[:3] - q_d[:3])])
-    if frame.dim == frame.ambient_dim:
-        return q - q_d
-    return frame.dual_at(q_d) @ (q - frame.align_at(q_d, q))
-
-
-def _attractor(
-    frame: FrameField, phi: TimeField, size: int, gain: Any, w: TimeField | None, metric: Metric | None
-) -> FieldReference:
-    """The field with d/dt phi = -Lambda phi along it, of least norm but for its part along w."""
-    Lambda = gain_matrix("gain", gain, size)
-    if w is not None:
-        _require_output("tangential(t, q)", w, (frame.dim,), (), (frame.ambient_dim,))
-    if metric is not None:
-        require_type("metric", metric, Metric)
-        require_same_frame(frame, "the reference", metric.frame, "the metric")
-
-    def field(t: jax.Array, q: jax.Array) -> jax.Array:
-        value, drift = jax.jvp(lambda time: phi(time, q), (t,), (jnp.ones_like(t),))
-        J = jax.jacfwd(phi, argnums=1)(t, q) @ frame.matrix_at(q)
-        rate = -Lambda @ value - drift
-        if size == frame.dim:
-            return jnp.linalg.solve(J, rate)
-        along = jnp.zeros(frame.dim) if w is None else w(t, q)
-        weighted = J.T if metric is None else jnp.linalg.solve(metric.matrix_at(q), J.T)
-        return along + weighted @ jnp.linalg.solve(J @ weighted, rate - J @ along)
-
-    return FieldReference(frame, field)
-
-
-def _relative_quaternion(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a^-1 b for unit quaternions (x, y, z, w), the representative with w >= 0."""
-    q = quaternion_product(a * jnp.array([-1.0, -1.0, -1.0, 1.0]), b)
-    return q * jnp.where(q[3] < 0.0, -1.0, 1.0)
-
-
-def _rotation_vector(q: jax.Array) -> jax.Array:
-    """Logarithm of a unit quaternion with w >= 0, smooth at the identity, (3,)."""
-    square = q[:3] @ q[:3]
-    small = square < 1e-6
-    sine = jnp.sqrt(jnp.where(small, 1.0, square))
-    series = 2.0 + square / 3.0 + 3.0 * square**2 / 20.0  # of 2 asin(x) / x in x^2
-    return jnp.where(small, series, 2.0 * jnp.arctan2(sine, q[3]) / sine) * q[:3]
-
-
-def _require_output(
+def require_output(
     name: str, function: Callable[..., Any], expected: tuple[Any, ...], *inputs: tuple[Any, ...]
 ) -> None:
     """Raise `ShapeError` unless `function` maps float64 arrays of the input shapes to the expected shape."""
@@ -397,7 +236,7 @@ def _require_output(
         raise ShapeError(name, expected, got)
 
 
-def _output_length(name: str, function: Callable[..., Any], largest: int, *inputs: tuple[Any, ...]) -> int:
+def output_length(name: str, function: Callable[..., Any], largest: int, *inputs: tuple[Any, ...]) -> int:
     """Length m of a vector function with 1 <= m <= largest."""
     got = _output_shape(name, function, inputs)
     if len(got) != 1 or not 1 <= got[0] <= largest:

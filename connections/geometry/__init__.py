@@ -1,5 +1,6 @@
 """What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
+from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, CoordinateFrame, FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame
 from connections.geometry.matrix_frame import MatrixFrame
@@ -30,4 +31,5 @@ __all__ = [
     "PullbackMetric",
     "SE3Frame",
     "SO3Frame",
+    "SampledCurve",
 ]

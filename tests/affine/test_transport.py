@@ -182,3 +182,89 @@ def test_two_samples_stand_for_a_straight_line():
     np.testing.assert_allclose(found, exact, atol=1e-12)
     with pytest.raises(cn.ShapeError, match="S >= 2"):
         cn.parallel_transport(systems.GENERAL, (times[:1], ends[:1]), z0, times[:1])
+
+
+def embedded_latitude(theta, count):
+    """(times, points): once around the sphere, the last point that of the first."""
+    t = np.linspace(0.0, 2.0 * np.pi, count)
+    return t, np.stack(
+        [np.sin(theta) * np.cos(t), np.sin(theta) * np.sin(t), np.full(count, np.cos(theta))], 1
+    )
+
+
+def test_holonomy_of_samples_is_of_order_six():
+    """Foucault's angle, and how it is approached."""
+    theta, counts = 0.8, np.array([17, 25, 33])
+    expected = turned(2 * np.pi * (1 - np.cos(theta)))
+    errors = [
+        np.abs(cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, embedded_latitude(theta, n)) - expected).max()
+        for n in counts
+    ]
+    assert 5.5 < np.polyfit(np.log(1.0 / (counts - 1)), np.log(errors), 1)[0] < 7.5
+    assert 1e-9 < errors[-1] < 1e-4
+
+
+def test_transport_along_samples_of_rotations_is_of_order_six():
+    """R(1)^T R(0) for the (+) connection of Cartan, whose derivative would see an error of the curve."""
+
+    def curve(t):
+        q = jnp.stack([jnp.sin(2 * t), jnp.cos(3 * t), 0.5 * t, 1.0 + t])
+        return q / jnp.linalg.norm(q)
+
+    times = np.array([0.0, 1.0])
+    exact = cn.parallel_transport(systems.TOP_NABLA, curve, np.eye(3), times)[:, -1]
+    counts, errors = np.array([13, 17, 25]), []
+    for count in counts:
+        t = np.linspace(0.0, 1.0, count)
+        samples = t, np.stack([curve(s) for s in t]) * (-1.0) ** np.arange(count)[:, None]
+        found = cn.parallel_transport(systems.TOP_NABLA, samples, np.eye(3), times)[:, -1]
+        errors.append(np.abs(found - exact).max())
+    assert 5.5 < np.polyfit(np.log(1.0 / (counts - 1)), np.log(errors), 1)[0] < 7.5
+    assert errors[0] > 1e-8
+
+
+def test_holonomy_of_samples_asks_for_a_closed_curve():
+    t, q = embedded_latitude(0.8, 33)
+    with pytest.raises(PointError, match="not closed"):
+        cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, (t[:-1], q[:-1]))
+    with pytest.raises(PointError, match="outside the curve's samples"):
+        cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, (t, q), 0.0, 7.0)
+    with pytest.raises(TypeError, match="t0 and t1"):
+        cn.holonomy(systems.SPHERE_NABLA, lambda s: jnp.stack([1.0 + 0.0 * s, s]))
+    both = np.stack([q, embedded_latitude(1.1, 33)[1]])
+    P = cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, (t, both))
+    assert P.shape == (2, 2, 2)
+    np.testing.assert_allclose(P[0], cn.holonomy(systems.SPHERE_EMBEDDED_NABLA, (t, q)), atol=1e-9)
+
+
+def field(t):
+    return jnp.stack([jnp.sin(2 * t), 1.0 - t, jnp.cos(t)])
+
+
+def test_covariant_derivative_of_samples_is_of_order_five():
+    nabla, times = systems.GENERAL, np.array([0.03, 0.21, 0.5, 0.77, 0.98])
+    exact = np.asarray(cn.covariant_derivative_along(nabla, path, field, times))
+    counts, errors = np.array([11, 15, 21, 29]), []
+    for count in counts:
+        t = np.linspace(0.0, 1.0, count)
+        curve, z = (t, np.stack([path(s) for s in t])), (t, np.stack([field(s) for s in t]))
+        errors.append(np.abs(cn.covariant_derivative_along(nabla, curve, z, times) - exact).max())
+    assert 4.3 < np.polyfit(np.log(1.0 / (counts - 1)), np.log(errors), 1)[0] < 6.5
+    for pair in ((path, z), (curve, field), (cn.SampledCurve(nabla.frame, *curve), z)):
+        np.testing.assert_allclose(
+            cn.covariant_derivative_along(nabla, *pair, times), exact, atol=2 * errors[-1]
+        )
+    assert errors[0] > 1e-7
+
+
+def test_fields_of_samples_are_checked():
+    nabla, t = systems.GENERAL, np.linspace(0.0, 1.0, 9)
+    with pytest.raises(PointError, match=r"times: 1 is outside the curve's samples \[0, 0.5\]"):
+        cn.covariant_derivative_along(nabla, path, (t / 2, np.zeros((9, 3))), [0.0, 1.0])
+    with pytest.raises(cn.ShapeError, match="field points"):
+        cn.covariant_derivative_along(nabla, path, (t, np.zeros((9, 2))), [0.0, 1.0])
+    with pytest.raises(TypeError, match="field: expected a function"):
+        cn.covariant_derivative_along(nabla, path, np.zeros((9, 3)), [0.0, 1.0])
+    several = np.stack([np.stack([field(s) for s in t]) * a for a in (1.0, 2.0)])
+    found = cn.covariant_derivative_along(nabla, path, (t, several), [0.2, 0.5, 0.9])
+    np.testing.assert_allclose(2.0 * found[0], found[1], rtol=1e-12)

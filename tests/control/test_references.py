@@ -10,8 +10,10 @@ import connections as cn
 from connections.checks import FrameError, NonFiniteError, PointError, ShapeError
 from connections.control import (
     AccelerationReference,
+    ClosedLoop,
     FieldReference,
     GainError,
+    PassivityController,
     configuration_error_at,
     submanifold_reference,
     task_reference,
@@ -221,3 +223,65 @@ def test_bad_points_are_named(curved):
         reference.velocity(0.0, np.ones(3))
     with pytest.raises(NonFiniteError, match="t"):
         reference.velocity(np.nan, np.array([0.0, 0.0, 0.0, 1.0]))
+
+
+# --- trajectories that are given by samples -----------------------------------------------------------------
+
+SAMPLE_TIMES = np.linspace(0.0, 2.0, 41)
+
+
+def samples_of(trajectory, times=SAMPLE_TIMES):
+    return times, np.stack([trajectory(t) for t in times])
+
+
+@pytest.mark.parametrize(
+    ("frame", "trajectory"), [(cn.CoordinateFrame(3), curve), (SO3, turning), (SE3, pose)]
+)
+def test_samples_of_a_trajectory_stand_for_it(frame, trajectory, rng):
+    q = np.asarray(frame.project_at(jnp.asarray(rng.normal(size=frame.ambient_dim))))
+    v, t = rng.normal(size=frame.dim), np.array([0.31, 1.0, 1.72])
+    exact = trajectory_reference(frame, trajectory, 1.3)
+    times, points = samples_of(trajectory)
+    if frame is SO3:
+        points = points * (-1.0) ** np.arange(len(times))[:, None]
+    for given in ((times, points), cn.SampledCurve(frame, times, points)):
+        reference = trajectory_reference(frame, given, 1.3)
+        np.testing.assert_allclose(reference.velocity(t, q), exact.velocity(t, q), atol=1e-5)
+        np.testing.assert_allclose(reference.acceleration(t, q, v), exact.acceleration(t, q, v), atol=1e-3)
+
+
+def test_samples_of_a_task(curved_metric):
+    frame, q = curved_metric.frame, np.array([0.9, -0.7, 0.3])
+    task = lambda q: jnp.array([q[0] * q[1], jnp.sin(q[2])])  # noqa: E731
+    goal = lambda t: jnp.array([jnp.sin(t), 0.3 + 0.0 * t])  # noqa: E731
+    exact, found = (task_reference(frame, task, given, 2.0) for given in (goal, samples_of(goal)))
+    np.testing.assert_allclose(found.velocity(0.6, q), exact.velocity(0.6, q), atol=1e-7)
+    with pytest.raises(ShapeError, match="trajectory points"):
+        task_reference(frame, task, (SAMPLE_TIMES, np.zeros((41, 3))), 2.0)
+
+
+def test_a_loop_follows_samples_and_ends_with_them(curved):
+    start, law = (np.array([0.4, -0.3, 0.2]), np.zeros(3)), PassivityController(curved, 2.0)
+    exact, loop = (
+        ClosedLoop(curved, law, trajectory_reference(curved.frame, given, 1.0))
+        for given in (curve, samples_of(curve))
+    )
+    times = np.array([0.0, 0.7, 2.0])
+    np.testing.assert_allclose(loop.simulate(*start, times).q, exact.simulate(*start, times).q, atol=1e-6)
+    message = r"times: 2.1 is outside the trajectory's samples \[0, 2\]"
+    with pytest.raises(PointError, match=message):
+        loop.simulate(*start, [0.0, 2.1])
+    with pytest.raises(PointError, match="t: 2.1 is outside the trajectory's samples"):
+        loop.reference.velocity([0.5, 2.1], start[0])
+    beyond = loop.reference.velocity_at(jnp.asarray(2.1), jnp.asarray(start[0]), jnp.zeros(0))
+    assert np.isnan(beyond).all()  # where nothing can be raised
+
+
+def test_bad_trajectories_are_named():
+    frame = cn.CoordinateFrame(3)
+    with pytest.raises(TypeError, match="trajectory: expected a function of time or samples"):
+        trajectory_reference(frame, np.zeros((41, 3)), 1.0)
+    with pytest.raises(ShapeError, match="trajectory points"):
+        trajectory_reference(frame, (SAMPLE_TIMES, np.zeros((2, 41, 3))), 1.0)
+    with pytest.raises(PointError, match="quaternion"):
+        trajectory_reference(SO3, (SAMPLE_TIMES, np.ones((41, 4))), 1.0)
