@@ -269,6 +269,11 @@ class OneMotion(NamedTuple):
     @classmethod
     def of(cls, owner: Trajectories, flow: Flow) -> OneMotion:
         """The functions of a flow, compiled."""
+        return cls(*map(compiled, cls.traceable(owner, flow)))
+
+    @classmethod
+    def traceable(cls, owner: Trajectories, flow: Flow) -> OneMotion:
+        """The functions of a flow, for use in others that are compiled."""
 
         def state(y: jax.Array, given: tuple[Any, ...]) -> Any:
             shapes = jax.eval_shape(flow.start, *given)
@@ -306,7 +311,7 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        return cls(compiled(start), compiled(step), compiled(record))
+        return cls(start, step, record)
 
 
 def readings(record: Callable[..., Any]) -> Flow:

@@ -9,6 +9,7 @@ Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equat
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +100,8 @@ def _steps(
             new, f_new, fifth, third, sizes = attempt(t, step, y, f)
             farther = np.fmax(moved, np.abs(new - origin))
             tolerance = np.fmax(rtol * farther, atol * np.fmax(sizes, np.abs(new)))
-            error = _error(abs(step), fifth, third, tolerance)
-            factor = min(max(_SAFETY * max(error, _LEAST) ** _EXPONENT, _CUT), _GROWTH)
+            error = largest_error(abs(step), fifth, third, tolerance)
+            factor = factor_of(error)
             if error < 1.0:
                 t, y, f, moved = (target if last else t + step), new, f_new, farther
                 if not last or abs(step * factor) > abs(h):
@@ -142,9 +143,14 @@ def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt
     return attempt
 
 
-def _error(step: float, fifth: Array, third: Array, tolerance: Array) -> float:
-    """The largest error of a component over its tolerance; infinite where it is not a number."""
+def factor_of(error: Any) -> Any:
+    """By how much a step of this error, of one motion or of many (m,), is changed."""
+    return np.minimum(np.maximum(_SAFETY * np.maximum(error, _LEAST) ** _EXPONENT, _CUT), _GROWTH)
+
+
+def largest_error(step: Any, fifth: Array, third: Array, tolerance: Array) -> Any:
+    """The largest error of a component (..., k) over its tolerance; infinite where it is not a number."""
     sizes = fifth * fifth / np.hypot(fifth, 0.1 * third) * step / tolerance
     sizes[(fifth == 0.0) & (third == 0.0)] = 0.0
-    largest = float(np.max(sizes, initial=0.0))
-    return largest if np.isfinite(largest) else np.inf
+    largest = np.max(sizes, axis=-1, initial=0.0)
+    return np.where(np.isfinite(largest), largest, np.inf)

@@ -16,16 +16,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import LeviCivita
+from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
-from connections.checks import require_same_frame, require_type
+from connections.affine.sweeping import sweep_motions
+from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.describing import Described
-from connections.geometry.evaluation import Argument
+from connections.geometry.evaluation import Argument, as_given
 from connections.geometry.parameters import Parametrized
 
 
@@ -174,6 +175,60 @@ class ClosedLoop(Described, Parametrized):
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
         return motion._replace(times=as_times(times))
 
+    def member(self, beta: Any) -> ClosedLoop:
+        """The same loop with another connection in the controller's law, of the family of its metric.
+
+        Parameters
+        ----------
+        beta : (C(n, 3),) values, or q -> values, as for `ContorsionFamily.connection`.
+
+        Source: [W] eq. (12).
+        """
+        model = self.controller.model
+        connection = ContorsionFamily(model.metric).connection(beta)
+        controller = PassivityController(model, self.controller.gain, connection)
+        return ClosedLoop(self.plant, controller, self.reference)
+
+    def sweep(
+        self, betas: Any, q0: Any, v0: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
+    ) -> Motion:
+        """The motions from (q0, v0) with each connection of a family in the controller's law.
+
+        The plant stays. All members are integrated together, each with its own steps; what is compiled serves
+        any number of members, of times, and any values.
+
+        Parameters
+        ----------
+        betas : (m, C(n, 3)) members of the `ContorsionFamily` of the controller's metric.
+        q0 : (nq,) start.
+        v0 : (n,) velocity at the start, frame components.
+        times, rtol, atol : as for `simulate`.
+
+        Returns
+        -------
+        Motion whose arrays have the leading axis m.
+
+        Raises
+        ------
+        As `simulate`; IntegrationError names the member that cannot be followed.
+
+        Source: [W] IV-A2, eq. (12).
+        """
+        frame = self.frame
+        family, clock = ContorsionFamily(self.controller.model.metric), np.asarray(as_times(times))
+        betas = np.asarray(as_array("betas", betas, (None, family.dimension)))
+        start = (
+            np.asarray(as_array("q0", q0, (frame.ambient_dim,))),
+            np.asarray(as_array("v0", v0, (frame.dim,))),
+        )
+        for name, array, axes in (("betas", betas, 2), ("q0", start[0], 1), ("v0", start[1], 1)):
+            require_finite(name, array)
+            if array.ndim != axes:
+                raise ShapeError(name, array.shape[-axes:], array.shape)
+        self.reference.require_times("times", clock)
+        values = sweep_motions(self, _Member(self), betas, start, clock, (float(rtol), float(atol)))
+        return as_given(values._replace(times=as_times(times)), q0, v0, betas)
+
     @property
     def frame(self) -> FrameField:
         """The frame of plant, controller and reference."""
@@ -233,6 +288,17 @@ class ClosedLoop(Described, Parametrized):
 
     def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.plant.metric.frame.project_at(y[0]), *y[1:]
+
+
+class _Member(Parametrized):
+    """beta -> the flow of a member of the family, with its owner."""
+
+    def __init__(self, loop: ClosedLoop) -> None:
+        self.loop = loop
+
+    def __call__(self, beta: jax.Array) -> tuple[ClosedLoop, Flow]:
+        member = self.loop.member(beta)
+        return member, member._flow(RTOL, ATOL)  # tolerances are judged outside
 
 
 def _field_of(reference: Reference) -> Any:

@@ -1,0 +1,47 @@
+"""Closed loops of all members of a family at once, against one after the other."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import connections as cn
+from connections.control import ClosedLoop, PassivityController, trajectory_reference
+
+FRAME = cn.CoordinateFrame(4)
+METRIC = cn.MatrixMetric(FRAME, lambda q: jnp.diag(2.0 + jnp.sin(q)) + 0.1)
+PLANT = cn.MechanicalSystem(METRIC, potential=lambda q: jnp.cos(q[0]))
+REFERENCE = trajectory_reference(FRAME, lambda t: jnp.sin(t + jnp.arange(4.0)), 2.0)
+LOOP = ClosedLoop(PLANT, PassivityController(PLANT, 5.0), REFERENCE)
+BETAS = np.random.default_rng(0).normal(size=(35, 4))
+START = np.full(4, 0.3), np.full(4, 0.5)
+TIMES = np.linspace(0.0, 2.0, 7)
+
+
+def test_members_together_and_alone():
+    """More members than places in the compiled step; the law's connection decides, not the plant's."""
+    together = LOOP.sweep(BETAS, *START, TIMES)
+    assert together.q.shape == (35, 7, 4) and together.lyapunov.shape == (35, 7)
+    for k in (0, 31, 32, 34):
+        alone = LOOP.member(BETAS[k]).simulate(*START, TIMES)
+        for name in ("q", "v", "v_r", "tau", "lyapunov", "lyapunov_rate"):
+            np.testing.assert_allclose(
+                getattr(together, name)[k], getattr(alone, name), rtol=1e-8, atol=1e-10
+            )
+    assert np.max(np.abs(together.tau[0] - together.tau[1])) > 1e-3
+    np.testing.assert_array_equal(together.times, TIMES)
+
+
+def test_member_of_zero_is_the_loop_itself():
+    alone, member = LOOP.simulate(*START, TIMES), LOOP.sweep(np.zeros((1, 4)), *START, TIMES)
+    np.testing.assert_allclose(member.q[0], alone.q, atol=1e-11)
+
+
+def test_what_cannot_be_swept_is_named():
+    with pytest.raises(cn.ShapeError, match="betas"):
+        LOOP.sweep(np.zeros((3, 2)), *START, TIMES)
+    with pytest.raises(cn.ShapeError, match="betas"):
+        LOOP.sweep(np.zeros(4), *START, TIMES)
+    with pytest.raises(cn.NonFiniteError, match="betas"):
+        LOOP.sweep(np.full((2, 4), np.nan), *START, TIMES)
+    with pytest.raises(cn.IntegrationError, match="member 1, "):
+        LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
