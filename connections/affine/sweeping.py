@@ -55,7 +55,7 @@ def sweep_motions(
         axes = (0, 0, 0, *(None for _ in given))
         return jax.vmap(lambda s, x, b, *g: functions(b).record(s, x, *g), axes)(t, y, beta, *given)
 
-    calls = kept(owner, sweep_motions, lambda: tuple(_for_batches(f) for f in (begin, step, record)))
+    calls = kept(owner, sweep_motions, lambda: tuple(compiled(f) for f in (begin, step, record)))
     given, y0, origin, near = calls[0](numbers[0], *start)
     if not near:
         require_admissible(owner, "q0", start[0])
@@ -86,7 +86,3 @@ def sweep_motions(
             f"last seen at t = {last[row]:.6g}"
         )
     return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), values)
-
-
-def _for_batches(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled(function, options=None)
