@@ -1,5 +1,6 @@
 """Closed loops of all members of a family at once, against one after the other."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -45,3 +46,20 @@ def test_what_cannot_be_swept_is_named():
         LOOP.sweep(np.full((2, 4), np.nan), *START, TIMES)
     with pytest.raises(cn.IntegrationError, match="member 1, "):
         LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
+
+
+def test_derivative_of_a_tracking_cost_by_beta():
+    """Through the closed loop as a whole, against differences."""
+    frame = cn.CoordinateFrame(3)
+    metric = cn.MatrixMetric(frame, lambda q: jnp.diag(2.0 + jnp.sin(q)))
+    plant = cn.MechanicalSystem(metric)
+    reference = trajectory_reference(frame, lambda t: jnp.sin(t + jnp.arange(3.0)), 2.0)
+    family, times = cn.ContorsionFamily(metric), np.linspace(0.0, 0.5, 3)
+
+    def cost(beta):
+        law = PassivityController(plant, 5.0, family.connection(jnp.reshape(beta, (1,))))
+        return jnp.sum(ClosedLoop(plant, law, reference).simulate(np.zeros(3), np.ones(3), times).s ** 2)
+
+    exact, h = float(jax.grad(cost)(1.0)), 1e-4
+    assert exact == pytest.approx(float(cost(1.0 + h) - cost(1.0 - h)) / (2.0 * h), rel=1e-6)
+    assert abs(exact) > 1e-6
