@@ -251,7 +251,7 @@ class Trajectories(Parametrized):
 class OneMotion(NamedTuple):
     """What the host needs of a flow, as functions of one flat state y (k,).
 
-    Attributes
+    Parameters
     ----------
     start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
     step : ((t0, t, h), (y, dy/dt), *given) -> a step of the method, as `Attempt`.
