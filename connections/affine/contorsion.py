@@ -15,9 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import trace_state_clean  # which JAX has under no public name
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
+from connections.affine.host_sweep import by_rows
 from connections.affine.koszul import (
     christoffel_first_kind,
     christoffel_terms,
@@ -25,6 +27,7 @@ from connections.affine.koszul import (
     raised_terms,
 )
 from connections.checks import (
+    NonFiniteError,
     ShapeError,
     SymmetryError,
     as_array,
@@ -33,12 +36,15 @@ from connections.checks import (
     require_function,
     require_type,
 )
+from connections.geometry.compilation import compiled
 from connections.geometry.describing import Described
+from connections.geometry.evaluation import as_given
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized, with_parameters
 from connections.geometry.scales import FLOOR, lengths_of
 
+MEMBERS = 32  # of a family, which a sweep computes together
 SYMMETRY_TOLERANCE = 1e-10  # of an entry of D and of those with the same indices
 CONTORSION_SYMMETRIES = {
     "metric_compatible": ("antisymmetric in indices (1, 3)", ((2, 1, 0),)),
@@ -174,6 +180,41 @@ class ContorsionFamily(Described, Parametrized):
                 require_finite("beta", beta)
         return ContorsionConnection(self.metric, FamilyContorsion(self, beta), "admissible")
 
+    def sweep(self, betas: Any, quantity: Callable[[ContorsionConnection], Any]) -> Any:
+        """``quantity(self.connection(beta))`` for every row of `betas`, computed together.
+
+        What is compiled serves any betas, any number of them, and any numbers that `quantity` closes over.
+
+        Parameters
+        ----------
+        betas : (m, C(n, 3)) values.
+        quantity : a member -> an array, or arrays in dictionaries, lists and tuples; JAX-traceable. As
+            under `jax.jit`, nobody judges its points, such as q in ``lambda nabla: nabla.torsion(q)``.
+
+        Returns
+        -------
+        What `quantity` returns, with the leading axis m.
+
+        Raises
+        ------
+        ShapeError.
+        NonFiniteError : a beta, or the quantity of a member, which is named.
+        TypeError : `quantity` is no function, or does not return arrays.
+        """
+        require_function("quantity", quantity, "connection -> array")
+        betas = as_array("betas", betas, (None, self.dimension))
+        if betas.ndim != 2:
+            raise ShapeError("betas", ("m", self.dimension), betas.shape)
+        together = compiled(lambda rows: jax.vmap(lambda beta: _quantity_of(self, quantity, beta))(rows))
+        if not trace_state_clean():
+            return together(betas)
+        require_finite("betas", betas)
+        rows = np.asarray(betas) if len(betas) else np.zeros((1, self.dimension))
+        values = by_rows(together, rows, size=MEMBERS)
+        values = jax.tree_util.tree_map(lambda leaf: leaf[: len(betas)], values)
+        _require_finite_members(rows, values)
+        return as_given(values, betas)
+
     def contorsion_of(self, beta: Any) -> jax.Array:
         """D[..., i, j, k] = -beta_ijk eps_ijk.
 
@@ -234,6 +275,25 @@ class FamilyContorsion(Parametrized):
     def __call__(self, q: jax.Array) -> jax.Array:
         """D(q)."""
         return self.family.contorsion_of(self.beta(q) if callable(self.beta) else self.beta)
+
+
+def _quantity_of(family: ContorsionFamily, quantity: Callable[..., Any], beta: jax.Array) -> Any:
+    """The quantity of one member, if it is made of numbers."""
+    value = quantity(family.connection(beta))
+    leaves, numbers = jax.tree_util.tree_leaves(value), (float, int, np.ndarray, np.generic, jax.Array)
+    if not leaves or not all(isinstance(leaf, numbers) for leaf in leaves):
+        raise TypeError(f"quantity: it has to return an array, and returned {type(value).__name__}")
+    return value
+
+
+def _require_finite_members(betas: np.ndarray, values: Any) -> None:
+    """Raise `NonFiniteError` naming the first member whose quantity is not finite."""
+    for leaf in jax.tree_util.tree_leaves(values):
+        good = np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim)))
+        if not good.all():
+            row = int(np.argmin(good))
+            beta = np.array2string(betas[row], precision=4, threshold=12)
+            raise NonFiniteError(f"quantity: not finite for member {row}, beta = {beta}")
 
 
 def _contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:

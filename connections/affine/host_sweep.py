@@ -129,10 +129,10 @@ def _step(
     lanes.fill()
 
 
-def by_rows(function: Callable[..., Any], *arrays: Array) -> Any:
-    """`function` over the rows of arrays (N, ...), `ROWS` at a time, so that it is compiled for one shape."""
+def by_rows(function: Callable[..., Any], *arrays: Array, size: int = ROWS) -> Any:
+    """`function` over the rows of arrays (N, ...), `size` at a time, so that it is compiled for one shape."""
     count, parts = len(arrays[0]), []
-    for begin in range(0, count, ROWS):
-        chosen = np.minimum(np.arange(begin, begin + ROWS), count - 1)
+    for begin in range(0, count, size):
+        chosen = np.minimum(np.arange(begin, begin + size), count - 1)
         parts.append(function(*(array[chosen] for array in arrays)))
     return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
