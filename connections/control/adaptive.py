@@ -28,6 +28,7 @@ from connections.checks import (
     require_same_frame,
     require_type,
 )
+from connections.control.drawing import figure_of
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
 from connections.control.references import Reference
@@ -149,6 +150,10 @@ class AdaptiveMotion(NamedTuple):
     """(..., T, n) control forces."""
     lyapunov: jax.Array
     """(..., T), (1/2) s^T H s + (1/2) pi~^T P^-1 pi~."""
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel each for q, s, tau, V and the estimates over time."""
+        return figure_of(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.affine.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
+from connections.control.drawing import figure_of
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
@@ -57,6 +58,10 @@ class Motion(NamedTuple):
     def s(self) -> jax.Array:
         """The sliding variable v - v_r, (..., T, n)."""
         return self.v - self.v_r
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel each for q, s, tau and V over time."""
+        return figure_of(self)
 
     def __repr__(self) -> str:
         if isinstance(self.q, jax.core.Tracer):

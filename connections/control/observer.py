@@ -20,6 +20,7 @@ from connections.affine import AffineConnection
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import ShapeError, require_same_frame, require_type
+from connections.control.drawing import figure_of
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
@@ -40,6 +41,10 @@ class ObservedMotion(NamedTuple):
     """(..., T, n) velocities, frame components."""
     residual: jax.Array
     """(..., T, n) estimate r of the unknown force, covector components."""
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel each for q, v and the residual over time."""
+        return figure_of(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
-"""Figures: those of the papers, graphs of mechanisms, vehicles in motion, errors of differences."""
+"""Figures: those of the papers, graphs of mechanisms, motions, vehicles, errors of differences."""
 
 from connections.plots.linearization import StepSweep, figure_convergence
 from connections.plots.mechanisms import figure_mechanism
+from connections.plots.motions import figure_motion
 from connections.plots.paper import (
     figure_3,
     figure_6,
@@ -27,6 +28,7 @@ __all__ = [
     "figure_7",
     "figure_convergence",
     "figure_mechanism",
+    "figure_motion",
     "figure_spectra",
     "figure_states",
     "figure_sweep",
