@@ -148,6 +148,9 @@ class ContorsionFamily(Described, Parametrized):
         """The metric's frame."""
         return self.metric.frame
 
+    def _rows(self) -> list[tuple[str, str]]:
+        return [("free functions", str(self.dimension)), ("triples i < j < k", str(self.triples))]
+
     @property
     def dimension(self) -> int:
         """C(n, 3), the number of free functions."""

@@ -36,6 +36,7 @@ from connections.coriolis.measurements import (
     measure,
     worst_of,
 )
+from connections.geometry.describing import html_table
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 
@@ -49,6 +50,9 @@ MEANING = {
     "same_geodesics": "C v is right for every v: D(2,3) antisymmetric",
     "torsion_free": "no torsion: C(q, e_j) e_k - C(q, e_k) e_j = H [X_j, X_k]",
 }
+
+_COLUMNS = ("property", "verdict", "residual", "scale", "noise", "meaning")
+_NOTE = f"A residual counts as zero up to {MARGIN:g} times the noise."
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +111,26 @@ class AuditReport:
         }
 
     def __str__(self) -> str:
-        lines = [f"{'property':<18} {'verdict':<14} {'residual':>9} {'scale':>9} {'noise':>9}  meaning"]
-        for name, check in self.checks.items():
-            numbers = " ".join(f"{_number(x):>9}" for x in (check.residual, check.scale, self.noise[name]))
-            lines.append(f"{name:<18} {self.verdicts[name]:<14} {numbers}  {MEANING[name]}")
-        lines.append(f"A residual counts as zero up to {MARGIN:g} times the noise.")
-        return "\n".join([*lines, "", self.summary])
+        lines = [
+            f"{name:<18} {verdict:<14} {residual:>9} {scale:>9} {noise:>9}  {meaning}"
+            for name, verdict, residual, scale, noise, meaning in (_COLUMNS, *self._rows())
+        ]
+        return "\n".join([*lines, _NOTE, "", self.summary])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.summary, self._rows(), _COLUMNS, (_NOTE,))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The checks as texts, in the order of `_COLUMNS`."""
+        return [
+            (
+                name,
+                self.verdicts[name],
+                *map(_number, (check.residual, check.scale, self.noise[name])),
+                MEANING[name],
+            )
+            for name, check in self.checks.items()
+        ]
 
 
 def audit_coriolis(

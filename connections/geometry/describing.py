@@ -1,8 +1,9 @@
-"""What an object shows of itself: three lines that fit 80 columns."""
+"""What an object shows of itself: three lines that fit 80 columns, and a table in a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from typing import Any
 
 import jax
@@ -11,7 +12,8 @@ import numpy as np
 from connections.geometry.parameters import ParametricFunction
 
 WIDTH = 80
-_FEW = 6  # numbers that are shown; of more, the shape is
+_FEW = 6  # numbers that are shown in a line; of more, the shape is
+IN_TABLE = 36  # numbers that are shown in a table
 
 
 class Described:
@@ -23,16 +25,44 @@ class Described:
     frame: Any
 
     def __repr__(self) -> str:
-        frame = self.frame
-        head = f"{type(self).__name__}, n = {frame.dim}"
-        head += f" in {frame.ambient_dim} coordinates" * (frame.ambient_dim != frame.dim)
-        names = [name for name in self.__dict__ if not name.startswith("_") and name != "frame"]
-        parts = ((name, short(getattr(self, name))) for name in names)
-        text = "; ".join(f"{name.removesuffix('_function')}: {part}" for name, part in parts if part)
-        lines = [head, f"  frame: {short(frame)}", f"  {text}"]
-        return "\n".join(
-            line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..." for line in lines if line.strip()
-        )
+        text = "; ".join(f"{name}: {part}" for name, part in parts_of(self))
+        lines = [heading_of(self), f"  frame: {short(self.frame)}", f"  {text}"]
+        return "\n".join(fitting(line) for line in lines if line.strip())
+
+    def _repr_html_(self) -> str:
+        rows = [("frame", short(self.frame)), *parts_of(self, IN_TABLE), *self._rows()]
+        return html_table(heading_of(self), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What a subclass adds to the table."""
+        return []
+
+
+def heading_of(thing: Any) -> str:
+    """The kind and size of an object in a frame."""
+    n, nq = thing.frame.dim, thing.frame.ambient_dim
+    return f"{type(thing).__name__}, n = {n}" + f" in {nq} coordinates" * (nq != n)
+
+
+def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
+    """Name and a few words for each part of an object, its frame left out; arrays of few numbers in full."""
+    names = [name for name in thing.__dict__ if not name.startswith("_") and name != "frame"]
+    parts = ((name.removesuffix("_function"), short(getattr(thing, name), few)) for name in names)
+    return [(name, part) for name, part in parts if part]
+
+
+def html_table(
+    title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = (), notes: Sequence[str] = ()
+) -> str:
+    """An HTML table of texts, which are escaped; a notebook shows it."""
+
+    def line(cells: Sequence[str], tag: str = "td") -> str:
+        look = ' style="text-align: left; white-space: pre"'
+        return "<tr>" + "".join(f"<{tag}{look}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = line(header, "th") * bool(header) + "".join(map(line, rows))
+    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<b>{escape(title)}</b><table>{body}</table>{after}"
 
 
 def fitting(line: str) -> str:
@@ -40,7 +70,7 @@ def fitting(line: str) -> str:
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..."
 
 
-def short(value: Any) -> str:
+def short(value: Any, few: int = _FEW) -> str:
     """A few words for a part of an object; empty for what is not there."""
     if value is None:
         return ""
@@ -49,8 +79,11 @@ def short(value: Any) -> str:
     if isinstance(value, float | int | str | np.floating):
         return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
     if isinstance(value, np.ndarray | jax.Array):
-        few = np.array2string(np.asarray(value), precision=4, separator=", ") if value.size <= _FEW else ""
-        return few if few and "\n" not in few else f"array {value.shape}"
+        if value.size <= few:
+            text = np.array2string(np.asarray(value), precision=4, separator=", ")
+            if few > _FEW or "\n" not in text:
+                return text
+        return f"array {value.shape}"
     if isinstance(value, ParametricFunction):
         return f"{short(value.function)} with parameters"
     if callable(value) and not hasattr(value, "frame"):

@@ -27,6 +27,7 @@ from connections.checks import (
     require_positive_int,
     require_type,
 )
+from connections.geometry.describing import IN_TABLE, heading_of, html_table, parts_of
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
@@ -49,6 +50,9 @@ class FrameField(Parametrized, abc.ABC):
     def frame(self) -> FrameField:
         """The frame itself: what it defines is defined at its own points, as of metrics and connections."""
         return self
+
+    def _repr_html_(self) -> str:
+        return html_table(heading_of(self), parts_of(self, IN_TABLE))
 
     # --- the definition at one point -------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """`audit_coriolis` tells Coriolis matrices apart, and says what it can and cannot tell."""
 
+import html
 import json
 from itertools import combinations
 
@@ -396,6 +397,8 @@ def test_report_is_readable_and_serializable():
     for word in (*ALL, "residual", "noise", "holds", "D = 0"):
         assert word in text
     assert max(map(len, text.splitlines())) <= 140
+    table = report._repr_html_()  # in a notebook: the same words and numbers
+    assert all(word in html.unescape(table) for word in text.split())
     data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert data["kind"] == "riemannian" and data["checks"]["skew"]["ok"] is True
     nonlinear = audit_coriolis(

@@ -1,5 +1,9 @@
 """What objects show of themselves: three lines of 80 columns at most, with what tells them apart."""
 
+import ast
+import html
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +11,7 @@ import pytest
 
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
+from connections.geometry.describing import html_table
 
 FRAME = cn.CoordinateFrame(3)
 
@@ -49,3 +54,41 @@ def test_traced():
     shown = []
     jax.jit(lambda metric: shown.append(repr(metric)))(cn.ConstantMetric(FRAME, 2.0 * np.eye(3)))
     assert shown == ["ConstantMetric, n = 3\n  frame: CoordinateFrame(dim=3)\n  H: traced (3, 3)"]
+
+
+# --- tables in a notebook ----------------------------------------------------------------------------------
+
+
+def cells(thing):
+    """The cells of the table that a notebook shows, as a browser does."""
+    found = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", thing._repr_html_(), re.DOTALL)
+    assert all("<" not in cell for cell in found)
+    return [html.unescape(cell) for cell in found]
+
+
+def test_a_table_shows_the_numbers_that_are_held():
+    H = np.array([[2.0, 0.5, 0.0], [0.5, 3.0, 0.25], [0.0, 0.25, 4.0]])
+    shown = dict(zip(*[iter(cells(cn.ConstantMetric(FRAME, H)))] * 2, strict=True))
+    assert shown["frame"] == "CoordinateFrame(dim=3)"
+    np.testing.assert_array_equal(np.array(ast.literal_eval(shown["H"])), H)
+    assert "array (7, 7)" in cells(cn.ConstantMetric(cn.CoordinateFrame(7), np.eye(7)))
+
+
+def test_a_family_shows_its_triples():
+    family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(4), np.eye(4)))
+    assert str(family.triples) in cells(family) and "4" in cells(family)
+    assert "ContorsionFamily, n = 4" in family._repr_html_()
+
+
+def test_texts_are_escaped():
+    assert "&lt;lambda&gt;" in html_table("t", [("f", "<lambda>")])
+    assert "<lambda>" not in html_table("<lambda>", [("f", "<lambda>")], ("<lambda>",), ("<lambda>",))
+    field = cn.MatrixFrame(lambda q: jnp.eye(3), 3, 3)
+    assert "<lambda>" not in field._repr_html_()
+
+
+@pytest.mark.parametrize("thing", [FRAME, METRIC, FAMILY, SYSTEM, LOOP, cn.LeviCivita(METRIC), cn.SO3Frame()])
+def test_everything_has_a_table(thing):
+    assert thing._repr_html_().count("<table>") == 1 and type(thing).__name__ in thing._repr_html_()
+    if thing not in (FRAME, cn.SO3Frame()):
+        assert "frame" in cells(thing)
