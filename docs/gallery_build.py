@@ -12,6 +12,7 @@ EXAMPLES = (
     "foucault",
     "spinning_body",
     "contorsion_tracking",
+    "explore_a_family",
     "four_bar",
     "collision_observer",
     "snakeboard_gait",
