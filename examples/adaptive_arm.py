@@ -134,7 +134,7 @@ def sweep(arm, plant):
     """What torsion costs: a table, printed; {adapt: rows of measures} over GAMMAS."""
     beta = np.zeros(35)
     beta[list(combinations(range(7), 3)).index((1, 3, 5))] = BETA
-    laws = {f"gamma = {g:g}": {"torsion": g} for g in GAMMAS} | {"beta_246 = 1 kg m^2": {"beta": beta}}
+    laws = {f"gamma = {g:g}": {"gamma": g} for g in GAMMAS} | {"beta_246 = 1 kg m^2": {"beta": beta}}
     print("first 8 s                          rms error   effort    peak   crossings   frequency")
     print("                                     [rad]  [N^2m^2s]   [N m]     of s     of s [Hz]")
     rows = {True: [], False: []}

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.affine.dop853 import C
 from connections.affine.host_integration import Attempt, numpy_attempt
 from connections.checks import ShapeError
 from connections.geometry.compilation import compiled
@@ -46,7 +47,7 @@ class HostMechanics(Protocol):
         """Write -Gamma(v, v) to `out` (n,)."""
 
     def carrying(self, q: Array, v: Array) -> Array:
-        """Gamma(v, .), (n, n)."""
+        """Gamma(v, .) at points (s, nq), (s, n, n)."""
 
 
 class _InNumPy:
@@ -103,47 +104,64 @@ class HostMotion(_InNumPy):
         return self._host.normalized(y[:-n]), y[-n:]
 
 
-class HostTransport(_InNumPy):
+class HostTransport:
     """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
 
     Parameters
     ----------
     host : the manifold.
-    curve : (t, *given) -> q (nq,), v (n,), whether the curve's velocity is tangent, and its own point (nq,),
-        for which q stands.
+    curve : (times (s,), *given) -> q (s, nq), v (s, n), whether the curve's velocity is tangent, and its own
+        points (s, nq), for which q stand.
     n : size of P.
     """
 
-    def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, Any, Any]], n: int) -> None:
+    def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, ...]], n: int) -> None:
         self._host, self._curve, self._n = host, curve, n
+
+    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one transport; what does not depend on P is computed for a whole step at once."""
+        Gamma: dict[float, Array] = {}
+        first, last = self._lengths(self._at(np.full(len(C), t0), given)[0][0]), np.empty(0)
+
+        def rate(t: float, y: Array, out: Array) -> None:
+            out[:] = -(Gamma[t] @ y.reshape(self._n, -1)).ravel()
+
+        def sizes(t: float, y: Array) -> Array:
+            return np.asarray(first / last[:, None], dtype=np.float64).reshape(-1)  # of the lengths
+
+        step = numpy_attempt(rate, sizes)
+
+        def attempt(t: float, h: float, y: Array, f: Array) -> Array:
+            nonlocal last
+            times = t + C * h
+            q, v, _, _ = self._at(times, given)
+            Gamma.clear()
+            Gamma.update(zip(times.tolist(), self._host.carrying(q, v), strict=True))
+            last = self._lengths(q[-1])
+            return step(t, h, y, f)
+
+        return attempt
 
     def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
         """As `OneMotion.start`."""
         one = np.eye(self._n).ravel()
         return given, one, np.zeros_like(one), True
 
-    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Any) -> None:
-        """Write dP/dt to `out` (n^2,)."""
-        q, v, _, _ = self._at(t, given)
-        out[:] = -(self._host.carrying(q, v) @ y.reshape(self._n, -1)).ravel()
-
-    def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
-        """The ratios of the lengths of the fields, now and at first, (n^2,)."""
-        now, then = (
-            np.sqrt(np.diagonal(self._host.mass_matrix(self._at(time, given)[0]))) for time in (t, t0)
-        )
-        return np.outer(1.0 / now, then).ravel()
-
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """P, the curve's point, and whether P is finite and the curve tangent there."""
-        _, _, tangent, own = self._at(t, given)
-        q = self._host.point("q", own)
+        _, _, tangent, own = self._at(np.full(len(C), t), given)
+        q = self._host.point("q", own[0])
         self._host.mass_matrix(q)
-        return y.reshape(self._n, -1), q, bool(tangent) and bool(np.isfinite(y).all())
+        return y.reshape(self._n, -1), q, bool(tangent[0]) and bool(np.isfinite(y).all())
 
-    def _at(self, t: float, given: tuple[Any, ...]) -> tuple[Array, Array, Array, Array]:
-        q, v, tangent, own = map(np.array, self._curve(np.float64(t), *given))
+    def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array, Array, Array]:
+        """What the curve gives at as many times as a step has stages: it is compiled for so many."""
+        q, v, tangent, own = map(np.array, self._curve(times, *given))
         return q, v, tangent, own  # writable, as compiled code wants them
+
+    def _lengths(self, q: Array) -> Array:
+        """|X_i|, (n,)."""
+        return np.sqrt(np.diagonal(self._host.mass_matrix(q)))
 
 
 class HostReading(_InNumPy):
@@ -173,7 +191,7 @@ class HostReading(_InNumPy):
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
         q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t), *given))
         q = self._host.point("q", own)
-        value = z_dot + self._host.carrying(q, v) @ z
+        value = z_dot + self._host.carrying(q[None], v[None])[0] @ z
         return value, q, bool(tangent) and bool(np.isfinite(value).all())
 
 

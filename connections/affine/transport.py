@@ -257,4 +257,7 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     def velocity(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
         return *_velocity(nabla, lambda s: curve(s, *given), t), _on(curve, t, *given)
 
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocity), n))
+    def velocities(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
+        return jax.vmap(lambda t: velocity(t, *given))(times)
+
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocities), n))

@@ -28,7 +28,8 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
-from connections.geometry.evaluation import require_admissible
+from connections.geometry.compilation import compiled, trace_state_clean
+from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.rotations import quaternion_product, rotation_matrix
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
@@ -63,11 +64,10 @@ def trajectory_reference(
     """
     require_type("frame", frame, FrameField)
     goal, span = _as_trajectory(frame, trajectory, frame.ambient_dim)
-    if span is None:
-        with jax.ensure_compile_time_eval():
-            start = goal(jnp.asarray(0.0))
-            require_finite("trajectory(0)", start)
-            require_admissible(frame, "trajectory(0)", np.asarray(start))
+    if span is None and trace_state_clean():
+        start = np.asarray(compiled(goal)(0.0))
+        require_finite("trajectory(0)", start)
+        evaluate(frame, "point", lambda q: q, Argument("trajectory(0)", start, (frame.ambient_dim,)))
 
     def desired(t: jax.Array) -> jax.Array:
         """The point that trajectory(t) stands for; NaN where it is off the manifold."""

@@ -9,6 +9,7 @@ Source: [W] IV-A, (14) and Remark 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -231,8 +232,8 @@ class ClosedLoop(Described, Parametrized):
             if array.ndim != axes:
                 raise ShapeError(name, array.shape[-axes:], array.shape)
         self.reference.require_times("times", clock)
-        values = sweep_motions(self, _Member(self), betas, start, clock, (float(rtol), float(atol)))
-        return as_given(values._replace(times=as_times(times)), q0, v0, betas)
+        motions = simulate_members(self, self.member, betas, start, clock, float(rtol), float(atol))
+        return as_given(motions, q0, v0, betas)
 
     @property
     def frame(self) -> FrameField:
@@ -295,15 +296,43 @@ class ClosedLoop(Described, Parametrized):
         return self.plant.metric.frame.project_at(y[0]), *y[1:]
 
 
-class _Member(Parametrized):
-    """beta -> the flow of a member of the family, with its owner."""
+def simulate_members(
+    owner: ClosedLoop,
+    member: Callable[[jax.Array], ClosedLoop],
+    numbers: np.ndarray,
+    start: tuple[np.ndarray, np.ndarray],
+    times: np.ndarray,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+) -> Motion:
+    """The motions of loops that differ in numbers; arrays of the result have the leading axis m.
 
-    def __init__(self, loop: ClosedLoop) -> None:
-        self.loop = loop
+    Parameters
+    ----------
+    owner : one of the loops, whose plant judges the first point.
+    member : numbers (p,) -> the loop; JAX-traceable.
+    numbers : (m, p).
+    start : q0 (nq,), v0 (n,).
+    times, rtol, atol : as for `ClosedLoop.simulate`.
 
-    def __call__(self, beta: jax.Array) -> tuple[ClosedLoop, Flow]:
-        member = self.loop.member(beta)
-        return member, member._flow(RTOL, ATOL)  # tolerances are judged outside
+    Raises
+    ------
+    As `ClosedLoop.sweep`.
+    """
+    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol))
+    motions: Motion = values._replace(times=jnp.asarray(times))
+    return motions
+
+
+class _FlowOf(Parametrized):
+    """The numbers of a loop -> the loop, and its flow."""
+
+    def __init__(self, member: Callable[[jax.Array], ClosedLoop]) -> None:
+        self.member = member
+
+    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow]:
+        loop = self.member(numbers)
+        return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
 
 
 def _field_of(reference: Reference) -> Any:

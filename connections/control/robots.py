@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ class RobotController:
     ----------
     model : what the controller knows of the robot.
     gain : K_D, scalar, (nv,) or (nv, nv), positive definite.
-    torsion : gamma; 0 is Levi-Civita's C, 1 the one of (v x*) I.
+    gamma : the share of C_x - C*; 0 is Levi-Civita's C, 1 the one of (v x*) I.
     beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
+    torsion : the former name of `gamma`, which also works, with a `DeprecationWarning`.
 
     Raises
     ------
@@ -57,12 +58,16 @@ class RobotController:
 
     model: Model
     gain: Any
-    torsion: float = 0.0
+    gamma: float = 0.0
     beta: Any = None
+    torsion: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
-        require_finite("torsion", self.torsion)
-        object.__setattr__(self, "torsion", float(self.torsion))
+    def __post_init__(self, torsion: Any) -> None:
+        if torsion is not None:
+            warnings.warn("RobotController: torsion is now gamma", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "gamma", torsion)
+        require_finite("gamma", self.gamma)
+        object.__setattr__(self, "gamma", float(self.gamma))
         object.__setattr__(self, "gain", np.asarray(gain_matrix("gain K_D", self.gain, self.model.nv)))
         if self.beta is not None:
             family = ContorsionFamily(self.model.metric)
@@ -85,9 +90,9 @@ class RobotController:
         Source: [W] eq. (12); [E] eq. (11).
         """
         force = coriolis_product(self.model, q, v, w)
-        if self.torsion != 0.0:
+        if self.gamma != 0.0:
             other = coriolis_product(self.model, q, v, w, body_factor="force_cross")
-            force = force + self.torsion * (other - force)
+            force = force + self.gamma * (other - force)
         if self.beta is not None:
             D = self._contorsion  # type: ignore[attr-defined]
             force = force - np.einsum("ijk,...j,...k->...i", D, np.asarray(v), np.asarray(w))

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily
-from connections.checks import IntegrationError, ShapeError, as_array, require_finite
+from connections.checks import ShapeError, as_array, require_finite
 from connections.control.attractors import trajectory_reference
-from connections.control.closed_loop import ClosedLoop, Motion
+from connections.control.closed_loop import ClosedLoop, Motion, simulate_members
 from connections.control.passivity import PassivityController
 from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, CoordinateFrame
@@ -119,13 +119,13 @@ def explore(
         raise ValueError(f"horizon: expected a positive finite number of seconds, got {horizon}")
     q0, v0 = (_triple(name, x) for name, x in (("start", start), ("start_velocity", start_velocity)))
     times = np.linspace(0.0, horizon, int(np.ceil(horizon * RATE)) + 1)
-    motions = _simulate(values, q0, v0, times)
+    motions = simulate_members(
+        tracking_loop(0.0), lambda beta: tracking_loop(beta[0]), values[:, None], (q0, v0), times
+    )
     results = []
     for number, beta in enumerate(values):
-        motion = jax.tree_util.tree_map(lambda leaf, row=number: leaf[row], motions)
-        if not np.isfinite(motion.tau).all():
-            raise IntegrationError(f"the motion for beta = {beta:g} could not be integrated to {horizon:g} s")
-        results.append(measure(beta, motion))
+        rows = {name: leaf[number] for name, leaf in motions._asdict().items() if name != "times"}
+        results.append(measure(beta, Motion(motions.times, **rows)))
     return results
 
 
@@ -220,12 +220,6 @@ def table(results: Sequence[TrackingResult]) -> str:
 def _particle(frame: CoordinateFrame, mass: float, beta: float | jax.Array) -> MechanicalSystem:
     metric = ConstantMetric(frame, mass * np.eye(3))
     return MechanicalSystem(metric, connection=ContorsionFamily(metric).connection(jnp.array([beta])))
-
-
-@jax.jit
-def _simulate(betas: jax.Array, q0: jax.Array, v0: jax.Array, times: jax.Array) -> Motion:
-    """The motions of all betas, one compilation for the whole sweep."""
-    return jax.vmap(lambda beta: tracking_loop(beta).simulate_at(q0, v0, times))(betas)
 
 
 def _triple(name: str, value: Any) -> np.ndarray:

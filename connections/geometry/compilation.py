@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax._src.core import trace_state_clean  # which JAX has under no public name
+from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
 from connections.geometry.dependence import is_installed
 from connections.geometry.parameters import Structure, take_apart

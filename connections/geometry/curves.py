@@ -213,9 +213,17 @@ def _slack(first: Any, last: Any, numpy: Any) -> Any:
 
 def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
     """The points (..., S, nq) that samples stand for, judged together; the error of the first bad one."""
-    if getattr(owner, "host", None) is not None:  # of a robot, nothing is compiled
-        rows = q.reshape(-1, q.shape[-1])
-        return np.stack([require_admissible(owner, name, point) for point in rows]).reshape(q.shape)
+    host = getattr(owner, "host", None)
+    if host is not None:  # of a robot, nothing is compiled
+        points = []
+        for row in q.reshape(-1, q.shape[-1]):
+            points.append(host.point(name, row))
+            try:
+                host.mass_matrix(points[-1])
+            except ValueError:
+                require_admissible(owner, name, row)
+                raise
+        return np.stack(points).reshape(q.shape)
     return np.asarray(evaluate(owner, "samples", lambda p: p, Argument(name, q, q.shape[-1:])))
 
 

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean  # which JAX has under no public name
 
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
-from connections.geometry.compilation import compiled
+from connections.geometry.compilation import compiled, trace_state_clean
 from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
 

@@ -177,15 +177,15 @@ class ConstantMetric(Metric):
         if isinstance(H, jax.core.Tracer):
             return
         require_finite("H", H)
-        with jax.ensure_compile_time_eval():  # of numbers, also where a traced function makes the metric
-            symmetric = bool(asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE)
-            positive = bool(jnp.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all())
-        if not symmetric:
+        H = np.asarray(H)
+        if not asymmetry(H) <= SYMMETRY_TOLERANCE:
             gap = float(np.max(np.abs(H - H.T)))
             raise MetricError(f"H is not symmetric (H - H^T has an entry of {gap:.2e})")
-        if not positive:
+        try:
+            np.linalg.cholesky(H)
+        except np.linalg.LinAlgError:
             smallest = float(np.linalg.eigvalsh(H)[0])
-            raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})")
+            raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})") from None
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H, (n, n)."""
@@ -361,8 +361,13 @@ class ChangedMetric(Metric):
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
 
 
-def asymmetry(H: jax.Array) -> jax.Array:
-    """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive."""
+def asymmetry(H: Any) -> Any:
+    """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
+
+    By NumPy if H is an array of NumPy's.
+    """
+    by: Any = np if isinstance(H, np.ndarray) else jnp
     length = lengths_of(H)
-    gap = jnp.abs(H - H.T)
-    return jnp.max(jnp.where(gap == 0.0, 0.0, gap / jnp.outer(length, length)))
+    gap = by.abs(H - H.T)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))

@@ -52,11 +52,12 @@ def sizes_of_columns(matrix: jax.Array) -> jax.Array:
     return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
 
 
-def lengths_of(H: jax.Array) -> jax.Array:
-    """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive."""
-    square = jnp.diagonal(H)
+def lengths_of(H: Any) -> Any:
+    """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. By NumPy if H is an array of NumPy's."""
+    by: Any = np if isinstance(H, np.ndarray) else jnp
+    square = by.diagonal(H)
     positive = square > 0.0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
+    return by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
 
 
 def inverse_lengths_of(H: jax.Array) -> jax.Array:

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from connections.affine import ContorsionConnection
-from connections.affine.integrate import integrate
 from connections.control.tracking_example import (
     MEASURES,
     PAPER_BETAS,
@@ -76,20 +74,22 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
     -------
     q (m, T, 3), z (m, T, 3, 3) with z[a, t, b] the b-th transported vector.
     """
-    frame = CoordinateFrame(3)
-    metric = ConstantMetric(frame, np.eye(3))
+    metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
 
-    def one(D: jax.Array) -> tuple[jax.Array, jax.Array]:
-        nabla = ContorsionConnection(metric, lambda q: D)
+    def one(D: np.ndarray) -> np.ndarray:
+        Gamma = np.asarray(ContorsionConnection(metric, lambda q: D).coefficients(np.zeros(3)))  # everywhere
 
-        def rhs(t: jax.Array, y: tuple[Any, ...], args: Any) -> tuple[Any, ...]:
-            q, z = y  # the first transported vector is the geodesic's velocity
-            return z[0], -jax.vmap(lambda vector: nabla.apply_at(q, z[0], vector))(z)
+        def rate(t: float, y: np.ndarray) -> np.ndarray:
+            z = y[3:].reshape(3, 3)  # the first transported vector is the geodesic's velocity
+            return np.concatenate([z[0], -np.einsum("ijk,j,ak->ai", Gamma, z[0], z).ravel()])
 
-        return integrate(rhs, (jnp.zeros(3), jnp.eye(3)), jnp.asarray(times))
+        start = np.concatenate([np.zeros(3), np.eye(3).ravel()])
+        ends = float(times[0]), float(times[-1])
+        states: np.ndarray = solve_ivp(rate, ends, start, "DOP853", times, rtol=1e-10, atol=1e-12).y
+        return states.T
 
-    q, z = jax.jit(jax.vmap(one))(jnp.asarray(contorsions))
-    return np.asarray(q), np.asarray(z)
+    y = np.stack([one(D) for D in np.asarray(contorsions)])
+    return y[..., :3], y[..., 3:].reshape(*y.shape[:2], 3, 3)
 
 
 def figure_3() -> Figure:

@@ -115,19 +115,19 @@ class Motions:
         return position, size * omega * np.cos(angle), -size * omega**2 * np.sin(angle)
 
     def measure(
-        self, torsion: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
+        self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
     ) -> dict[str, np.ndarray]:
         """The measures of motions (m,) from q, v (m, nv), NaN where they run away.
 
         Parameters
         ----------
-        torsion : (m,) gamma.
+        gamma : (m,), the share of C_x - C* in the law's C.
         q, v : (m, nv) initial states.
         phase : (m, nv) of the references.
         """
         step = self.tracking.step
-        times, error, rate, force, last = self._run(torsion, q, v, phase, step)
-        coarse = self._run(torsion, q, v, phase, 2.0 * step)[-1]
+        times, error, rate, force, last = self._run(gamma, q, v, phase, step)
+        coarse = self._run(gamma, q, v, phase, 2.0 * step)[-1]
         sizes, forces = np.linalg.norm(error, axis=2), np.linalg.norm(force, axis=2)
         spacing = times[1] - times[0]
         bend = np.gradient(rate, spacing, axis=0)
@@ -149,7 +149,7 @@ class Motions:
         }
 
     def _run(
-        self, torsion: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray, step: float
+        self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray, step: float
     ) -> tuple[np.ndarray, ...]:
         """Times (T,), tracking errors, their rates and forces (T, m, nv), and the last q (m, nv)."""
         skip = max(1, round(_SAMPLES * self.tracking.step / step))
@@ -164,9 +164,9 @@ class Motions:
                 times.append(t)
                 errors.append(q - wanted + blank)
                 rates.append(v - velocity + blank)
-                forces.append(self.torque(torsion, t, q, v, phase) + blank)
+                forces.append(self.torque(gamma, t, q, v, phase) + blank)
             if number < count:
-                q, v = self._step(torsion, t, q, v, phase, step)
+                q, v = self._step(gamma, t, q, v, phase, step)
                 gone = ~((np.abs(v) < _RUNAWAY).all(axis=1) & np.isfinite(q).all(axis=1))
                 lost |= gone
                 if gone.any():  # go on with numbers that the recursions take
@@ -174,11 +174,11 @@ class Motions:
         last = q + np.where(lost, np.nan, 0.0)[:, None]
         return np.array(times), np.array(errors), np.array(rates), np.array(forces), last
 
-    def _step(self, torsion: Any, t: float, q: Any, v: Any, phase: Any, h: float) -> tuple[Any, Any]:
+    def _step(self, gamma: Any, t: float, q: Any, v: Any, phase: Any, h: float) -> tuple[Any, Any]:
         """One step of the classical method of fourth order."""
 
         def slope(at: float, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return y, forward_dynamics(self.plant, x, y, self.torque(torsion, at, x, y, phase))
+            return y, forward_dynamics(self.plant, x, y, self.torque(gamma, at, x, y, phase))
 
         q1, v1 = slope(t, q, v)
         q2, v2 = slope(t + h / 2, q + h / 2 * q1, v + h / 2 * v1)
@@ -186,12 +186,12 @@ class Motions:
         q4, v4 = slope(t + h, q + h * q3, v + h * v3)
         return q + h / 6 * (q1 + 2 * q2 + 2 * q3 + q4), v + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
 
-    def torque(self, torsion: np.ndarray, t: float, q: Any, v: Any, phase: Any) -> np.ndarray:
+    def torque(self, gamma: np.ndarray, t: float, q: Any, v: Any, phase: Any) -> np.ndarray:
         """The law's forces tau (m, nv); they are affine in gamma.
 
         Parameters
         ----------
-        torsion : (m,) gamma.
+        gamma : (m,), the share of C_x - C* in the law's C.
         t : s.
         q, v, phase : (m, nv).
         """
@@ -200,7 +200,7 @@ class Motions:
         v_r = velocity - Lambda * (q - wanted)
         a_r = acceleration - Lambda * (v - velocity)
         tau = self.law.torque(q, v, v_r, a_r)
-        if not torsion.any():
+        if not gamma.any():
             return tau
         turned = coriolis_product(self.believed, q, v, v_r, body_factor="force_cross")
-        return tau + torsion[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))
+        return tau + gamma[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))

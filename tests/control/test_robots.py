@@ -88,7 +88,7 @@ def test_torque_is_that_of_the_definition(floating, rng):
 def test_product_of_a_member_with_torsion(floating, rng):
     q, v, w, _ = states(floating, rng)
     beta, triples = rng.standard_normal(120), list(combinations(range(floating.nv), 3))
-    found = RobotController(floating, 1.0, torsion=1.7, beta=beta).coriolis_product(q, v, w)
+    found = RobotController(floating, 1.0, gamma=1.7, beta=beta).coriolis_product(q, v, w)
     star, other = (mb.christoffel_symbols(floating, q, body_factor=f) for f in ("christoffel", "force_cross"))
     expected = np.einsum("bijk,bj,bk->bi", star + 1.7 * (other - star), v, w)
     for value, S in zip(beta, map(list, triples), strict=True):
@@ -96,12 +96,21 @@ def test_product_of_a_member_with_torsion(floating, rng):
     np.testing.assert_allclose(found, expected, atol=1e-11)
     plain = RobotController(floating, 1.0)
     assert np.abs(found - plain.coriolis_product(q, v, w)).max() > 1.0
-    same = RobotController(floating, 1.0, torsion=1.7, beta=beta).coriolis_product(q, v, v)
+    same = RobotController(floating, 1.0, gamma=1.7, beta=beta).coriolis_product(q, v, v)
     np.testing.assert_allclose(same, plain.coriolis_product(q, v, v), atol=1e-11)
 
 
+def test_the_former_name_of_gamma_works(arm, rng):
+    q, v, w, _ = states(arm, rng)
+    with pytest.warns(DeprecationWarning, match="torsion is now gamma"):
+        former = RobotController(arm, 1.0, torsion=1.7)
+    expected = RobotController(arm, 1.0, gamma=1.7).coriolis_product(q, v, w)
+    assert former.gamma == 1.7
+    np.testing.assert_array_equal(former.coriolis_product(q, v, w), expected)
+
+
 def test_one_state_is_a_row_of_many(arm, rng):
-    controller = RobotController(arm, 2.0, torsion=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
+    controller = RobotController(arm, 2.0, gamma=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
     adaptive = AdaptiveRobotController(controller, ["link3", "link1"], 1.0)
     rows, parameters = states(arm, rng), rng.standard_normal(20)
     tau, rate = adaptive.law(*rows, parameters)
@@ -121,8 +130,8 @@ def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
     names = ["head", "foot"]
     added = mb.inertial_parameters(loaded) - mb.inertial_parameters(floating)
     pi = np.concatenate([added[floating.body_names.index(name)] for name in names])
-    for torsion in (0.0, 2.0):
-        nominal = RobotController(floating, 3.0, torsion)
+    for gamma in (0.0, 2.0):
+        nominal = RobotController(floating, 3.0, gamma)
         tau, rate = AdaptiveRobotController(nominal, names, 1.0).law(q, v, v_r, a_r, pi)
         extra = nominal.coriolis_product(q, v, v_r) - mb.coriolis_product(floating, q, v, v_r)
         np.testing.assert_allclose(
@@ -182,7 +191,7 @@ def adaptive_motion(arm, law, scale=0.0):
     return V, V + y[:, 18], np.linalg.norm(error, axis=1)
 
 
-@pytest.mark.parametrize("law", [{}, {"torsion": 1.0}, {"torsion": -4.0}, {"beta": [0.5, -1.0, 0.3, 0.2]}])
+@pytest.mark.parametrize("law", [{}, {"gamma": 1.0}, {"gamma": -4.0}, {"beta": [0.5, -1.0, 0.3, 0.2]}])
 def test_lyapunov_function_falls_by_the_work_of_the_gain(arm, law):
     V, balance, error = adaptive_motion(arm, law)
     np.testing.assert_allclose(balance, V[0], rtol=1e-7)
@@ -296,8 +305,8 @@ def test_bad_input_is_named(arm, floating, rng):
     controller = RobotController(arm, 1.0)
     with pytest.raises(GainError, match="gain K_D"):
         RobotController(arm, -1.0)
-    with pytest.raises(NonFiniteError, match="torsion"):
-        RobotController(arm, 1.0, torsion=np.nan)
+    with pytest.raises(NonFiniteError, match="gamma"):
+        RobotController(arm, 1.0, gamma=np.nan)
     with pytest.raises(ShapeError, match="beta"):
         RobotController(arm, 1.0, beta=[1.0])
     with pytest.raises(ShapeError, match="a_r|a:"):

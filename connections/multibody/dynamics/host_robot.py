@@ -94,9 +94,9 @@ class HostRobot:
         out[:] = self._call("forward_dynamics", q, v, tau, None)
 
     def carrying(self, q: Array, v: Array) -> Array:
-        """Gamma(v, .) = H^-1 C(q, v), (nv, nv)."""
-        C = self._call("coriolis_matrix", q, v, "christoffel", None)
-        return self._call("inverse_mass_matrix", q, None) @ C
+        """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
+        C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
+        return self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
 
     def _call(self, name: str, *arguments: Any) -> Array:
         """The result of a recursion.
