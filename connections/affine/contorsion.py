@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean  # which JAX has under no public name
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
@@ -36,7 +35,7 @@ from connections.checks import (
     require_function,
     require_type,
 )
-from connections.geometry.compilation import compiled
+from connections.geometry.compilation import compiled, trace_state_clean
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import as_given
 from connections.geometry.frames import FrameField, PointFunction
