@@ -43,7 +43,7 @@ metric = arm(load=1.0)
 family = cn.ContorsionFamily(metric)
 sizes = np.linspace(-0.6, 0.6, 31)
 betas = sizes[:, None] * np.array([0.0, 0.0, 0.0, 1.0])
-print(f"{family.dimension} free functions, of the triples {family.triples}")
+print(f"{family.dimension} free functions, of the triples {family.triples}; below, indices begin at 1")
 
 # Coriolis matrix, torsion of the fields of the last two angles, and a vector carried along a motion.
 q, v = np.array([0.1, 0.6, 0.8, -0.5]), np.array([0.2, 1.0, -0.8, 0.6])
