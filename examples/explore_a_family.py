@@ -43,7 +43,7 @@ metric = arm(load=1.0)
 family = cn.ContorsionFamily(metric)
 sizes = np.linspace(-0.6, 0.6, 31)
 betas = sizes[:, None] * np.array([0.0, 0.0, 0.0, 1.0])
-print(f"{family.dimension} free functions, of the triples {family.triples}; below, indices begin at 1")
+print(f"{family.dimension} free functions, of the triples {family.triples};\nbelow, indices begin at 1")
 
 # Coriolis matrix, torsion of the fields of the last two angles, and a vector carried along a motion.
 q, v = np.array([0.1, 0.6, 0.8, -0.5]), np.array([0.2, 1.0, -0.8, 0.6])
@@ -87,12 +87,12 @@ error = np.sqrt(np.mean(np.sum(off**2, axis=2), axis=1))
 
 print(f"C v differs between members by at most {np.abs(bias - bias[zero]).max():.0e} N, N m")
 print(f"the length of the carried vector by {np.ptp(lengths) / lengths[zero]:.0e} of it\n")
-print("beta_234    C_34    C_43   T^3_34   T^4_34   carried vector turns by   rms error")
-print("[kg m^2]     [kg m^2/s]                                      [degrees]       [rad]")
+print("beta_234    C_34    C_43   T^3_34   T^4_34  carried vector turns by  rms error")
+print("[kg m^2]     [kg m^2/s]                                   [degrees]      [rad]")
 for k in range(0, len(sizes), 5):
     entries = C[k, 2, 3], C[k, 3, 2], torsion[k, 2], torsion[k, 3]
     numbers = "{:7.3f} {:7.3f} {:8.3f} {:8.3f}".format(*entries)
-    print(f"{sizes[k]:8.2f} {numbers} {angle[k]:25.2f} {error[k]:11.4f}")
+    print(f"{sizes[k]:8.2f} {numbers} {angle[k]:24.2f} {error[k]:10.4f}")
 
 figure = Figure(figsize=(10.0, 7.0), layout="constrained")
 FigureCanvasAgg(figure)
