@@ -18,7 +18,7 @@ import numpy as np
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.host_sweep import by_rows
+from connections.affine.host_batch import by_rows
 from connections.affine.koszul import (
     christoffel_first_kind,
     christoffel_terms,
@@ -212,7 +212,7 @@ class ContorsionFamily(Described, Parametrized):
             return together(betas)
         require_finite("betas", betas)
         rows = np.asarray(betas) if len(betas) else np.zeros((1, self.dimension))
-        values = by_rows(together, rows, size=MEMBERS)
+        values = by_rows(lambda i: together(rows[i]), len(rows), MEMBERS)
         values = jax.tree_util.tree_map(lambda leaf: leaf[: len(betas)], values)
         _require_finite_members(rows, values)
         return as_given(values, betas)

@@ -8,6 +8,7 @@ compiled, nothing else (`host_integration`); batches, and what JAX is tracing, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -19,14 +20,24 @@ from jax._src.core import trace_state_clean  # which JAX has under no public nam
 from jax.flatten_util import ravel_pytree
 
 from connections.affine import dop853
+from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, admit_at, as_given, evaluate, kept, require_admissible
+from connections.geometry.evaluation import (
+    Argument,
+    admit_at,
+    as_given,
+    batch_of,
+    evaluate,
+    kept,
+    require_admissible,
+)
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Parametrized, derived
 
+BY_STEPS, ONE_BY_ONE = 2000, 500  # motions of one kind followed on the host, by JAX and by NumPy
 _FEWEST_TIMES = 8  # batches are compiled for 8, 16, 32, ... requested times
 
 
@@ -139,10 +150,18 @@ class Trajectories(Parametrized):
             arrays.append(as_array(item.name, item.value, item.core))
             if not isinstance(arrays[-1], jax.core.Tracer):
                 require_finite(item.name, arrays[-1])
-        batch = any(array.ndim != len(item.core) for array, item in zip(arrays, arguments, strict=True))
-        if batch or not trace_state_clean():
-            return self._batch(key, flow, arguments, times)
-        values = self._one(key, flow, arrays, np.asarray(times), arguments[0].name if arguments else "")
+        batch = batch_of(arguments, arrays)
+        if not trace_state_clean() or (batch and not self._pays(key, flow, math.prod(batch))):
+            return self._whole(key, flow, arguments, times)
+        times, first = np.asarray(times), arguments[0].name if arguments else ""
+        if batch:
+            items = zip(arrays, arguments, strict=True)
+            rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
+            follow = self._many if flow.host is None else self._one_by_one
+            values = follow(key, flow, rows, times, first)
+            values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
+        else:
+            values = self._one(key, flow, arrays, times, first)
         return as_given(values, *(item.value for item in arguments))
 
     # --- private -------------------------------------------------------------------------------------------
@@ -192,6 +211,30 @@ class Trajectories(Parametrized):
             self._raise_stopped(key, stop, float(times[len(values)]), seen[-1:], refused)
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
+    def _pays(self, key: Any, flow: Flow, count: int) -> bool:
+        """Whether to follow so many motions step by step, and not to compile their integration as a whole."""
+        followed = kept(self, (key, "followed"), lambda: [0])
+        followed[0] += count
+        return 0 < count and followed[0] <= (BY_STEPS if flow.host is None else ONE_BY_ONE)
+
+    def _one_by_one(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+        """The values of many motions (m, T, ...), each integrated by itself."""
+        values = [self._one(key, flow, list(row), times, first) for row in zip(*rows, strict=True)]
+        return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
+
+    def _many(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+        """The values of many motions (m, T, ...), integrated together on the host."""
+        motions = kept(self, (key, "many"), lambda: Batch(*OneMotion.traceable(self, flow)))
+        found = motions.run(rows, times, (float(flow.rtol), float(flow.atol)), MAX_STEPS)
+        for row in np.flatnonzero(~found.near):
+            require_admissible(self.owner, first, rows[0][row])
+        if not found.good.all():
+            row = np.argwhere(~found.good)[0]
+            if row[-1] == 0 and self.begin_at_a_point:
+                require_admissible(self.owner, first, found.points[tuple(row)])
+            self._raise(key, times, found.good, found.points, np.isfinite(found.points).all(axis=-1))
+        return found.values
+
     def _raise_stopped(
         self, key: Any, stop: Stopped, target: float, seen: list[tuple[float, np.ndarray]], refused: Any
     ) -> NoReturn:
@@ -202,7 +245,7 @@ class Trajectories(Parametrized):
         more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
         raise IntegrationError(f"{_failed(key, target)}{where}; {more}") from refused
 
-    def _batch(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def _whole(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
         """The values of all motions, integrated inside one compiled function."""
         count, clock, flow = len(times), times, replace(flow, host=None)
         if not isinstance(times, jax.core.Tracer):
@@ -341,6 +384,12 @@ def as_times(times: Any) -> Any:
     if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
         raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
     return times
+
+
+def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> np.ndarray:
+    """(m, ...): the array with its first `axes` broadcast to `batch`, and these made one."""
+    core = array.shape[axes:]
+    return np.broadcast_to(np.asarray(array), (*batch, *core)).reshape(-1, *core)
 
 
 def _failed(key: Any, t: Any) -> str:

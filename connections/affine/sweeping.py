@@ -1,4 +1,4 @@
-"""Motions of all members of a family from one start: `host_sweep` for flows."""
+"""Motions of all members of a family from one start: `host_batch` for flows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import jax
 import numpy as np
 
 from connections.affine.flow import Flow, OneMotion, Trajectories
-from connections.affine.host_sweep import by_rows, integrate_many
+from connections.affine.host_batch import Batch
 from connections.affine.integrate import MAX_STEPS
 from connections.checks import IntegrationError
-from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import kept, require_admissible
 
 
@@ -45,44 +44,25 @@ def sweep_motions(
         return OneMotion.traceable(Trajectories(its_owner), flow)
 
     def begin(beta: jax.Array, *given: jax.Array) -> Any:
-        return functions(beta).start(*given)
+        own, y, origin, near = functions(beta).start(*given)
+        return (beta, *own), y, origin, near
 
     def step(instants: jax.Array, state: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
-        axes = (0, 0, 0, *(None for _ in given))
-        return jax.vmap(lambda i, y, b, *g: functions(b).step(i, y, *g), axes)(instants, state, beta, *given)
+        return functions(beta).step(instants, state, *given)
 
     def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
-        axes = (0, 0, 0, *(None for _ in given))
-        return jax.vmap(lambda s, x, b, *g: functions(b).record(s, x, *g), axes)(t, y, beta, *given)
+        return functions(beta).record(t, y, *given)
 
-    calls = kept(owner, sweep_motions, lambda: tuple(compiled(f) for f in (begin, step, record)))
-    given, y0, origin, near = calls[0](numbers[0], *start)
-    if not near:
+    batch = kept(owner, sweep_motions, lambda: Batch(begin, step, record))
+    rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
+    found = batch.run(rows, times, tolerances, MAX_STEPS)
+    if not (found.near.all() and found.good[:, 0].all()):
         require_admissible(owner, "q0", start[0])
-    given = tuple(map(np.asarray, given))
-    states, last = integrate_many(
-        lambda i, y, b: calls[1](i, y, b, *given),
-        np.asarray(y0),
-        numbers,
-        times,
-        np.asarray(origin),
-        *tolerances,
-        MAX_STEPS,
-    )
-    m, count, k = states.shape
-    rows = np.tile(times, m), states.reshape(-1, k), np.repeat(numbers, count, axis=0)
-    one = (array[:1] for array in rows)
-    tree = jax.tree_util.tree_structure(jax.eval_shape(lambda *row: record(*row, *given), *one))
-    found = by_rows(lambda *row: jax.tree_util.tree_leaves(calls[2](*row, *given)), *rows)
-    values, _, good = jax.tree_util.tree_unflatten(tree, found)
-    good = good.reshape(m, count)
-    if not good.all():
-        row, at = np.argwhere(~good)[0]
-        if at == 0:
-            require_admissible(owner, "q0", start[0])
+    if not found.good.all():
+        row, at = np.argwhere(~found.good)[0]
         raise IntegrationError(
             f"sweep: the motion of member {row}, {np.array2string(numbers[row], precision=4, threshold=12)}, "
             f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps by t = {times[at]:.6g}; "
-            f"last seen at t = {last[row]:.6g}"
+            f"last seen at t = {found.last[row]:.6g}"
         )
-    return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), values)
+    return found.values

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -249,7 +249,23 @@ def _name(key: Hashable) -> Any:
     return key[0] if isinstance(key, tuple) else key
 
 
-def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
+def batch_of(arguments: Sequence[Argument], arrays: Sequence[Any]) -> tuple[int, ...]:
+    """The axes before those of one item, to which all arrays broadcast.
+
+    Raises
+    ------
+    ShapeError : they do not; the message gives all shapes.
+    """
+    shapes = [
+        array.shape[: array.ndim - len(item.core)] for item, array in zip(arguments, arrays, strict=True)
+    ]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return _raise_batch_error(arguments, arrays)
+
+
+def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> NoReturn:
     shapes = {item.name: a.shape for item, a in zip(arguments, arrays, strict=True) if item.batched}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     raise ShapeError("batch axes", "shapes that broadcast together", text)
