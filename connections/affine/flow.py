@@ -1,9 +1,9 @@
-"""Flows: differential equations on a manifold, solved for one motion on the host and for batches by diffrax.
+"""Flows: differential equations on a manifold, solved on the host, and where JAX traces them by diffrax.
 
 A `Flow` says what is integrated. `Trajectories` solves it, from public arguments to arrays at the requested
 times, with an error that says when and where a motion leaves its domain. One motion needs its right-hand side
-compiled, nothing else (`host_integration`); batches, and what JAX is tracing, are compiled as a whole
-(`integrate`). The requested times are data: neither compiles anything for another number of them.
+compiled, nothing else (`host_integration`), and so do some (`host_batch`). Many, and what JAX is tracing, are
+compiled as a whole (`integrate`). The requested times are data: nothing is compiled for another number of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Parametrized, derived
 
 BY_STEPS, ONE_BY_ONE = 2000, 500  # motions of one kind followed on the host, by JAX and by NumPy
-_FEWEST_TIMES = 8  # batches are compiled for 8, 16, 32, ... requested times
+_FEWEST_TIMES = 8  # whole integrations are compiled for 8, 16, 32, ... requested times
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,136 @@
+"""Motions of a batch are those of its members, followed step by step, one by one, or as a whole."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import random_mechanism
+
+import connections as cn
+from connections import multibody as mb
+from connections.affine import flow, host_batch
+from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
+
+TIMES = np.array([0.0, 0.3, 0.35, 2.0])
+
+
+@pytest.fixture
+def nabla():
+    """Torsion, and a frame with qdot != v."""
+    frame = cn.MatrixFrame(lambda q: jnp.diag(1.0 + 0.3 * jnp.cos(q)) + 0.2 * jnp.eye(3, k=1), 3, 3)
+    metric = cn.MatrixMetric(frame, lambda q: jnp.diag(jnp.array([1.0, 2.0 + jnp.sin(q[0]), 3.0])))
+    return cn.ContorsionFamily(metric).connection([0.4])
+
+
+def starts(rng, *batch):
+    """Points and velocities; speeds from slow to fast, so that motions of one batch take other steps."""
+    speed = 10.0 ** rng.uniform(-2.0, 0.5, (*batch, 1))
+    return rng.uniform(-0.5, 0.5, (*batch, 3)), speed * rng.standard_normal((*batch, 3))
+
+
+@pytest.mark.parametrize("count", [1, host_batch.PLACES[0] + 1, host_batch.PLACES[1] + 5])
+def test_each_motion_is_the_one_of_its_start(nabla, rng, count):
+    """More motions than places among them; forwards and backwards."""
+    q, v = starts(rng, count)
+    for times in (TIMES, -TIMES):
+        points, velocities = cn.geodesic(nabla, q, v, times)
+        for row in (0, count // 2, count - 1):
+            one = cn.geodesic(nabla, q[row], v[row], times)
+            np.testing.assert_allclose(points[row], one[0], atol=1e-13)
+            np.testing.assert_allclose(velocities[row], one[1], atol=1e-13)
+
+
+def test_axes_are_broadcast(nabla, rng):
+    q, v = starts(rng, 2, 1)[0], starts(rng, 3)[1]
+    points, _ = cn.geodesic(nabla, q, v, TIMES)
+    assert points.shape == (2, 3, 4, 3) and isinstance(points, np.ndarray)
+    np.testing.assert_allclose(points[1, 2], cn.geodesic(nabla, q[1, 0], v[2], TIMES)[0], atol=1e-13)
+    np.testing.assert_array_equal(cn.geodesic(nabla, q, v, [0.5])[0][:, :, 0], np.broadcast_to(q, (2, 3, 3)))
+    assert isinstance(cn.geodesic(nabla, jnp.asarray(q), v, TIMES)[0], jnp.ndarray)
+    assert cn.geodesic(nabla, np.zeros((0, 3)), v[0], TIMES)[0].shape == (0, 4, 3)
+    with pytest.raises(ShapeError, match="q0.*v0"):
+        cn.geodesic(nabla, np.zeros((2, 3)), v, TIMES)
+
+
+def test_many_are_compiled_as_a_whole(nabla, rng, monkeypatch):
+    """From the limit on, by another integrator, with the same motions to its tolerance."""
+    q, v = starts(rng, 3)
+    by_steps = cn.geodesic(nabla, q, v, TIMES)
+    monkeypatch.setattr(flow, "BY_STEPS", 5)
+    asked = []
+    monkeypatch.setattr(flow.Trajectories, "_whole", counted(flow.Trajectories._whole, asked))
+    whole = cn.geodesic(nabla, q, v, TIMES)
+    assert len(asked) == 1
+    for one, other in zip(by_steps, whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
+
+
+def test_transport_along_samples(nabla, rng):
+    """What does not begin at a point, and what has no state."""
+    t, curves = (
+        np.linspace(0.0, 2.0, 21),
+        starts(rng, 3)[0][:, None] + 0.2 * np.sin(np.linspace(0, 2, 21))[:, None],
+    )
+    z = rng.standard_normal(3)
+    carried = cn.parallel_transport(nabla, (t, curves), z, TIMES)
+    slopes = cn.covariant_derivative_along(nabla, (t, curves), (t, curves), TIMES)
+    for row in range(3):
+        one = cn.parallel_transport(nabla, (t, curves[row]), z, TIMES)
+        np.testing.assert_allclose(carried[row], one, atol=1e-12)
+        one = cn.covariant_derivative_along(nabla, (t, curves[row]), (t, curves[row]), TIMES)
+        np.testing.assert_allclose(slopes[row], one, atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", [0, 500], ids=["whole", "one by one"])
+def test_robots(rng, monkeypatch, limit):
+    monkeypatch.setattr(flow, "ONE_BY_ONE", limit)
+    system = random_mechanism(rng, 2, [mb.Revolute]).system()
+    q, v = rng.standard_normal((2, 3, 2))
+    points, _ = system.simulate(q, v, 0.2 * TIMES)
+    assert points.shape == (3, 4, 2)
+    np.testing.assert_allclose(points[1], system.simulate(q[1], v[1], 0.2 * TIMES)[0], rtol=1e-8, atol=1e-9)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def half_line():
+    """d/dq0 is a geodesic field of a metric that ends at q0 = 1."""
+    metric = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.array([1.0, 1.0 - q[0]])))
+    return cn.LeviCivita(metric)
+
+
+def test_the_motion_that_leaves_is_told(half_line):
+    """The second of three."""
+    q, v = np.zeros((3, 2)), np.array([[0.1, 0.0], [1.0, 0.0], [0.2, 0.0]])
+    with pytest.raises(IntegrationError, match=r"geodesic: the curve leaves the domain .* by t = 2.*1 - |-1"):
+        cn.geodesic(half_line, q, v, [0.0, 0.5, 2.0])
+    assert np.isfinite(cn.geodesic(half_line, q, v, [0.0, 0.5])[0]).all()
+
+
+def test_a_start_outside_is_told(half_line):
+    with pytest.raises(MetricError, match="q = .*2"):
+        cn.geodesic(half_line, [[0.0, 0.0], [2.0, 0.0]], [1.0, 0.0], [0.0, 0.1])
+    with pytest.raises(NonFiniteError, match="v0"):
+        cn.geodesic(half_line, np.zeros((2, 2)), [[0.0, 0.0], [np.nan, 0.0]], [0.0, 0.1])
+
+
+def test_a_start_off_the_manifold_is_told():
+    frame = cn.SO3Frame()
+    nabla = cn.LeviCivita(cn.ConstantMetric(frame, np.diag([1.0, 2.0, 3.0])))
+    q = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.1, 1.0]])
+    with pytest.raises(PointError, match="q0.*norm"):
+        cn.geodesic(nabla, q, np.ones(3), [0.0, 0.1])
+    near = q[:1] * (1.0 + 1e-8)
+    points, _ = cn.geodesic(nabla, near, np.ones(3), [0.0, 1.0])
+    np.testing.assert_allclose(np.linalg.norm(points, axis=-1), 1.0, atol=1e-12)
+
+
+def counted(function, calls):
+    """`function`, which notes that it was called."""
+
+    def call(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return call
