@@ -25,13 +25,14 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from interpreted import Plan, interpreted  # noqa: E402
+from interpreted import Plan, interpreted, operations_by_numpy  # noqa: E402
 
 from connections.geometry import compilation  # noqa: E402
 
 # Definitions are traced as for a user, then evaluated by NumPy while that is quicker than compiling them.
 # With COMPILE_ALL=1 in the environment they are compiled.
 if "COMPILE_ALL" not in os.environ:
+    operations_by_numpy()
     compilation.jit = lambda function, options, jit=compilation.jit: interpreted(
         function, jit(function, options)
     )

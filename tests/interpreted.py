@@ -13,10 +13,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src import pjit
+from jax._src.array import ArrayImpl
 from jax._src.core import trace_state_clean
 from jax.extend import core
 from scipy.linalg import lapack
 
+COMPILED_CALL = pjit._pjit_call_impl_python  # JAX's own
 WORTH = 40  # how often the equations of a function may be evaluated before it is compiled
 FOREIGN = 20  # what an operation of JAX's own counts
 
@@ -59,6 +62,55 @@ def interpreted(function: Callable[..., Any], compiled: Callable[..., Any]) -> C
         return compiled(*arguments)
 
     return call
+
+
+def operations_by_numpy() -> None:
+    """From now on, operations of JAX outside of `jit` are NumPy's: most run a few times in a test.
+
+    So are functions of JAX's that consist of a few, such as `jnp.einsum`. What has operations that are not in
+    the table, and what is used often, is compiled.
+    """
+    compiled = pjit._pjit_call_impl_python
+    plans: dict[int, tuple[Any, Plan | None, list[int]]] = {}
+
+    def call(*arguments: Any, jaxpr: Any, **how: Any) -> Any:
+        known = plans.get(id(jaxpr))
+        if known is None or known[0] is not jaxpr:
+            known = plans[id(jaxpr)] = jaxpr, *_eager(jaxpr)
+        _, plan, left = known
+        if plan is not None and left[0] > 0:
+            try:
+                with np.errstate(all="ignore"):
+                    values = plan.run([np.asarray(argument) for argument in arguments], left)
+                pairs = zip(values, jaxpr.out_avals, strict=True)
+                return [_array(value, aval.weak_type) for value, aval in pairs], None, None, []
+            except TooLong:
+                pass
+        return compiled(*arguments, jaxpr=jaxpr, **how)
+
+    pjit._pjit_call_impl_python = call
+
+
+def _eager(jaxpr: Any) -> tuple[Plan | None, list[int]]:
+    """How to compute a short function by NumPy, if it has only operations of the table, and how often."""
+    if any(equation.primitive.name == "platform_index" for equation in jaxpr.eqns):
+        return None, [0]  # JAX's own operation computes it
+    try:
+        plan = Plan.of(jaxpr)
+    except TooLong:
+        return None, [0]
+    good = plan.size < FOREIGN and all(
+        aval.dtype.kind in "fib" for aval in (*jaxpr.in_avals, *jaxpr.out_avals)
+    )
+    return plan if good else None, [WORTH * max(plan.size, 1)]
+
+
+def _array(value: Any, weak_type: bool) -> Any:
+    """An array of JAX."""
+    made = jax.device_put(value)
+    if not weak_type:
+        return made
+    return ArrayImpl(made.aval.update(weak_type=True), made.sharding, [made], committed=False)
 
 
 class Plan:

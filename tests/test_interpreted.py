@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interpreted import OPERATIONS, interpreted
+from interpreted import OPERATIONS, interpreted, operations_by_numpy
 from jax import lax
+from jax._src import pjit
 from jax.extend import core
 
 A = np.array([[4.0, 1.0, -0.5], [1.0, 3.0, 0.2], [-0.5, 0.2, 2.0]])
@@ -231,3 +232,50 @@ def test_transformations_see_the_function_itself():
     function = interpreted(lambda x: x**3, jax.jit(lambda x: x**3))
     np.testing.assert_allclose(jax.grad(function)(2.0), 12.0)
     np.testing.assert_allclose(jax.jit(jax.vmap(function))(X), X**3, rtol=1e-14)
+
+
+def test_operations_outside_of_jit_are_numpys(monkeypatch):
+    """In value, dtype and weak type what JAX computes; after some calls they are compiled."""
+    compiled = []
+    monkeypatch.setattr(pjit, "_pjit_call_impl_python", original(compiled))
+    operations_by_numpy()
+
+    def operations(x):
+        one = jnp.asarray(2, dtype=jnp.int32) * 1  # of weak type with x's
+        return (
+            jnp.sin(x),
+            x @ A,
+            jnp.einsum("i,ij->j", x, A),
+            one,
+            one + 0.5,
+            jnp.linalg.norm(x),
+            x > 0.0,
+            x[0],
+        )
+
+    jax.clear_caches()
+    by_numpy, first = operations(jnp.asarray(X)), len(compiled)
+    monkeypatch.undo()
+    jax.clear_caches()
+    for found, expected in zip(by_numpy, operations(jnp.asarray(X)), strict=True):
+        assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert first == 0
+    monkeypatch.setattr(pjit, "_pjit_call_impl_python", original(compiled))
+    operations_by_numpy()
+    jax.clear_caches()
+    for _ in range(module.WORTH + 1):
+        assert jnp.tan(jnp.asarray(X)).shape == (3,)
+    assert len(compiled) == 1
+    monkeypatch.undo()
+    jax.clear_caches()
+
+
+def original(calls):
+    """JAX's own way, which notes that it was taken."""
+
+    def call(*arguments, **how):
+        calls.append(how["name"])
+        return module.COMPILED_CALL(*arguments, **how)
+
+    return call

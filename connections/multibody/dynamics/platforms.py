@@ -8,6 +8,7 @@ a device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -38,11 +39,12 @@ def _shape(*arguments: Any, processor: Function, others: Function) -> Any:
 
 def _value(*arguments: Any, processor: Function, others: Function) -> jax.Array:
     """Outside of `jit`."""
+    return _compiled(processor, others)(*arguments)
 
-    def function(*given: Any) -> jax.Array:
-        return by_platform(*given, processor=processor, others=others)
 
-    return jax.jit(function)(*arguments)
+@lru_cache(maxsize=64)
+def _compiled(processor: Function, others: Function) -> Function:
+    return jax.jit(partial(by_platform, processor=processor, others=others))
 
 
 def _batched(
