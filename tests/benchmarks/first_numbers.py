@@ -1,9 +1,9 @@
 """What a newcomer waits for: `python tests/benchmarks/first_numbers.py [OLD]`.
 
 Each row is a new process, after its imports, with warm caches on disk: processor time and compilations of the
-first call, of a later call with other numbers, and the same of the checkout OLD (another folder of the
-project), by turns. Targets in seconds stand beside; a missed one is marked, and the exit status is 0 all the
-same, for a busy machine is not an error.
+first call and of a later call with other numbers, the memory that both took, and the same of the checkout OLD
+(another folder of the project), by turns. Targets in seconds stand beside; a missed one is marked, and the
+exit status is 0 all the same, for a busy machine is not an error.
 """
 
 from __future__ import annotations
@@ -71,11 +71,13 @@ def member(beta):
     return ClosedLoop(plant, PassivityController(plant, 5.0, family.connection(beta)), reference)
 """
 TAIL = """
-result = []
+import resource
+result, used = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for number in (1.0, 1.5):
     before, start = compiled[0], time.process_time()
     run(number)
     result += [time.process_time() - start, compiled[0] - before]
+result.append((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) / 1024)
 print(json.dumps(result))
 """
 
@@ -125,6 +127,13 @@ ROWS = [
         0.01,
     ),
     Row(
+        "20 geodesics together, chart",
+        "many = np.tile(q, (20, 1))\n"
+        "run = lambda m: cn.geodesic(cn.LeviCivita(metric_of(m)), many, v, times)",
+        2.0,
+        0.05,
+    ),
+    Row(
         "closed loop, one member, 10 s",
         LOOP + "run = lambda b: member(b * np.ones(4)).simulate("
         "np.zeros(4), np.zeros(4), np.linspace(0.0, 10.0, 101))",
@@ -133,8 +142,11 @@ ROWS = [
     ),
     Row(
         "closed loop, 20 members, 10 s",
-        LOOP + "run = lambda b: [member(b * k * np.ones(4)).simulate("
-        "np.zeros(4), np.zeros(4), np.linspace(0.0, 10.0, 101)) for k in range(20)]",
+        LOOP + "start = np.zeros(4), np.zeros(4), np.linspace(0.0, 10.0, 101)\n"
+        "betas = np.arange(20.0)[:, None] * np.ones(4)\n"
+        "run = lambda b: member(np.zeros(4)).sweep(b * betas, *start)\n"
+        "if not hasattr(ClosedLoop, 'sweep'):\n"
+        "    run = lambda b: [member(b * beta).simulate(*start) for beta in betas]",
         3.0,
         0.5,
     ),
@@ -208,11 +220,12 @@ def line(row: Row, numbers: list[Any] | None) -> str:
     """A row of the table."""
     if numbers is None:
         return f"{row.what:<32}{'no answer':>12}"
-    first, compiled, later, again = numbers
+    first, compiled, later, again, memory = numbers
     marks = " first MISSED" * (first > row.first)
     marks += " later MISSED" * (row.later is not None and later > row.later)
     bound = f"{row.first:g} s" + (f", {1e3 * row.later:g} ms" if row.later else "")
-    return f"{row.what:<32}{first:7.2f} s ({compiled:2d}){1e3 * later:9.1f} ms ({again}) {bound:>14}{marks}"
+    cost = f"{first:7.2f} s ({compiled:2d}){1e3 * later:9.1f} ms ({again}){memory:6.0f}"
+    return f"{row.what:<32}{cost} {bound:>14}{marks}"
 
 
 def main() -> None:
@@ -221,7 +234,7 @@ def main() -> None:
     parser.add_argument("old", nargs="?", type=Path, help="another checkout of the project")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     arguments = parser.parse_args()
-    print(f"{'':<32}{'first':>9} (c){'later':>12} (c) {'targets':>14}    c: compilations")
+    print(f"{'':<32}{'first':>9} (c){'later':>12} (c)    MB {'targets':>14}    c: compilations")
     for row in ROWS:
         if arguments.only not in row.what:
             continue
