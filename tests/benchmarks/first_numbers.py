@@ -142,11 +142,11 @@ ROWS = [
     ),
     Row(
         "closed loop, 20 members, 10 s",
-        LOOP + "start = np.zeros(4), np.zeros(4), np.linspace(0.0, 10.0, 101)\n"
-        "betas = np.arange(20.0)[:, None] * np.ones(4)\n"
-        "run = lambda b: member(np.zeros(4)).sweep(b * betas, *start)\n"
+        LOOP + "given = np.zeros(4), np.zeros(4), np.linspace(0.0, 10.0, 101)\n"
+        "betas = 0.1 * np.arange(20.0)[:, None] * np.ones(4)\n"
+        "run = lambda b: member(np.zeros(4)).sweep(b * betas, *given)\n"
         "if not hasattr(ClosedLoop, 'sweep'):\n"
-        "    run = lambda b: [member(b * beta).simulate(*start) for beta in betas]",
+        "    run = lambda b: [member(b * beta).simulate(*given) for beta in betas]",
         3.0,
         0.5,
     ),

@@ -43,6 +43,7 @@ def shares(first, second) -> bool:
         lambda x: cn.ConstantMetric(FRAME, x * np.eye(4)),
         lambda x: cn.MechanicalSystem(metric_of(x), potential=lambda_of),
         lambda x: functools.partial(stretched, parameters={"m": x, "r": 2.0}),
+        lambda x: (functools.partial(lambda_of, x), {}, (), [], None),
         lambda x: cn.MatrixFrame(lambda_of, 4, 4, parameters=x),
     ],
 )
