@@ -37,6 +37,10 @@ if "COMPILE_ALL" not in os.environ:
         function, jit(function, options)
     )
 
+# What JAX has traced stays: millions of objects, which Python's collector would go through again and again.
+# With its own thresholds that took a third of the time of the last tests of a process.
+gc.set_threshold(50_000, 20, 100)
+
 # Compilation makes the first example slow; the same examples run everywhere.
 hypothesis.settings.register_profile("connections", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("connections")
