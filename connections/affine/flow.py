@@ -3,7 +3,7 @@
 A `Flow` says what is integrated. `Trajectories` solves it, from public arguments to arrays at the requested
 times, with an error that says when and where a motion leaves its domain. One motion needs its right-hand side
 compiled, nothing else (`host_integration`), and so do some (`host_batch`). Many, and what JAX is tracing, are
-compiled as a whole (`integrate`). The requested times are data: nothing is compiled for another number of them.
+compiled as a whole (`integrate`). The requested times are data: another number of them compiles nothing.
 """
 
 from __future__ import annotations
