@@ -224,6 +224,7 @@ def test_no_seed_denies_what_holds(seed):
 def test_another_seed_compiles_nothing():
     """Points, fields and contorsions are arguments of what was compiled for the system; in a new process."""
     program = """
+import jax
 from connections.verify import built_in_subjects
 from connections.verify.report import verify_subject
 compiled = [0]
