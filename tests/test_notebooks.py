@@ -58,7 +58,7 @@ def test_sliders_compile_nothing(path, tmp_path, monkeypatch):
     notebook.cells.insert(0, nbformat.v4.new_code_cell(COUNT))
     notebook.cells.append(nbformat.v4.new_code_cell(MOVE))
     NotebookClient(
-        notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=90, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()
     lines = "".join(output.text for output in notebook.cells[-1].outputs if output.output_type == "stream")
     executable, first, again, other, moved, seconds = json.loads(lines.splitlines()[-1])
