@@ -99,7 +99,7 @@ _LOCK = threading.Lock()
 
 # A key is one of these, or `_Fixed`.
 _NUMBER, _AGAIN, _OBJECT, _FUNCTION, _METHOD, _PARTIAL, _TREE = range(7)
-_LEAF = jax.tree_util.tree_structure(0)
+_LEAF: Any = jax.tree_util.tree_structure(0)
 
 
 class _Reader:
@@ -131,7 +131,7 @@ class _Reader:
         if isinstance(value, functools.partial):
             return _PARTIAL, *map(self.key_of, (value.func, value.args, value.keywords))
         children, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
-        if tree == _LEAF:  # {} and () have no children either
+        if _LEAF == tree:  # {} and () have no children either
             return _Fixed(value)
         return _TREE, tree, tuple(map(self.key_of, children))
 
