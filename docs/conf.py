@@ -62,7 +62,12 @@ sphinx_gallery_conf = {
 }
 
 # The other modules of these folders are kernels, and what makes calls of them.
-SHOWN: dict[str, tuple[str, ...]] = {"kernels": (), "dynamics": ("recursive_connection", "threads")}
+SHOWN: dict[str, tuple[str, ...]] = {
+    "inlined": (),
+    "engines": ("threads",),
+    "kernels": (),
+    "dynamics": ("recursive_connection",),
+}
 
 
 def prepare_docstring(app, what, name, obj, options, lines):

@@ -58,7 +58,14 @@ WRONG = {
         "from connections import LeviCivita",
         "connections.verify.wrong_package -> connections (",
     ),
-    "control/wrong_library.py": ("import numba", "connections.control.wrong_library -> numba"),
+    "multibody/kernels/wrong_library.py": (
+        "import numba",
+        "connections.multibody.kernels.wrong_library -> numba",
+    ),
+    "engines/wrong_room.py": (
+        "from connections.multibody import spatial",
+        "connections.engines.wrong_room -> connections.multibody.spatial",
+    ),
     "multibody/wrong_library.py": (
         "def f():\n    import networkx as nx",
         "connections.multibody.wrong_library -> networkx (l.2)",
@@ -77,7 +84,7 @@ WRONG = {
 RIGHT = {
     "affine/right_room.py": "from connections.geometry.frames import FrameField",
     "affine/right_sibling.py": "from .koszul import koszul",
-    "multibody/kernels/right_library.py": "import numba",
+    "engines/inlined/right_library.py": "import numba",
     "cli/right_rooms.py": "from connections import plots, verify",
 }
 

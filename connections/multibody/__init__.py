@@ -4,6 +4,7 @@
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP
 """
 
+from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.audit import audit_coriolis
 from connections.multibody.coriolis_oracles import (
     coriolis_matrix_by_differentiation,
@@ -14,7 +15,6 @@ from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.dynamics.recursive_connection import RecursiveConnection, RecursiveMetric
-from connections.multibody.dynamics.threads import get_num_threads, set_num_threads
 from connections.multibody.functions import (
     christoffel_symbols,
     coriolis_matrix,

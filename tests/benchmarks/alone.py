@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from numba import njit
 
+from connections.engines.inlined.simd import flat_slots_of, slots_of
 from connections.multibody.kernels import christoffel, coriolis
 from connections.multibody.kernels.boundary import read_configuration, read_vector
 from connections.multibody.kernels.layout import unpack_tree
-from connections.multibody.kernels.simd import flat_slots_of
 
 compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")  # as the library's
 
@@ -20,7 +20,7 @@ compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="nu
 @compiled
 def coriolis_times(memory, q, v, out, times):
     """C(q, v) into `out` (nv, nv), `times` times."""
-    tree, slots = unpack_tree(memory), flat_slots_of(out)
+    tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     good = read_configuration(tree, tree.work, q) and read_vector(tree, tree.work, 0, v)
     for _ in range(times):
         coriolis.coriolis_matrix(tree, tree.work, slots, False)
@@ -30,7 +30,7 @@ def coriolis_times(memory, q, v, out, times):
 @compiled
 def christoffel_times(memory, q, out, times):
     """Gamma_low(q) into `out` (nv, nv, nv), `times` times."""
-    tree, slots = unpack_tree(memory), flat_slots_of(out)
+    tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     good = read_configuration(tree, tree.work, q)
     for _ in range(times):
         christoffel.christoffel_symbols(tree, tree.work, slots, False, True)

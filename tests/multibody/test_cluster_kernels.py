@@ -14,19 +14,20 @@ from closed_chains import four_bar_with_branches, gear_train
 from mechanisms import MOVING, random_mechanism
 
 from connections import multibody as mb
+from connections.engines.inlined.simd import LANES
+from connections.engines.workspaces import aligned, with_workspace
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
 from connections.multibody.dynamics.cluster_packing import pack_clusters, solution_layout
 from connections.multibody.dynamics.compiled import compiled
-from connections.multibody.dynamics.loop_packing import no_closure, pack_closure
+from connections.multibody.dynamics.loop_packing import pack_closure
 from connections.multibody.dynamics.table import RECURSIONS
-from connections.multibody.dynamics.tree_packing import aligned, nonzero_blocks, pack, with_workspace
-from connections.multibody.kernels.layout import BAD_INPUT, CLUSTERS
-from connections.multibody.kernels.simd import LANES
+from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 TOL = 1e-12
 ROWS = LANES + 3
-NO_CLOSURE = no_closure()  # for solutions made elsewhere it need only come from the same sources
+NO_CLOSURE = CLOSURE.empty()  # for solutions made elsewhere it need only come from the same sources
 
 
 def merge(parents, cluster):

@@ -59,7 +59,7 @@ def test_leading_axes_broadcast(name, rng):
 @pytest.fixture
 def threads(monkeypatch):
     """Of which each is worth its while, however little there is to do."""
-    monkeypatch.setattr("connections.multibody.dynamics.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
     before = mb.get_num_threads()
     yield mb.set_num_threads
     mb.set_num_threads(before)
@@ -80,12 +80,12 @@ def test_the_number_of_threads_changes_nothing(name, threads, rng):
 def test_a_small_batch_stays_in_the_calling_thread(monkeypatch, rng):
     """512 H of an arm are 0.1 ms of work; what is worth a thread is done by as many as there are."""
     asked = []
-    monkeypatch.setattr("connections.multibody.dynamics.pieces.pool", lambda: asked.append(1))
-    monkeypatch.setattr("connections.multibody.dynamics.pieces.get_num_threads", lambda: 2)
+    monkeypatch.setattr("connections.engines.pieces.pool", lambda: asked.append(1))
+    monkeypatch.setattr("connections.engines.pieces.get_num_threads", lambda: 2)
     arguments = states("mass_matrix", rng, 512)
     expected = call("mass_matrix", *arguments)
     assert not asked
-    monkeypatch.setattr("connections.multibody.dynamics.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
     with pytest.raises(AttributeError, match="submit"):
         call("mass_matrix", *arguments)
     monkeypatch.undo()
@@ -102,7 +102,7 @@ FORKING = """
 import os, signal, sys
 import numpy as np
 from connections import multibody as mb
-from connections.multibody.dynamics import pieces
+from connections.engines import pieces
 
 pieces.WORTH_A_THREAD = 0.0
 mechanism = mb.Mechanism()

@@ -8,7 +8,8 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
-from connections.multibody.dynamics import compiled as registry
+from connections.engines import registry
+from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.kernels import layout
 
 
@@ -84,8 +85,8 @@ def test_workspaces_have_room_for_every_recursion():
 
 
 def test_a_function_that_is_ready_is_had_while_another_compiles():
-    registry.compiled.require("gravity_at")
-    asking = threading.Thread(target=registry.compiled.require, args=("gravity_at",), daemon=True)
+    compiled.require("gravity_at")
+    asking = threading.Thread(target=compiled.require, args=("gravity_at",), daemon=True)
     with registry._lock:  # as held by a thread that compiles, perhaps waiting for the one that asks
         asking.start()
         asking.join(timeout=20)

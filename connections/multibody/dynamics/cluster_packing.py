@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.multibody.dynamics.tree_packing import expand, has_inertia
-from connections.multibody.kernels.layout import CLUSTERS, PAIR, TREE, clusters_work
+from connections.multibody.kernels.layout import CLUSTERS, PAIR, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
@@ -59,8 +59,6 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
     integers |= _group_tables(links, entries)
     varying, constant, values = _parts(closed, layout, G, varies)
     G_size = int(layout.LG[0] - layout.G[0]) if layout.size > closed.spanning.nq else 0
-    spanning = closed.spanning.nv, len(closed.tree.joints)
-    work = clusters_work(layout.size, G_size, closed.nv, len(entries["column"]), pairs, spanning)
     begin = TREE.read(tree, "result")
     sizes = {
         "clusters": len(links.parents),
@@ -68,18 +66,16 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
         "nq": closed.nq,
         "solution_size": layout.size,
         "G_size": G_size,
-        "memory_size": len(tree) + begin + sum(work.values()),
         "varying_count": len(varying),
         "constant_count": len(constant),
+        "entry_count": len(entries["column"]),
+        "pair_count": pairs,
+        "spanning_nv": closed.spanning.nv,
+        "bodies": len(closed.tree.joints),
     }
+    sizes["memory_size"] = len(tree) + begin + CLUSTERS.slots(sizes)
     integers |= {"varying": varying, "constant": constant}
-    return CLUSTERS.pack(sizes, integers, {"constants": values}, work, begin)
-
-
-def no_clusters() -> np.ndarray:
-    """The array of a mechanism without bodies, for a trial call of a compiled function."""
-    sizes = dict.fromkeys(CLUSTERS.sizes[1:], 0)
-    return CLUSTERS.pack(sizes, dict.fromkeys(CLUSTERS.integers, np.zeros(2)), {"constants": ()})
+    return CLUSTERS.pack(sizes, integers, {"constants": values}, begin)
 
 
 class _Links(NamedTuple):

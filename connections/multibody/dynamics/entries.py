@@ -21,14 +21,18 @@ from typing import Any
 from connections.multibody.dynamics.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _KERNELS = "connections.multibody.kernels"
-_BOUNDARY = "simd", "layout", "boundary", "cluster_boundary"  # modules of the names in the templates
+# Modules of the names in the templates.
+_BOUNDARY = (
+    "connections.engines.inlined.simd",
+    *(f"{_KERNELS}.{name}" for name in ("layout", "boundary", "cluster_boundary")),
+)
 
 _AT = """
 @one
 def {entry}(memory, {loops}q, {arguments}out):
     if not {current}:
         return False
-    tree, slots = unpack_tree(memory), flat_slots_of(out)
+    tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     {reduced}
     if not (out.shape == {shape} and {read}):
         return False
@@ -42,7 +46,7 @@ _ROWS = """
 def {entry}(memory, {loops}work, blocks, q, {arguments}out):
     if not {current}:
         return False
-    tree, slots, good = unpack_tree(memory), slots_of(work), True
+    tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     {reduced}
     result = {result}
     for row in range(0, q.shape[0], LANES):
@@ -66,7 +70,7 @@ def entry(name: str) -> Any:
     names = _names(row) | (_of_closed_chains(row, rows) if closed else _of_trees(row, rows))
     scope: dict[str, Any] = {"__name__": __name__}
     for module in _BOUNDARY:
-        scope |= vars(importlib.import_module(f"{_KERNELS}.{module}"))
+        scope |= vars(importlib.import_module(module))
     file, function = (row.closed if closed else row.kernel).split(".")
     scope["kernel"] = getattr(importlib.import_module(f"{_KERNELS}.{file}"), function)
     exec(compile((_ROWS if rows else _AT).format(entry=name, **names), __file__, "exec"), scope)
@@ -117,7 +121,7 @@ def _of_closed_chains(row: Recursion, rows: bool) -> dict[str, str]:
         "loops": "closure, clusters, solved, ",
         "arguments": _arguments([vector for _, vector in places], row),
         "current": "are_current(memory, closure, clusters)",
-        "reduced": "reduced = unpack_clusters(clusters)",
+        "reduced": "reduced = unpack_clusters(slots_of(clusters))",
         "shape": _shape(row, "reduced.nv"),
         "objects": "tree, reduced",
         "result": "reduced.result",

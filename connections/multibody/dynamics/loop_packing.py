@@ -19,9 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.checks import ModelError
+from connections.engines.inlined.layout import bits
+from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.dynamics.cluster_packing import solution_layout
-from connections.multibody.dynamics.tree_packing import KINDS, expand, with_workspace
+from connections.multibody.dynamics.tree_packing import KINDS, expand
 from connections.multibody.kernels.layout import (
     CLOSURE,
     CONDITION,
@@ -30,8 +32,6 @@ from connections.multibody.kernels.layout import (
     LOOP_PARAMETERS,
     PARAMETERS,
     SPHERICAL,
-    bits,
-    loop_work,
 )
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -101,17 +101,11 @@ def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.nd
     closed = ClosedKinematics(spanning, whole, rows, (), (), spanning.neutral())
     chains = _Chains.of(closed)
     loop, work = _pack_loop(closed, chains, 0, np.arange(len(rows.kinds)))
-    sizes = dict.fromkeys(CLOSURE.sizes[1:], 0) | {"loops": 1}
+    sizes = dict.fromkeys(CLOSURE.sizes, 0) | {"loops": 1}
     integers = dict.fromkeys(CLOSURE.integers, ()) | {"loop_starts": [0]}
     numbers = dict.fromkeys(CLOSURE.numbers, ()) | {"tables": loop}
     closure = with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
     return closure, chains.carrier, np.stack([chains.E(body) for body in (*range(count), -1)])
-
-
-def no_closure() -> np.ndarray:
-    """The array of a mechanism without joints, for a trial call of a compiled function."""
-    sizes, integers = dict.fromkeys(CLOSURE.sizes[1:], 0), dict.fromkeys(CLOSURE.integers, ())
-    return CLOSURE.pack(sizes, integers, dict.fromkeys(CLOSURE.numbers, ()))
 
 
 class _Chains(NamedTuple):
@@ -211,18 +205,18 @@ def _pack_loop(
         np.linalg.norm(placements[:, LOOP_PARAMETERS.position : LOOP_PARAMETERS.pitch], axis=1).sum()
         + np.linalg.norm(points, axis=2).sum()
     )
-    work = loop_work(len(links), len(columns), n, d, len(members), len(source))
+    sizes = {
+        "number": cluster,
+        "links": len(links),
+        "columns": len(columns),
+        "independent": n,
+        "dependent": d,
+        "rows": len(members),
+        "coordinates": len(source),
+        "velocity": closed.column_starts[cluster],
+    }
     packed = LOOP.pack(
-        sizes={
-            "number": cluster,
-            "links": len(links),
-            "columns": len(columns),
-            "independent": n,
-            "dependent": d,
-            "rows": len(members),
-            "coordinates": len(source),
-            "velocity": closed.column_starts[cluster],
-        },
+        sizes,
         integers={
             "source": source,
             "follows": ~np.repeat(closed.clusters.independent[chains.body[links]], nq),
@@ -243,9 +237,8 @@ def _pack_loop(
             "T": _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths),
             "lengths": [reach, closed.clusters.sizes[cluster]],
         },
-        work=work,
     )
-    return packed, sum(work.values())
+    return packed, LOOP.slots(sizes)
 
 
 def _row_tables(

@@ -5,9 +5,7 @@ A solution of one configuration is the vector [q_s | G | LG] of `cluster_packing
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
+from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.dynamics.arguments import plain
 from connections.multibody.dynamics.closed_definition import Definition, Refused
 from connections.multibody.dynamics.cluster_packing import solution_layout
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.loop_packing import pack_closure
-from connections.multibody.dynamics.tree_packing import aligned
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 _NO_GUESS, _NO_GUESSES = np.zeros(0), np.zeros((0, 0))
@@ -68,7 +66,7 @@ class Loops:
         spans, self.size = _spans(closed)
         self.definition = Definition(closed, spans)
         self.spanning_nq, self.G_size = closed.spanning.nq, len(self.definition.places[0])
-        self._workspaces: deque[np.ndarray] = deque()
+        self._copies = Workspaces(lambda: with_workspace(self.closure))
 
     def solve(self, q: np.ndarray) -> np.ndarray:
         """The solution (size,) at q (nq,).
@@ -102,8 +100,10 @@ class Loops:
     def _solutions(self, q: np.ndarray, guesses: np.ndarray) -> np.ndarray:
         """The solutions (m, size) at q (m, nq) by compiled code, from `guesses`, (1, nq_s) or empty."""
         solution = np.empty((len(q), self.size))
-        with self._borrowed() as closure:
-            _accept(compiled.closure_rows(closure, q, guesses, solution) == 0)
+        closure = self._copies.take()
+        status = compiled.closure_rows(closure, q, guesses, solution)
+        self._copies.give_back(closure)
+        _accept(status == 0)
         return solution
 
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -123,8 +123,10 @@ class Loops:
             return self.definition.bias_rates(solution, v)
         result = np.zeros((len(v), self.G_size))
         if not self.linear:
-            with self._borrowed() as closure:
-                _accept(compiled.bias_rates_rows(closure, solution, v, result))
+            closure = self._copies.take()
+            good = compiled.bias_rates_rows(closure, solution, v, result)
+            self._copies.give_back(closure)
+            _accept(good)
         return result
 
     def dense(self, solution: np.ndarray) -> Solution:
@@ -158,17 +160,6 @@ class Loops:
             return jnp.where(frame.near_at(q), closed.spanning_from_at(frame.project_at(q), start), jnp.nan)
 
         return jax.jit(jax.vmap(at, in_axes=(0, None)))
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[np.ndarray]:
-        """A copy of `closure`, whose workspace no other thread uses in the meantime."""
-        try:
-            copy = self._workspaces.pop()
-        except IndexError:
-            copy = aligned(len(self.closure))
-            copy[:] = self.closure
-        yield copy
-        self._workspaces.append(copy)
 
 
 def _spans(closed: ClosedKinematics) -> tuple[np.ndarray, int]:

@@ -8,7 +8,6 @@ Batches are cut into pieces for threads.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from functools import cache, cached_property
 from types import CodeType
@@ -17,6 +16,9 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
+from connections.engines.inlined.simd import LANES
+from connections.engines.pieces import in_pieces
+from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.multibody.dynamics.arguments import (
     apart,
     as_rows,
@@ -31,14 +33,12 @@ from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_solutions import Loops, Solution
-from connections.multibody.dynamics.pieces import in_pieces
 from connections.multibody.dynamics.regularity import first_irregular
 from connections.multibody.dynamics.table import BODY_FACTORS, RECURSIONS, is_force_cross
-from connections.multibody.dynamics.tree_packing import aligned, nonzero_blocks, pack, with_workspace
+from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
 from connections.multibody.host_kinematics import body_motions
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.kernels.layout import CLUSTERS, TREE
-from connections.multibody.kernels.simd import LANES
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
@@ -69,21 +69,17 @@ class _Batch:
     """A recursion for rows of configurations: compiled function, nonzero blocks of the result, workspaces."""
 
     def __init__(self, function: Any, blocks: np.ndarray, slots: int) -> None:
-        self._function, self._blocks, self._slots = function, blocks, slots
-        self._workspaces: deque[np.ndarray] = deque()
+        self._function, self._blocks = function, blocks
+        self._workspaces = Workspaces(lambda: aligned(slots, LANES))
 
     def fill(self, arrays: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
         """Fill the last argument. Returns whether the input was good.
 
-        Every thread has a workspace of its own. It is made of zeros, because kernels do not write entries of
-        the result that are identically zero.
+        Workspaces are made of zeros, because kernels do not write entries that are identically zero.
         """
-        try:
-            work = self._workspaces.pop()
-        except IndexError:
-            work = aligned(self._slots, LANES)
+        work = self._workspaces.take()
         good: bool = self._function(*arrays, work, self._blocks, *arguments)
-        self._workspaces.append(work)
+        self._workspaces.give_back(work)
         return good
 
 

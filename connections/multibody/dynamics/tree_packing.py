@@ -12,6 +12,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
+from connections.engines.inlined.simd import LANES
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kernels.layout import (
@@ -22,9 +23,7 @@ from connections.multibody.kernels.layout import (
     REVOLUTE,
     SPHERICAL,
     TREE,
-    tree_work,
 )
-from connections.multibody.kernels.simd import LANES
 from connections.multibody.kinematics import Kinematics
 
 
@@ -75,15 +74,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "noncommuting": noncommuting,
         },
         numbers={"parameters": [ground, *(link.parameters for link in links)], "work": ()},
-        work=tree_work(count, nq, nv),
     )
-
-
-def with_workspace(packed: np.ndarray, slots: int) -> np.ndarray:
-    """The array `packed`, followed by `slots` slots of workspace."""
-    memory = aligned(len(packed) + slots)
-    memory[: len(packed)] = packed
-    return memory
 
 
 def has_inertia(parameters: np.ndarray) -> bool:
@@ -91,26 +82,9 @@ def has_inertia(parameters: np.ndarray) -> bool:
     return bool(parameters[PARAMETERS.mass : PARAMETERS.pitch].any())
 
 
-def aligned(*shape: int) -> np.ndarray:
-    """Zeros (float64) that begin at a multiple of 64 bytes, the width of a cache line."""
-    count = int(np.prod(shape))
-    space = np.zeros(count + 8)
-    skip = (-space.ctypes.data // 8) % 8
-    return space[skip : skip + count].reshape(shape)
-
-
 def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
     """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
     return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
-
-
-def no_tree() -> np.ndarray:
-    """The array of a tree without links, workspace included, for a trial call of a compiled function."""
-    sizes = dict.fromkeys(TREE.sizes[1:], 0)
-    integers = dict.fromkeys(TREE.integers, np.zeros(2)) | dict.fromkeys(("up", "run", "end", "link_of"), ())
-    numbers = {"parameters": np.zeros(PARAMETERS.size), "work": ()}
-    packed = TREE.pack(sizes, integers, numbers, tree_work(0, 0, 0))
-    return with_workspace(packed, TREE.read(packed, "result"))
 
 
 KINDS: dict[type[Joint], int] = {

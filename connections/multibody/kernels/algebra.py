@@ -9,7 +9,7 @@ body-level factor B of eq. (21) is twelve numbers: its right half is zero and it
 Source: [W] VI-A.
 """
 
-from connections.multibody.kernels.simd import inlined, load, store
+from connections.engines.inlined.simd import inlined, load, store
 
 
 @inlined

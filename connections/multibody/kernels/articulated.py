@@ -14,6 +14,7 @@ Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bo
 H along the branches).
 """
 
+from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import coriolis
 from connections.multibody.kernels.algebra import (
     accumulate,
@@ -30,7 +31,6 @@ from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
 
 
 @inlined

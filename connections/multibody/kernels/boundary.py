@@ -9,9 +9,7 @@ import math
 
 import numpy as np
 
-from connections.geometry.scales import POINT_TOLERANCE
-from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
-from connections.multibody.kernels.simd import (
+from connections.engines.inlined.simd import (
     LANES,
     beyond,
     clear_block,
@@ -26,6 +24,8 @@ from connections.multibody.kernels.simd import (
     transpose_block,
     transpose_chosen,
 )
+from connections.geometry.scales import POINT_TOLERANCE
+from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`

@@ -17,6 +17,7 @@ with constants c of so(3) or se(3) ([W] (28)). Joints whose columns depend on th
 links with constant columns, so that no other terms appear.
 """
 
+from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
     body_factor,
@@ -29,7 +30,6 @@ from connections.multibody.kernels.algebra import (
 from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
-from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 
 @inlined

@@ -7,6 +7,15 @@ each entry. As in `boundary`, the checks only return whether the input is good.
 
 import numpy as np
 
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    flat_slots_of,
+    inlined,
+    load,
+    slots_of,
+    store,
+)
 from connections.multibody.kernels.boundary import (
     LARGEST,
     is_unit,
@@ -16,15 +25,6 @@ from connections.multibody.kernels.boundary import (
 )
 from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL, is_current, unpack_clusters
 from connections.multibody.kernels.loop_continuation import solve_linear
-from connections.multibody.kernels.simd import (
-    LANES,
-    beyond,
-    flat_slots_of,
-    inlined,
-    load,
-    slots_of,
-    store,
-)
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
@@ -33,7 +33,7 @@ def are_current(memory, closure, clusters):
     """Whether all arrays come from these sources, and `memory` has room for the workspace."""
     if not (is_current(memory) and is_current(closure) and is_current(clusters)):
         return False
-    return memory.shape[0] >= unpack_clusters(clusters).memory_size
+    return memory.shape[0] >= unpack_clusters(slots_of(clusters)).memory_size
 
 
 @inlined

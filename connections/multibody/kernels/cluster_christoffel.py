@@ -14,6 +14,7 @@ support (in the last line, over all its links),
     Gamma_{k1 k2 k3} = sum P_lk1 . f_l[k2, k3].
 """
 
+from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
     add6,
@@ -34,7 +35,6 @@ from connections.multibody.kernels.forward import link_inertia, place_links
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
-from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 
 @inlined

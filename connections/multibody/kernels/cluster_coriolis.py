@@ -15,6 +15,7 @@ the link of that cluster on the way from l to the ground. Sums over links with o
     C_xj = P_x . sum (I_l Pdot_lj + B_l P_lj),    C_jx = Pdot_x . sum I_l P_lj + P_x . sum B_l^T P_lj.
 """
 
+from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
     add6,
@@ -35,7 +36,6 @@ from connections.multibody.kernels.forward import link_inertia, place_links, sto
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
-from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
 
 
 @inlined

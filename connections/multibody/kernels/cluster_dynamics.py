@@ -18,11 +18,11 @@ single 1, because s is itself an independent column. Source: [W] (17) and VI-C; 
 differentiation of tau = G^T tau_s.
 """
 
+from connections.engines.inlined.simd import beyond, inlined, load, store
 from connections.multibody.kernels import articulated, derivatives, newton_euler
 from connections.multibody.kernels.cluster_coriolis import deposit, inverse_mass_matrix, solve_mass_matrix
 from connections.multibody.kernels.layout import MOVED
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
-from connections.multibody.kernels.simd import beyond, inlined, load, store
 
 
 @inlined

@@ -8,6 +8,7 @@ and body-level factors over the subtree that column j moves,
     C_ji = Phidot_i . (I Phi_j) + Phi_i . (B^T Phi_j),     Phidot = (v x) Phi.
 """
 
+from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
     add6,
@@ -25,7 +26,6 @@ from connections.multibody.kernels.forward import link_inertia, place_links, sto
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
-from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 
 @inlined

@@ -21,6 +21,7 @@ are -H^-1 times those of tau.
 Source: [B] Tables 4 to 8, in the common frame.
 """
 
+from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import articulated
 from connections.multibody.kernels.algebra import (
     accumulate,
@@ -38,7 +39,6 @@ from connections.multibody.kernels.forward import link_inertia, place_links, sto
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.simd import beyond, inlined, load, put, store, take
 
 
 @inlined

@@ -5,9 +5,9 @@ a link of that subtree (`tree_packing`), because cancellation errors grow with t
 the origin. Source: [W] VI-B in one frame: the transforms X disappear, and composite inertias are plain sums.
 """
 
+from connections.engines.inlined.simd import inlined, load, put, sine_cosine, take
 from connections.multibody.kernels.algebra import rotate_columns
 from connections.multibody.kernels.layout import FREE, HELICAL, PARAMETERS, POSE, PRISMATIC
-from connections.multibody.kernels.simd import inlined, load, put, sine_cosine, take
 
 
 @inlined

@@ -1,39 +1,17 @@
 """The layout of every array that compiled code reads or writes: names, sizes and offsets of its parts.
 
-A tree, its clusters and each of its loops are one flat array each, all with the same layout:
-
-    [ sizes | starts of the tables | starts of the workspace's sections | tables ],
-
-float64, with integers stored bit by bit. The start of a table counts from the beginning of the array, the
-start of a section from the beginning of the workspace. `Layout` declares and writes the parts. The compiled
-functions `unpack_tree`, `unpack_clusters`, `unpack_closure` and `unpack_loop` return them by name: sizes as
-integers, tables as pointers, and sections of a workspace as first slots (for a loop, as pointers). The first
-size is the fingerprint of the sources (`stamp`).
-
-Numbers of a table or section that belong to one thing (one link, one column, one condition) are a `record`,
-whose fields are offsets: ``take(work, links + i * LINK.size + LINK.inertia, 10)`` are ten numbers of link i.
+A tree, its clusters and each of its loops are one flat array each (`engines.inlined.layout`). The compiled
+functions `unpack_tree`, `unpack_clusters`, `unpack_closure` and `unpack_loop` return the parts by name:
+sizes as integers, tables as pointers, and sections of a workspace as first slots (for a loop, as pointers).
 """
 
-from __future__ import annotations
-
-from collections import namedtuple
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
-from connections.multibody.kernels.least_squares import factorization_slots
-from connections.multibody.kernels.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
+from connections.engines.inlined.layout import Layout, record
+from connections.engines.inlined.least_squares import factorization_slots
+from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.stamp import STAMP
 
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)  # kinds of links; the ground is -1
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
-
-
-def record(name: str, **parts: int) -> Any:
-    """A named tuple of offsets: where each part begins, one after the other, and the `size` of the whole."""
-    starts = np.cumsum([0, *parts.values()]).tolist()
-    return namedtuple(name, [*parts, "size"])(*starts)
 
 
 # --- records ------------------------------------------------------------------------------------------------
@@ -83,71 +61,9 @@ MOVED = record("Moved", G=1, along=1, with_acceleration=1, both=1)
 # --- arrays -------------------------------------------------------------------------------------------------
 
 
-class Layout:
-    """The parts of a flat array, in order.
-
-    Parameters
-    ----------
-    name : name of the named tuple that compiled code gets.
-    sizes : names of the single integers; the fingerprint is put before them.
-    integers, numbers : names of the tables of integers and of float64 numbers.
-    work : names of the sections of the workspace.
-
-    Attributes
-    ----------
-    counts : the numbers of sizes, integer tables, number tables, and sections.
-    view : the named tuple.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        sizes: tuple[str, ...],
-        integers: tuple[str, ...],
-        numbers: tuple[str, ...],
-        work: tuple[str, ...] = (),
-    ) -> None:
-        self.sizes, self.integers, self.numbers, self.work = ("stamp", *sizes), integers, numbers, work
-        self._names = (*self.sizes, *integers, *numbers, *work)
-        self.counts = len(self.sizes), len(integers), len(numbers), len(work)
-        self.view: Any = namedtuple(name, self._names)  # type: ignore[misc]
-
-    def pack(
-        self,
-        sizes: Mapping[str, int],
-        integers: Mapping[str, Any],
-        numbers: Mapping[str, Any],
-        work: Mapping[str, int] | None = None,
-        begin: int = 0,
-    ) -> np.ndarray:
-        """The flat array.
-
-        Parameters
-        ----------
-        sizes : the single integers, without the fingerprint.
-        integers, numbers : the tables, of any shape.
-        work : sizes of the sections; the last one may be left out, if it extends to the end.
-        begin : slot of the workspace at which the first section begins.
-        """
-        tables = [bits(integers[name]) for name in self.integers]
-        tables += [np.asarray(numbers[name], dtype=np.float64).ravel() for name in self.numbers]
-        starts = len(self._names) + np.cumsum([0, *map(len, tables)])
-        sections = begin + np.cumsum([0, *((work or {}).get(name, 0) for name in self.work)])
-        head = [STAMP, *(sizes[name] for name in self.sizes[1:]), *starts[:-1], *sections[:-1]]
-        return np.concatenate([bits(head), *tables])
-
-    def read(self, array: np.ndarray, name: str) -> int:
-        """A size, or the start of a table or a section, by its name."""
-        return int(array.view(np.int64)[self._names.index(name)])
-
-
-def bits(integers: Any) -> np.ndarray:
-    """Integers of any shape as float64 numbers (k,) of the same bits."""
-    return np.asarray(integers, dtype=np.int64).ravel().view(np.float64)
-
-
 TREE = Layout(
     "TreeArrays",
+    STAMP,
     sizes=(
         "links",  # number of links without the ground, which is link 0
         "nv",
@@ -173,34 +89,20 @@ TREE = Layout(
         "parameters",  # (links + 1, PARAMETERS); the ground's begin with the acceleration of free fall
         "work",  # the workspace for one configuration, behind everything else
     ),
-    work=(
-        "q",
-        "angles",  # (nq,) the angles in q, reduced; other coordinates are not set
-        "vectors",  # (3, nv)
-        "poses",  # (links + 1, POSE)
-        "per_link",  # (links + 1, PER_LINK)
-        "per_column",  # (nv, PER_COLUMN)
-        "scratch",  # (nv, nv)
-        "result",
-    ),
+    work={
+        "q": lambda n: n.nq,
+        "angles": lambda n: n.nq,  # the angles in q, reduced; other coordinates are not set
+        "vectors": lambda n: 3 * n.nv,
+        "poses": lambda n: POSE.size * (n.links + 1),
+        "per_link": lambda n: PER_LINK * (n.links + 1),
+        "per_column": lambda n: PER_COLUMN * n.nv,
+        "scratch": lambda n: n.nv * n.nv,
+        "result": lambda n: 0,  # of any length, behind everything else
+    },
 )
-
-
-def tree_work(links: int, nq: int, nv: int) -> dict[str, int]:
-    """Sizes of the sections of a tree's workspace."""
-    return {
-        "q": nq,
-        "angles": nq,
-        "vectors": 3 * nv,
-        "poses": POSE.size * (links + 1),
-        "per_link": PER_LINK * (links + 1),
-        "per_column": PER_COLUMN * nv,
-        "scratch": nv * nv,
-    }
-
-
 CLUSTERS = Layout(
     "ClusterArrays",
+    STAMP,
     sizes=(
         "clusters",
         "nv",  # independent velocities
@@ -210,6 +112,10 @@ CLUSTERS = Layout(
         "memory_size",  # numbers in the array of the spanning tree, all workspaces included
         "varying_count",
         "constant_count",
+        "entry_count",
+        "pair_count",  # the pairs of entries that have slots
+        "spanning_nv",
+        "bodies",
     ),
     integers=(
         "column_first",  # (clusters + 1,) first column of each cluster
@@ -243,46 +149,25 @@ CLUSTERS = Layout(
         "constant",  # places of the numbers of G that do not
     ),
     numbers=("constants",),  # the numbers at `constant`
-    work=(
-        "solution",
-        "vector",  # (3, nv)
-        "bias_rates",  # (G_size,) T of `cluster_dynamics`, laid out as G in a solution
-        "entries",  # (entries, PER_ENTRY)
-        "pair_slots",  # (pairs, PAIR)
-        "zero",  # one slot that holds 0
-        "pivots",  # (nv,)
-        "scratch",  # (nv, nv)
-        "spanning",  # results of recursions of the spanning tree
-        "result",
-    ),
+    work={  # behind the sections of the spanning tree
+        "solution": lambda n: n.solution_size,
+        "vector": lambda n: 3 * n.nv,
+        "bias_rates": lambda n: n.G_size,  # T of `cluster_dynamics`, laid out as G in a solution
+        "entries": lambda n: PER_ENTRY * n.entry_count,
+        "pair_slots": lambda n: PAIR.size * n.pair_count,
+        "zero": lambda n: 1,  # holds 0
+        "pivots": lambda n: n.nv,
+        "scratch": lambda n: n.nv * n.nv,
+        # Results of recursions of the spanning tree: Y, or forces, derivatives and MOVED.
+        "spanning": lambda n: max(
+            10 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + MOVED.size * n.G_size
+        ),
+        "result": lambda n: 0,
+    },
 )
-
-
-def clusters_work(
-    solution: int, G: int, nv: int, entries: int, pairs: int, spanning: tuple[int, int]
-) -> dict[str, int]:
-    """Sizes of the sections of a workspace for clusters, which follow the sections of the spanning tree.
-
-    solution, G : how many numbers a solution has, and how many of them are G.
-    nv, entries, pairs : numbers of independent velocities, of entries, and of slots for pairs.
-    spanning : numbers of velocities and of bodies of the spanning tree.
-    """
-    m, bodies = spanning
-    return {
-        "solution": solution,
-        "vector": 3 * nv,
-        "bias_rates": G,
-        "entries": PER_ENTRY * entries,
-        "pair_slots": PAIR.size * pairs,
-        "zero": 1,
-        "pivots": nv,
-        "scratch": nv * nv,
-        "spanning": max(10 * m * bodies, m + 3 * m * m + MOVED.size * G),
-    }
-
-
 CLOSURE = Layout(
     "ClosureArrays",
+    STAMP,
     sizes=(
         "nq",  # independent coordinates
         "spanning_nq",
@@ -309,6 +194,7 @@ CLOSURE = Layout(
 )
 LOOP = Layout(
     "LoopArrays",
+    STAMP,
     sizes=(
         "number",  # of the cluster
         "links",
@@ -339,63 +225,38 @@ LOOP = Layout(
         "T",  # (columns, rows) by which K is made from the wrenches (`dynamics/loop_packing.py`)
         "lengths",  # (2,) m: the sum of all lengths, and the characteristic length of the cluster
     ),
-    work=(
-        "x",  # (coordinates,) the configuration that is being corrected
-        "base",  # (coordinates,) the configuration at the last accepted point of the path
-        "goal",  # (coordinates,) the end of the path, for independent coordinates
-        "poses",  # (links + 1, POSE)
-        "Phi",  # (columns, 6)
-        "arms",  # (rows, ARMS)
-        "phi",  # (rows,) the conditions at x
-        "sizes",  # (rows,) the sizes of their terms, relative to which phi has to vanish
-        "now",  # K (columns, rows) at x, and the factorization of its dependent columns
-        "old",  # the same at the last accepted point
-        "y",  # (columns,) a step of the independent columns
-        "z",  # (dependent,) a step of the dependent columns
-        "b",  # (rows,) a right-hand side
-        "G",  # (columns, independent)
-        "twists",  # (links + 1, independent, 6)
-        "rates",  # (links + 1, independent, independent, 6)
-        "biases",  # (links + 1, BIAS)
-    ),
+    work={  # for all loops the same slots
+        "x": lambda n: n.coordinates,  # the configuration that is being corrected
+        "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
+        "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
+        "poses": lambda n: POSE.size * (n.links + 1),
+        "Phi": lambda n: 6 * n.columns,
+        "arms": lambda n: ARMS.size * n.rows,
+        "phi": lambda n: n.rows,  # the conditions at x
+        "sizes": lambda n: n.rows,  # the sizes of their terms, relative to which phi has to vanish
+        "now": lambda n: _state(n),  # K (columns, rows) at x, and the factorization of its dependent columns
+        "old": lambda n: _state(n),  # the same at the last accepted point
+        "y": lambda n: n.columns,  # a step of the independent columns
+        "z": lambda n: n.dependent,  # a step of the dependent columns
+        "b": lambda n: n.rows,  # a right-hand side
+        "G": lambda n: n.columns * n.independent,
+        "twists": lambda n: 6 * (n.links + 1) * n.independent,
+        "rates": lambda n: 6 * (n.links + 1) * n.independent**2,
+        "biases": lambda n: BIAS.size * (n.links + 1),
+    },
 )
 
 
-def loop_work(links: int, m: int, n: int, d: int, p: int, nq: int) -> dict[str, int]:
-    """Sizes of the sections of a loop's workspace.
-
-    links : number of links. m, n, d : numbers of all, of independent, and of dependent columns.
-    p : number of conditions. nq : number of coordinates.
-    """
-    state = m * p + factorization_slots(p, d)
-    return {
-        "x": nq,
-        "base": nq,
-        "goal": nq,
-        "poses": POSE.size * (links + 1),
-        "Phi": 6 * m,
-        "arms": ARMS.size * p,
-        "phi": p,
-        "sizes": p,
-        "now": state,
-        "old": state,
-        "y": m,
-        "z": d,
-        "b": p,
-        "G": m * n,
-        "twists": 6 * (links + 1) * n,
-        "rates": 6 * (links + 1) * n * n,
-        "biases": BIAS.size * (links + 1),
-    }
+def _state(n):
+    """The slots of K and of the factorization of its dependent columns."""
+    return n.columns * n.rows + factorization_slots(n.rows, n.dependent)
 
 
 # --- reading the arrays -------------------------------------------------------------------------------------
 
-_Tree, _Clusters, _Closure, _Loop = TREE.view, CLUSTERS.view, CLOSURE.view, LOOP.view
+unpack_tree, unpack_clusters, unpack_closure = TREE.unpacker(), CLUSTERS.unpacker(), CLOSURE.unpacker()
+_Loop = LOOP.view
 # Numbers of parts, as global integers, which Numba compiles as constants (`take` needs literals).
-_TREE_SIZES, _TREE_INTEGERS, _TREE_NUMBERS, _TREE_WORK = TREE.counts
-_CLUSTER_SIZES, _CLUSTER_INTEGERS, _CLUSTER_NUMBERS, _CLUSTER_WORK = CLUSTERS.counts
-_CLOSURE_SIZES, _CLOSURE_INTEGERS, _CLOSURE_NUMBERS, _ = CLOSURE.counts
 _LOOP_SIZES, _LOOP_INTEGERS, _LOOP_NUMBERS, _LOOP_WORK = LOOP.counts
 
 
@@ -403,43 +264,6 @@ _LOOP_SIZES, _LOOP_INTEGERS, _LOOP_NUMBERS, _LOOP_WORK = LOOP.counts
 def is_current(memory):
     """Whether this machine code and `memory` come from the same sources, by the fingerprint in `memory`."""
     return as_integers(slots_of(memory))[0] == STAMP
-
-
-@inlined
-def unpack_tree(memory):
-    """The parts of `TREE`."""
-    numbers = slots_of(memory)
-    integers, at = as_integers(numbers), _TREE_SIZES + _TREE_INTEGERS
-    return _Tree(
-        *take(integers, 0, _TREE_SIZES),
-        *beyond_each(integers, integers, _TREE_SIZES, _TREE_INTEGERS),
-        *beyond_each(numbers, integers, at, _TREE_NUMBERS),
-        *take(integers, at + _TREE_NUMBERS, _TREE_WORK),
-    )
-
-
-@inlined
-def unpack_clusters(clusters):
-    """The parts of `CLUSTERS`."""
-    numbers = slots_of(clusters)
-    integers, at = as_integers(numbers), _CLUSTER_SIZES + _CLUSTER_INTEGERS
-    return _Clusters(
-        *take(integers, 0, _CLUSTER_SIZES),
-        *beyond_each(integers, integers, _CLUSTER_SIZES, _CLUSTER_INTEGERS),
-        *beyond_each(numbers, integers, at, _CLUSTER_NUMBERS),
-        *take(integers, at + _CLUSTER_NUMBERS, _CLUSTER_WORK),
-    )
-
-
-@inlined
-def unpack_closure(numbers):
-    """The parts of `CLOSURE`, from a pointer to the array's slots."""
-    integers = as_integers(numbers)
-    return _Closure(
-        *take(integers, 0, _CLOSURE_SIZES),
-        *beyond_each(integers, integers, _CLOSURE_SIZES, _CLOSURE_INTEGERS),
-        *beyond_each(numbers, integers, _CLOSURE_SIZES + _CLOSURE_INTEGERS, _CLOSURE_NUMBERS),
-    )
 
 
 @inlined

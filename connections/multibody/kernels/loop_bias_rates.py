@@ -23,13 +23,13 @@ where delta A is without its last term. Linear conditions have constant K and co
 Source: differentiation of LG of `loop_continuation`; [W] VI-C.
 """
 
+from connections.engines.inlined.least_squares import solve_least
+from connections.engines.inlined.simd import beyond, put, routine, store, take
 from connections.multibody.clusters import LINEAR
 from connections.multibody.kernels.algebra import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.kernels.layout import ARMS, BIAS, CONDITION
-from connections.multibody.kernels.least_squares import routine, solve_least
 from connections.multibody.kernels.loop_continuation import newton
 from connections.multibody.kernels.loop_geometry import wrench_rate, wrench_second_rate
-from connections.multibody.kernels.simd import beyond, put, store, take
 from connections.multibody.tolerances import SINGULAR
 
 _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

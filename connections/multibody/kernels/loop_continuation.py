@@ -28,14 +28,10 @@ Methods for Nonlinear Problems, chapter 5.
 
 import math
 
+from connections.engines.inlined.least_squares import column_length, factorize, solve_least
+from connections.engines.inlined.simd import as_integers, beyond, routine, store, take
 from connections.multibody.kernels.boundary import LARGEST, is_unit, unit_factor
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
-from connections.multibody.kernels.least_squares import (
-    column_length,
-    factorize,
-    routine,
-    solve_least,
-)
 from connections.multibody.kernels.loop_geometry import (
     evaluate,
     move_links,
@@ -43,7 +39,6 @@ from connections.multibody.kernels.loop_geometry import (
     second_derivatives,
 )
 from connections.multibody.kernels.loop_motion import advance, move_dependent
-from connections.multibody.kernels.simd import as_integers, beyond, store, take
 from connections.multibody.kernels.stamp import STAMP
 from connections.multibody.tolerances import (
     CLOSED,
@@ -272,7 +267,7 @@ def newton(loop):
             j = -1 - loop.place[s]
             for r in range(p):
                 store(K_d, j * p + r, loop.now[s * p + r])
-    pivot = factorize(K_d, p, d)
+    pivot = factorize(K_d, p, d, SINGULAR)
     if not pivot >= SINGULAR:
         return pivot, 0.0
     for r in range(p):

@@ -18,6 +18,7 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
+from connections.engines.inlined.simd import beyond, inlined, put, routine, sine_cosine, store, take
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
 from connections.multibody.kernels.algebra import (
     add6,
@@ -38,8 +39,6 @@ from connections.multibody.kernels.layout import (
     POSE,
     PRISMATIC,
 )
-from connections.multibody.kernels.least_squares import routine
-from connections.multibody.kernels.simd import beyond, inlined, put, sine_cosine, store, take
 
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)

@@ -6,10 +6,9 @@ the exponential up to terms of third order.
 
 import math
 
+from connections.engines.inlined.simd import beyond, inlined, put, routine, store, take
 from connections.multibody.kernels.layout import FREE, PRISMATIC
-from connections.multibody.kernels.least_squares import routine
 from connections.multibody.kernels.loop_geometry import quaternion_columns
-from connections.multibody.kernels.simd import beyond, inlined, put, store, take
 
 
 @routine

@@ -10,6 +10,7 @@ where sums are over the links that column j moves, and the ground accelerates by
 Source: [W] VI-A and (20), [E] (18).
 """
 
+from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
     add6,
@@ -29,7 +30,6 @@ from connections.multibody.kernels.forward import link_inertia, place_links, sto
 from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.layout import PRODUCT_COLUMN
-from connections.multibody.kernels.simd import inlined, load, put, store, take
 
 
 @inlined

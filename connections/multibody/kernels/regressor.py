@@ -9,13 +9,13 @@ body's twist (w, u), reference twist (w_r, u_r) and reference acceleration (alph
 which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and Li 1987.
 """
 
+from connections.engines.inlined.simd import inlined, put, store, take
 from connections.multibody.kernels.algebra import add6, cross3, motion_cross
 from connections.multibody.kernels.forward import place_links, store_columns
 from connections.multibody.kernels.layout import PARAMETERS, POSE
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
 from connections.multibody.kernels.layout import REGRESSOR_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.simd import inlined, put, store, take
 
 
 @inlined

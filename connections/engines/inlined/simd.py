@@ -31,6 +31,9 @@ INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
 # For functions whose sums must be evaluated in the order written: without reassociation.
 exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INTERNAL)
+# The same for functions that are called, because they are long. A residual that is round-off then stays the
+# same on all machines.
+routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
 # For functions that Python calls: on one configuration, or on rows of configurations, in which case they
 # release the interpreter's lock. Numba compiles at the first call and keeps the machine code in __pycache__.
 one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")

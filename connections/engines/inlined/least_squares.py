@@ -14,13 +14,7 @@ factors 2 / |x|^2 of the reflections, the diagonal of R, D, and P as integers.
 
 import math
 
-from numba import njit
-
-from connections.multibody.kernels.simd import INTERNAL, as_integers, beyond, store
-from connections.multibody.tolerances import SINGULAR
-
-# No reassociation of sums: the residual of a closed loop is round-off, and stays the same on all machines.
-routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
+from connections.engines.inlined.simd import as_integers, beyond, routine, store
 
 
 def factorization_slots(p: int, d: int) -> int:
@@ -29,10 +23,10 @@ def factorization_slots(p: int, d: int) -> int:
 
 
 @routine
-def factorize(A, p, d):
+def factorize(A, p, d, least):
     """Factorize A in place. Returns the last pivot, zero if a column is zero or d > p.
 
-    It stops at a pivot below `SINGULAR`; the factorization is then of no use.
+    It stops at a pivot below `least`; the factorization is then of no use.
     """
     factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
     lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
@@ -52,7 +46,7 @@ def factorize(A, p, d):
             if square > largest:
                 largest, chosen = square, j
         pivot = math.sqrt(max(largest, 0.0))
-        if k >= p or not pivot >= SINGULAR:
+        if k >= p or not pivot >= least:
             return 0.0 if k >= p else pivot
         if chosen != k:
             _exchange(A, order, p, k, chosen)

@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable
 
-from connections.multibody.dynamics.threads import get_num_threads, pool
-from connections.multibody.kernels.simd import LANES
+from connections.engines.inlined.simd import LANES
+from connections.engines.threads import get_num_threads, pool
 
 # Seconds of work. To wake a thread and to wait for it takes 0.05 ms on an idle machine, and longer on a busy
 # one, on which the thread has to wait for a processor.

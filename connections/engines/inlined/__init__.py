@@ -1,0 +1,1 @@
+"""Functions that Numba compiles into every kernel; after any edit here, kernels are compiled again."""

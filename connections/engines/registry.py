@@ -1,0 +1,74 @@
+"""Compiled functions by name, each compiled (or read from Numba's cache) at its first use.
+
+If the arguments are not exactly of the types that a function was compiled for, a call raises `TypeError`; the
+caller then converts them, or raises the error that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+_lock = threading.Lock()
+
+
+class Registry:
+    """Compiled functions as attributes.
+
+    Parameters
+    ----------
+    find : name -> the function, and arguments for a trial call. They have the types that it is compiled for,
+        and a function that is compiled from the present sources accepts them: it returns True, or the integer
+        zero.
+    """
+
+    def __init__(self, find: Callable[[str], tuple[Any, Sequence[Any]]]) -> None:
+        self._find = find
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.require(name)
+
+    def require(self, name: str) -> Any:
+        """The compiled function `name`."""
+        functions = self.__dict__
+        if name not in functions:
+            with _lock:
+                if name not in functions:
+                    functions[name] = _ready(*self._find(name))
+        return functions[name]
+
+
+def _ready(function: Any, trial: Sequence[Any]) -> Any:
+    """The function, compiled for the types of the arguments `trial`."""
+    from numba import typeof
+
+    function.compile(tuple(map(typeof, trial)))
+    if not _is_good(function(*trial)):
+        function.recompile()  # the machine code that Numba found on disk is of other sources
+    function.disable_compile()  # other types raise TypeError instead of compiling again
+    _show_foreign_arrays(function, len(trial))
+    return function
+
+
+def _is_good(result: bool | int) -> bool:
+    return result if isinstance(result, bool) else result == 0
+
+
+def _show_foreign_arrays(function: Any, count: int) -> None:
+    """Call a compiled function once with arrays of the other byte order, which Numba refuses.
+
+    Numba looks up the type of an unusual array by a fingerprint that contains neither byte order nor
+    alignment, so the first array with a fingerprint decides for all later ones. After this call they are all
+    refused.
+    """
+    swapped = np.dtype(np.float64).newbyteorder()
+    for dimensions in (1, 2, 3):
+        foreign = np.zeros((1,) * dimensions, swapped)
+        with contextlib.suppress(TypeError):
+            function(*[foreign] * count)
