@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from numba import njit
 
+from connections.engines.inlined.rows import read_numbers
 from connections.engines.inlined.simd import flat_slots_of, slots_of
 from connections.multibody.kernels import christoffel, coriolis
-from connections.multibody.kernels.boundary import read_configuration, read_vector
+from connections.multibody.kernels.boundary import read_configuration
 from connections.multibody.kernels.layout import unpack_tree
 
 compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")  # as the library's
@@ -21,7 +22,7 @@ compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="nu
 def coriolis_times(memory, q, v, out, times):
     """C(q, v) into `out` (nv, nv), `times` times."""
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
-    good = read_configuration(tree, tree.work, q) and read_vector(tree, tree.work, 0, v)
+    good = read_configuration(tree, tree.work, q) and read_numbers(tree.work, tree.vectors, tree.nv, v)
     for _ in range(times):
         coriolis.coriolis_matrix(tree, tree.work, slots, False)
     return good

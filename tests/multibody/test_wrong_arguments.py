@@ -12,7 +12,6 @@ import pytest
 from mechanisms import random_mechanism
 
 from connections import multibody
-from connections.multibody.dynamics.arguments import IN_JAX
 from connections.multibody.dynamics.table import RECURSIONS
 
 MODEL = random_mechanism(np.random.default_rng(0), 2, (multibody.Revolute,))
@@ -72,11 +71,11 @@ def test_a_recursion_in_a_traced_function(transformed):
 def test_what_to_write_in_jax_computes_the_same():
     names = {"model": MODEL, "jnp": jnp}
     given = {"q": np.array([0.2, 0.4]), "v": np.array([1.0, -0.5]), "w": V, "a": V, "tau": V}
-    assert set(IN_JAX) == set(RECURSIONS) - {"regressor"}
-    for name, text in IN_JAX.items():
-        if "derivatives" in name or name == "mass_matrix_rate":
+    assert [name for name, row in RECURSIONS.items() if not row.in_jax] == ["regressor"]
+    for name, row in RECURSIONS.items():
+        if not row.in_jax or "derivatives" in name or name == "mass_matrix_rate":
             continue
         used = ("q", *RECURSIONS[name].vectors)
-        inside = jax.jit(eval(f"lambda {', '.join(used)}: {text}", names))
+        inside = jax.jit(eval(f"lambda {', '.join(used)}: {row.in_jax}", names))
         values = [given[each] for each in used]
         assert np.allclose(inside(*values), getattr(multibody, name)(MODEL, *values)), name

@@ -15,16 +15,18 @@ undefined.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 from connections.multibody.dynamics.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _KERNELS = "connections.multibody.kernels"
-# Modules of the names in the templates.
-_BOUNDARY = (
+_NAMES_FROM = (  # modules of the names in the templates
     "connections.engines.inlined.simd",
-    *(f"{_KERNELS}.{name}" for name in ("layout", "boundary", "cluster_boundary")),
+    "connections.engines.inlined.rows",
+    f"{_KERNELS}.layout",
+    f"{_KERNELS}.boundary",
+    f"{_KERNELS}.cluster_boundary",
+    "connections.multibody.tolerances",
 )
 
 _AT = """
@@ -48,7 +50,7 @@ def {entry}(memory, {loops}work, blocks, q, {arguments}out):
         return False
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     {reduced}
-    result = {result}
+    result = {of}.result
     for row in range(0, q.shape[0], LANES):
         good &= {read}
         kernel({objects}, slots, beyond(slots, result){choices})
@@ -67,89 +69,51 @@ def entry(name: str) -> Any:
     """
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
     row, closed, rows = RECURSIONS[recursion], name.startswith("closed_"), kind == "rows"
-    names = _names(row) | (_of_closed_chains(row, rows) if closed else _of_trees(row, rows))
     scope: dict[str, Any] = {"__name__": __name__}
-    for module in _BOUNDARY:
+    for module in _NAMES_FROM:
         scope |= vars(importlib.import_module(module))
-    file, function = (row.closed if closed else row.kernel).split(".")
-    scope["kernel"] = getattr(importlib.import_module(f"{_KERNELS}.{file}"), function)
-    exec(compile((_ROWS if rows else _AT).format(entry=name, **names), __file__, "exec"), scope)
+    file = importlib.import_module(f"{_KERNELS}.{row.closed if closed else row.kernel}")
+    scope["kernel"] = getattr(file, recursion)
+    source = (_ROWS if rows else _AT).format(entry=name, **_fields(row, closed, rows))
+    exec(compile(source, __file__, "exec"), scope)
     return scope[name]
 
 
-def _names(row: Recursion) -> dict[str, str]:
-    """The fields of the templates that trees and closed chains share."""
-    return {
+def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
+    """The fields of the templates; `of` holds the layout of the vectors and of the result."""
+    of = "reduced" if closed else "tree"
+    places = [(f"{of}.vectors + {i} * {of}.nv, {of}.nv", vector) for i, vector in enumerate(row.vectors)]
+    if closed and row.bias_rates:
+        places.append(("reduced.bias_rates, reduced.G_size", "bias_rates"))
+    if rows:  # all of them are read, whatever the first ones say
+        read_q = "read_configurations(tree, work, q, row)"
+        if closed:
+            read_q = "read_solutions(tree, reduced, closure, solved, work, solution, q, row)"
+        read = " & ".join([read_q, *(f"read_rows(work, {place}, {x}, row)" for place, x in places)])
+    else:
+        read_q = "read_configuration(tree, tree.work, q)"
+        if closed:
+            read_q = "read_solution(tree, reduced, closure, solved, q)"
+        read = " and ".join([read_q, *(f"read_numbers(tree.work, {place}, {x})" for place, x in places)])
+    pivots = f"are_above({'work' if rows else 'tree.work'}, {of}.pivots, {of}.nv, SMALLEST_PIVOT)"
+    axes: dict[int | str, str] = {N: f"{of}.nv", PARAMETERS: "10 * tree.bodies"}
+    fields = {
+        "of": of,
+        "loops": "closure, clusters, solved, " * closed,
+        "arguments": "".join(f"{x}, " for _, x in places) + "force_cross, " * row.body_factor,
+        "current": "are_current(memory, closure, clusters)" if closed else "is_current(memory)",
+        "reduced": "reduced = unpack_clusters(slots_of(clusters))" * closed,
+        "objects": "tree, reduced" if closed else "tree",
+        "shape": "(" + "".join(f"{axes.get(axis, str(axis))}, " for axis in row.shape) + ")",
+        "read": read,
+        "regular": ("rows_" * rows + pivots) if row.inverse else "True",
         "clear": "out[:] = 0.0" if row.sparse else "",
         "choices": ", force_cross" * row.body_factor,
         "write": "write_results(work, result, blocks, out, row)",
     }
-
-
-def _of_trees(row: Recursion, rows: bool) -> dict[str, str]:
-    """The fields of the templates for trees."""
-    names = {
-        "loops": "",
-        "arguments": _arguments(row.vectors, row),
-        "current": "is_current(memory)",
-        "reduced": "",
-        "shape": _shape(row, "tree.nv"),
-        "objects": "tree",
-        "result": "tree.result",
-    }
-    if rows:
-        read = ["read_configurations(tree, work, q, row)"]
-        read += [f"read_vectors(tree, work, {i}, {v}, row)" for i, v in enumerate(row.vectors)]
-        names["regular"] = "all_regular(tree, work)"
-    else:
-        read = ["read_configuration(tree, tree.work, q)"]
-        read += [f"read_vector(tree, tree.work, {i}, {v})" for i, v in enumerate(row.vectors)]
-        names["regular"] = "regular(tree, tree.work)"
-    if not row.inverse:
-        names["regular"] = "True"
-    if row.mirrored:  # entries that the kernel leaves out are taken from their mirror images by `write_slabs`
-        names["choices"] = ", force_cross, " + ("force_cross" if rows else "True")
-        names["write"] = "write_slabs(work, result, tree.nv, blocks, force_cross, out, row)"
-    return names | {"read": _all(read, rows)}
-
-
-def _of_closed_chains(row: Recursion, rows: bool) -> dict[str, str]:
-    """The fields of the templates for closed chains."""
-    places = [(f"reduced.vector + {i} * reduced.nv, reduced.nv", v) for i, v in enumerate(row.vectors)]
-    places += [("reduced.bias_rates, reduced.G_size", "bias_rates")] * row.bias_rates
-    names = {
-        "loops": "closure, clusters, solved, ",
-        "arguments": _arguments([vector for _, vector in places], row),
-        "current": "are_current(memory, closure, clusters)",
-        "reduced": "reduced = unpack_clusters(slots_of(clusters))",
-        "shape": _shape(row, "reduced.nv"),
-        "objects": "tree, reduced",
-        "result": "reduced.result",
-    }
-    if rows:
-        names["reduced"] += "; solution = prepare(reduced, slots)"
-        read = ["read_solutions(tree, reduced, closure, solved, work, solution, q, row)"]
-        read += [f"read_rows(work, {place}, {vector}, row)" for place, vector in places]
-        names["regular"] = "all_regular_pivots(reduced, work)"
-    else:
-        read = ["read_solution(tree, reduced, closure, solved, q)"]
-        read += [f"read_numbers(tree.work, {place}, {vector})" for place, vector in places]
-        names["regular"] = "regular_pivots(reduced, tree.work)"
-    if not row.inverse:
-        names["regular"] = "True"
-    return names | {"read": _all(read, rows)}
-
-
-def _arguments(vectors: Sequence[str], row: Recursion) -> str:
-    return "".join(f"{vector}, " for vector in vectors) + "force_cross, " * row.body_factor
-
-
-def _all(conditions: list[str], rows: bool) -> str:
-    """All conditions joined; for rows, without short-circuit, because each of them reads its array."""
-    return (" & " if rows else " and ").join(conditions)
-
-
-def _shape(row: Recursion, n: str) -> str:
-    """The shape of a result as compiled code writes it."""
-    axes: dict[int | str, str] = {N: n, PARAMETERS: "10 * tree.bodies"}
-    return "(" + "".join(f"{axes.get(axis, str(axis))}, " for axis in row.shape) + ")"
+    if closed and rows:
+        fields["reduced"] += "; solution = prepare(reduced, slots)"
+    if row.mirrored and not closed:  # `write_slabs` takes what the kernel leaves out from its mirror images
+        fields["choices"] += ", force_cross" if rows else ", True"
+        fields["write"] = "write_slabs(work, result, tree.nv, blocks, force_cross, out, row)"
+    return fields

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
+from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
-from connections.multibody.dynamics.arguments import plain
 from connections.multibody.dynamics.closed_definition import Definition, Refused
 from connections.multibody.dynamics.cluster_packing import solution_layout
 from connections.multibody.dynamics.compiled import compiled

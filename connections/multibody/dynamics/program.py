@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from types import CodeType
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
-from connections.engines.inlined.simd import LANES
-from connections.engines.pieces import in_pieces
-from connections.engines.workspaces import Workspaces, aligned, with_workspace
-from connections.multibody.dynamics.arguments import (
+from connections.engines.arguments import (
     apart,
     as_rows,
     is_lazy,
@@ -28,6 +25,9 @@ from connections.multibody.dynamics.arguments import (
     refuse_traced,
     require_output,
 )
+from connections.engines.inlined.simd import LANES
+from connections.engines.pieces import in_pieces
+from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.multibody.dynamics.closed_definition import Refused
 from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
@@ -146,12 +146,13 @@ class Program:
         """
         row = RECURSIONS[name]
         choice = (is_force_cross(body_factor),) if row.body_factor else ()
-        if is_lazy(given, out):
-            from connections.multibody.dynamics.dask_arrays import lazy  # imports Dask
-
-            return cast("np.ndarray", lazy(self, name, given, body_factor))
         names = "q", *row.vectors
-        refuse_traced(name, names, given)
+        if is_lazy(given, out):
+            from connections.engines.dask_arrays import lazy  # imports Dask
+
+            function = partial(_evaluated, self, name, body_factor)
+            return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
+        refuse_traced(name, names, given, row.in_jax)
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
@@ -333,6 +334,11 @@ class Program:
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+
+
+def _evaluated(program: Program, name: str, body_factor: Any, *given: np.ndarray) -> np.ndarray:
+    """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
+    return program.evaluate(name, given, None, body_factor)
 
 
 class _Functions(dict[str, Callable[..., np.ndarray]]):

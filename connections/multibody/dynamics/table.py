@@ -20,9 +20,11 @@ class Recursion:
 
     Parameters
     ----------
-    kernel : ``file.function`` for trees, called as ``kernel(tree, work, result)``. With `body_factor` a
-        further argument says whether the factor is ``"force_cross"``, with `mirrored` one more whether to
-        write all entries.
+    kernel : the file of the kernel for trees, a function of the recursion's name that is called as
+        ``kernel(tree, work, result)``. With `body_factor` a further argument says whether the factor is
+        ``"force_cross"``, with `mirrored` one more whether to write all entries.
+    closed : the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``,
+        followed by the choice of the body-level factor.
     vectors : names of the vectors (..., nv) that follow q.
     shape : axes of the result for one configuration.
     sparse : entries of columns, or of a column and a body, on different branches are zero, and the kernel
@@ -30,20 +32,20 @@ class Recursion:
     body_factor : whether the caller chooses the body-level factor.
     mirrored : the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j].
     inverse : the mass matrix has to be regular.
-    closed : ``file.function`` for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
-        by the choice of the body-level factor.
     bias_rates : for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector.
+    in_jax : what computes the same where JAX traces; empty if nothing does.
     """
 
     kernel: str
+    closed: str
     vectors: tuple[str, ...] = ()
     shape: tuple[int | str, ...] = (N,)
     sparse: bool = False
     body_factor: bool = False
     mirrored: bool = False
     inverse: bool = False
-    closed: str = ""
     bias_rates: bool = False
+    in_jax: str = ""
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
@@ -74,78 +76,86 @@ class Recursion:
 
 RECURSIONS = {
     "mass_matrix": Recursion(
-        "coriolis.mass_matrix", shape=(N, N), sparse=True, closed="cluster_coriolis.mass_matrix"
+        "coriolis", "cluster_coriolis", shape=(N, N), sparse=True, in_jax="model.metric.matrix_at(q)"
     ),
     "coriolis_matrix": Recursion(
-        "coriolis.coriolis_matrix",
+        "coriolis",
+        "cluster_coriolis",
         ("v",),
         shape=(N, N),
         sparse=True,
         body_factor=True,
-        closed="cluster_coriolis.coriolis_matrix",
+        in_jax="model.system().coriolis_matrix_at(q, v)",
     ),
     "mass_matrix_rate": Recursion(
-        "coriolis.mass_matrix_rate",
+        "coriolis",
+        "cluster_coriolis",
         ("v",),
         shape=(N, N),
         sparse=True,
-        closed="cluster_coriolis.mass_matrix_rate",
+        in_jax="C + C.T with C = model.system().coriolis_matrix_at(q, v)",
     ),
     "christoffel_symbols": Recursion(
-        "christoffel.christoffel_symbols",
+        "christoffel",
+        "cluster_christoffel",
         shape=(N, N, N),
         sparse=True,
         body_factor=True,
         mirrored=True,
-        closed="cluster_christoffel.christoffel_symbols",
+        in_jax="model.recursive_connection.first_kind(model.metric, q)",
     ),
     "coriolis_product": Recursion(
-        "newton_euler.coriolis_product",
+        "newton_euler",
+        "cluster_dynamics",
         ("v", "w"),
         body_factor=True,
-        closed="cluster_dynamics.coriolis_product",
+        in_jax="model.recursive_connection.lowered_at(model.metric, q, v, w)",
     ),
     "coriolis_transpose_product": Recursion(
-        "newton_euler.coriolis_transpose_product",
+        "newton_euler",
+        "cluster_dynamics",
         ("v", "w"),
         body_factor=True,
-        closed="cluster_dynamics.coriolis_transpose_product",
+        in_jax="model.system().coriolis_matrix_at(q, v).T @ w",
     ),
     "inverse_dynamics": Recursion(
-        "newton_euler.inverse_dynamics", ("v", "a"), closed="cluster_dynamics.inverse_dynamics"
+        "newton_euler", "cluster_dynamics", ("v", "a"), in_jax="model.system().inverse_dynamics_at(q, v, a)"
     ),
-    "gravity": Recursion("newton_euler.gravity", closed="cluster_dynamics.gravity"),
+    "gravity": Recursion("newton_euler", "cluster_dynamics", in_jax="model.system().gravity_at(q)"),
     "forward_dynamics": Recursion(
-        "articulated.forward_dynamics", ("v", "tau"), inverse=True, closed="cluster_dynamics.forward_dynamics"
+        "articulated",
+        "cluster_dynamics",
+        ("v", "tau"),
+        inverse=True,
+        in_jax="model.system().forward_dynamics_at(q, v, tau)",
     ),
     "inverse_mass_matrix": Recursion(
-        "articulated.inverse_mass_matrix",
+        "articulated",
+        "cluster_coriolis",
         shape=(N, N),
         inverse=True,
-        closed="cluster_coriolis.inverse_mass_matrix",
+        in_jax="jnp.linalg.inv(model.metric.matrix_at(q))",
     ),
     "regressor": Recursion(
-        "regressor.regressor",
-        ("v", "v_r", "a_r"),
-        shape=(N, PARAMETERS),
-        sparse=True,
-        closed="cluster_dynamics.regressor",
+        "regressor", "cluster_dynamics", ("v", "v_r", "a_r"), shape=(N, PARAMETERS), sparse=True
     ),
     "inverse_dynamics_derivatives": Recursion(
-        "derivatives.inverse_dynamics_derivatives",
+        "derivatives",
+        "cluster_dynamics",
         ("v", "a"),
         shape=(3, N, N),
         sparse=True,
-        closed="cluster_dynamics.inverse_dynamics_derivatives",
         bias_rates=True,
+        in_jax="jax.jvp of model.system().inverse_dynamics_at",
     ),
     "forward_dynamics_derivatives": Recursion(
-        "derivatives.forward_dynamics_derivatives",
+        "derivatives",
+        "cluster_dynamics",
         ("v", "tau"),
         shape=(3, N, N),
         inverse=True,
-        closed="cluster_dynamics.forward_dynamics_derivatives",
         bias_rates=True,
+        in_jax="jax.jvp of model.system().forward_dynamics_at",
     ),
 }
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion

@@ -7,7 +7,7 @@ articulated inertia I_A and bias force p of the link that column j moves, and c_
     I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
     vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
 
-H is singular if a pivot d vanishes. How far it is from that is left in the third vector: d divided by the
+H is singular if a pivot d vanishes. How far it is from that is left in `pivots`: d divided by the
 terms of Phi_j . I Phi_j before they cancel (`energy_scale`), with I the inertia of the subtree.
 
 Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
@@ -59,7 +59,7 @@ def forward_dynamics(tree, work, acceleration):
             d = _eliminate(
                 work, links + i * LINK.size, columns + j * COLUMN.size, load(work, v + tree.nv + j)
             )
-            store(work, v + 2 * tree.nv + j, d / energy_scale(inertia, Phi))
+            store(work, tree.pivots + j, d / energy_scale(inertia, Phi))
         if tree.parent[i] > 0:
             above, own = links + tree.parent[i] * LINK.size, links + i * LINK.size
             count = LINK.size - LINK.articulated
@@ -82,15 +82,13 @@ def forward_dynamics(tree, work, acceleration):
 def inverse_mass_matrix(tree, work, inverse):
     """H^-1, slots inverse[i nv + j]."""
     coriolis.mass_matrix(tree, work, beyond(work, tree.scratch))
-    pivots = tree.vectors + 2 * tree.nv
-    inertias = tree.per_link, MASS_LINK.size
-    store_scales(tree, work, inertias, MASS_COLUMN.size, pivots)
-    invert_by_elimination(tree.nv, tree.up, tree.run, work, tree.scratch, pivots, inverse)
+    store_scales(tree, work, (tree.per_link, MASS_LINK.size), MASS_COLUMN.size)
+    invert_by_elimination(tree.nv, tree.up, tree.run, work, tree.scratch, tree.pivots, inverse)
 
 
 @inlined
-def store_scales(tree, work, inertias, stride, pivots):
-    """Write `energy_scale` of every column to the slots that begin at `pivots`.
+def store_scales(tree, work, inertias, stride):
+    """Write `energy_scale` of every column to `pivots`.
 
     inertias : first slot of the composite inertias, and number of slots from one link to the next.
     stride : number of slots from one column to the next.
@@ -99,7 +97,7 @@ def store_scales(tree, work, inertias, stride, pivots):
         inertia = take(work, inertias[0] + i * inertias[1], 10)
         for j in range(tree.first[i], tree.first[i + 1]):
             Phi = take(work, tree.per_column + j * stride, 6)
-            store(work, pivots + j, energy_scale(inertia, Phi))
+            store(work, tree.pivots + j, energy_scale(inertia, Phi))
 
 
 @inlined

@@ -303,7 +303,7 @@ def _outward(tree, reduced, work):
         store_entries(tree, reduced, work, i, ENTRY.size)
         twist = take(work, links + reduced.support[i] * LINK.size, 6)
         for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
-            rate = load(work, reduced.vector + reduced.column[e])
+            rate = load(work, reduced.vectors + reduced.column[e])
             twist = add6(twist, scale6(take(work, entries + e * ENTRY.size, 6), rate))
         put(work, links + i * LINK.size, twist)
         for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
@@ -331,7 +331,7 @@ def _store_rate(tree, reduced, work, i, e, twist, P):
         rate = motion_cross(twist, P)
     for s in range(tree.first[i], tree.first[i + 1]):
         if reduced.LG_rows[s] >= 0:
-            slot, v = reduced.solution + reduced.LG_rows[s] + k, reduced.vector + reduced.link_column[i]
+            slot, v = reduced.solution + reduced.LG_rows[s] + k, reduced.vectors + reduced.link_column[i]
             Gdot = load(work, slot) * load(work, v)
             for j in range(1, width):
                 Gdot = Gdot + load(work, slot + j * width) * load(work, v + j)

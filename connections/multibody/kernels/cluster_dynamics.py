@@ -43,7 +43,7 @@ def gravity(tree, reduced, work, g):
 @inlined
 def coriolis_product(tree, reduced, work, product, force_cross):
     """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
-    v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
+    v, w, f = reduced.vectors, reduced.vectors + reduced.nv, reduced.spanning
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
     newton_euler.coriolis_product(tree, work, beyond(work, f), force_cross)
@@ -59,7 +59,7 @@ def coriolis_product(tree, reduced, work, product, force_cross):
 @inlined
 def coriolis_transpose_product(tree, reduced, work, product, force_cross):
     """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
-    v, w, f = reduced.vector, reduced.vector + reduced.nv, reduced.spanning
+    v, w, f = reduced.vectors, reduced.vectors + reduced.nv, reduced.spanning
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
     newton_euler.coriolis_transpose_product(tree, work, beyond(work, f), force_cross)
@@ -71,7 +71,7 @@ def coriolis_transpose_product(tree, reduced, work, product, force_cross):
 @inlined
 def forward_dynamics(tree, reduced, work, vdot):
     """vdot = H^-1 (tau - C v - g), slots vdot[j]; v and tau are the first two vectors; vdot replaces tau."""
-    v, tau = reduced.vector, reduced.vector + reduced.nv
+    v, tau = reduced.vectors, reduced.vectors + reduced.nv
     to_spanning(tree, reduced, work, v, tree.vectors)
     for s in range(tree.nv):
         store(work, tree.vectors + tree.nv + s, 0.0)
@@ -88,7 +88,7 @@ def forward_dynamics(tree, reduced, work, vdot):
 @inlined
 def regressor(tree, reduced, work, Y):
     """Y, slots Y[j 10 N + 10 b + p]; v, v_r and a_r are the three vectors."""
-    v, v_r, a_r = reduced.vector, reduced.vector + reduced.nv, reduced.vector + 2 * reduced.nv
+    v, v_r, a_r = reduced.vectors, reduced.vectors + reduced.nv, reduced.vectors + 2 * reduced.nv
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, v_r, tree.vectors + tree.nv)
     to_spanning(tree, reduced, work, a_r, tree.vectors + 2 * tree.nv)
@@ -151,7 +151,7 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
 @inlined
 def _spanning_motion(tree, reduced, work):
     """Write v_s = G v and a_s = G a + Gdot v to the first two vectors of the spanning tree."""
-    v, a = reduced.vector, reduced.vector + reduced.nv
+    v, a = reduced.vectors, reduced.vectors + reduced.nv
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, a, tree.vectors + tree.nv)
     add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
@@ -234,7 +234,7 @@ def _contract(work, at, stride, x, count):
 def _move(tree, reduced, work, s, moved):
     """Row s of G, (L_j G) v, (L_j G) a + T_j and (L_j G) v + (L_v G)_j, for each column j of `_columns`."""
     first, count = _columns(tree, reduced, s)
-    v, a = reduced.vector + first, reduced.vector + reduced.nv + first
+    v, a = reduced.vectors + first, reduced.vectors + reduced.nv + first
     for j in range(count):
         at = _moved_slot(tree, reduced, moved, s, j)
         store(work, at + MOVED.G, _G(reduced, work, s, j))

@@ -95,12 +95,8 @@ def forward_dynamics_derivatives(tree, work, out):
     for k in range(size):
         store(work, tree.scratch + k, load(out, 2 * size + k))
     inverse = beyond(out, 2 * size)
-    articulated.store_scales(
-        tree, work, (tree.per_link + LINK.inertia, LINK.size), COLUMN.size, tree.vectors + 2 * nv
-    )
-    articulated.invert_by_elimination(
-        nv, tree.up, tree.run, work, tree.scratch, tree.vectors + 2 * nv, inverse
-    )
+    articulated.store_scales(tree, work, (tree.per_link + LINK.inertia, LINK.size), COLUMN.size)
+    articulated.invert_by_elimination(nv, tree.up, tree.run, work, tree.scratch, tree.pivots, inverse)
     for part in range(2):
         articulated.solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
 

@@ -93,6 +93,7 @@ TREE = Layout(
         "q": lambda n: n.nq,
         "angles": lambda n: n.nq,  # the angles in q, reduced; other coordinates are not set
         "vectors": lambda n: 3 * n.nv,
+        "pivots": lambda n: n.nv,  # of an elimination, relative to the terms before cancellation
         "poses": lambda n: POSE.size * (n.links + 1),
         "per_link": lambda n: PER_LINK * (n.links + 1),
         "per_column": lambda n: PER_COLUMN * n.nv,
@@ -151,7 +152,7 @@ CLUSTERS = Layout(
     numbers=("constants",),  # the numbers at `constant`
     work={  # behind the sections of the spanning tree
         "solution": lambda n: n.solution_size,
-        "vector": lambda n: 3 * n.nv,
+        "vectors": lambda n: 3 * n.nv,
         "bias_rates": lambda n: n.G_size,  # T of `cluster_dynamics`, laid out as G in a solution
         "entries": lambda n: PER_ENTRY * n.entry_count,
         "pair_slots": lambda n: PAIR.size * n.pair_count,

@@ -29,8 +29,9 @@ Methods for Nonlinear Problems, chapter 5.
 import math
 
 from connections.engines.inlined.least_squares import column_length, factorize, solve_least
+from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import as_integers, beyond, routine, store, take
-from connections.multibody.kernels.boundary import LARGEST, is_unit, unit_factor
+from connections.multibody.kernels.boundary import is_unit, unit_factor
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
 from connections.multibody.kernels.loop_geometry import (
     evaluate,

@@ -1,32 +1,38 @@
-"""The recursions on Dask arrays: block by block, lazily.
+"""Functions of NumPy arrays on Dask arrays: block by block, lazily.
 
 Batch axes may be cut into blocks, and broadcast as in NumPy; the axis of coordinates or components is one
-block. The recursion is called once for each block, so dtype, shapes and errors are those of the call on NumPy
+block. The function is called once for each block, so dtype, shapes and errors are those of the call on NumPy
 arrays. Errors about numbers appear when the result is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.checks import ShapeError, batch_axes
-from connections.multibody.dynamics.table import RECURSIONS
 
 if TYPE_CHECKING:
     import dask.array as da
 
 
-def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> da.Array:
-    """The result (..., *core) of the recursion `name` for arguments of which at least one is a Dask array.
+def lazy(
+    function: Callable[..., np.ndarray],
+    names: Sequence[str],
+    given: Sequence[Any],
+    sizes: Sequence[tuple[int, ...]],
+    core: tuple[int, ...],
+) -> da.Array:
+    """The result (..., *core) of a function for arguments of which at least one is a Dask array.
 
     Parameters
     ----------
-    program : the `Program`; it is pickled and sent to the workers once.
-    name : name of the recursion.
-    given : arguments of the recursion, (..., nq) and then (..., nv).
-    body_factor : name of the body-level factor, if the recursion has a choice.
+    function : arrays (..., k) -> (..., *core); it is pickled and sent to the workers once.
+    names, given : the names and values of the arguments, (..., k).
+    sizes : the (k,) of each argument, and perhaps of more.
+    core : shape of the result of one row of each argument.
 
     Raises
     ------
@@ -35,9 +41,7 @@ def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     import dask.array as da
     from dask.delayed import delayed
 
-    names = ("q", *RECURSIONS[name].vectors)
-    core = program.cores[name]
-    arrays = [_array(*item) for item in zip(names, given, program.sizes, strict=False)]
+    arrays = [_array(*item) for item in zip(names, given, sizes, strict=False)]
     axes = len(batch_axes(names, arrays))
     arguments: list[Any] = []
     for number, array in enumerate(arrays):
@@ -48,9 +52,7 @@ def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> d
         _block,
         result,
         *arguments,
-        program=delayed(program, pure=False, traverse=False),
-        recursion=name,
-        body_factor=body_factor,
+        function=delayed(function, pure=False, traverse=False),
         new_axes={axes + number: size for number, size in enumerate(core)},
         concatenate=True,
         dtype=np.float64,
@@ -58,10 +60,9 @@ def lazy(program: Any, name: str, given: tuple[Any, ...], body_factor: Any) -> d
     )
 
 
-def _block(*arrays: np.ndarray, program: Any, recursion: str, body_factor: Any) -> np.ndarray:
-    """One block's result, by the recursion on NumPy arrays."""
-    result: np.ndarray = program.evaluate(recursion, arrays, None, body_factor)
-    return result
+def _block(*arrays: np.ndarray, function: Callable[..., np.ndarray]) -> np.ndarray:
+    """One block's result, by the function on NumPy arrays."""
+    return function(*arrays)
 
 
 def _array(name: str, value: Any, size: tuple[int, ...]) -> da.Array:

@@ -1,4 +1,4 @@
-"""Arguments of the public functions made ready for compiled code: arrays, batches, `out`."""
+"""Arguments of a caller made ready for compiled code: arrays of numbers, batches, `out`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,20 @@ import numpy as np
 
 from connections.checks import ShapeError, as_array
 
-#: What computes the same where JAX traces; of the other recursions there is nothing like that.
-IN_JAX = {
-    "mass_matrix": "model.metric.matrix_at(q)",
-    "coriolis_matrix": "model.system().coriolis_matrix_at(q, v)",
-    "mass_matrix_rate": "C + C.T with C = model.system().coriolis_matrix_at(q, v)",
-    "christoffel_symbols": "model.recursive_connection.first_kind(model.metric, q)",
-    "coriolis_product": "model.recursive_connection.lowered_at(model.metric, q, v, w)",
-    "coriolis_transpose_product": "model.system().coriolis_matrix_at(q, v).T @ w",
-    "inverse_dynamics": "model.system().inverse_dynamics_at(q, v, a)",
-    "gravity": "model.system().gravity_at(q)",
-    "forward_dynamics": "model.system().forward_dynamics_at(q, v, tau)",
-    "inverse_mass_matrix": "jnp.linalg.inv(model.metric.matrix_at(q))",
-    "inverse_dynamics_derivatives": "jax.jvp of model.system().inverse_dynamics_at",
-    "forward_dynamics_derivatives": "jax.jvp of model.system().forward_dynamics_at",
-}
 
+def refuse_traced(function: str, names: Sequence[str], given: tuple[Any, ...], instead: str) -> None:
+    """Raise `TypeError` if JAX is tracing one of the arguments of a function, which takes numbers.
 
-def refuse_traced(function: str, names: Sequence[str], given: tuple[Any, ...]) -> None:
-    """Raise `TypeError` if JAX is tracing one of the arguments of a recursion, which takes numbers."""
+    Parameters
+    ----------
+    function : its name.
+    names, given : the names and values of its arguments.
+    instead : what computes the same where JAX traces; empty if nothing does.
+    """
     for name, value in zip(names, given, strict=False):
         if isinstance(value, jax.core.Tracer):
             what = f"{name}: {function} computes in NumPy, and JAX traces {name} here (jax.jit, vmap or grad)"
-            instead = f"write {IN_JAX[function]}" if function in IN_JAX else "call it outside"
-            raise TypeError(f"{what}; {instead}")
+            raise TypeError(f"{what}; {f'write {instead}' if instead else 'call it outside'}")
 
 
 def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
