@@ -14,6 +14,7 @@ Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bo
 H along the branches).
 """
 
+from connections.engines.inlined.elimination import invert_by_elimination
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import coriolis
 from connections.multibody.kernels.algebra import (
@@ -98,112 +99,6 @@ def store_scales(tree, work, inertias, stride):
         for j in range(tree.first[i], tree.first[i + 1]):
             Phi = take(work, tree.per_column + j * stride, 6)
             store(work, tree.pivots + j, energy_scale(inertia, Phi))
-
-
-@inlined
-def eliminate(nv, up, run, work, L, pivots):
-    """Factorize H = L^T d L, in place: H is in slots L[i nv + j] of `work`, 1 / d replaces the diagonal.
-
-    L is lower triangular with unit diagonal and has the sparsity of the tree. up[k] is the column before k,
-    run[k] the first of the consecutive columns, each before the next, that end at k. The slots from `pivots`
-    on hold the scale of each pivot; d_k divided by its scale replaces it.
-    """
-    for k in range(nv - 1, -1, -1):
-        pivot = load(work, L + k * nv + k)
-        store(work, pivots + k, pivot / load(work, pivots + k))
-        d = 1.0 / pivot
-        i = up[k]
-        while i >= 0:
-            ratio = load(work, L + k * nv + i) * d
-            j = i
-            while j >= 0:
-                start = run[j]
-                subtract_row(work, ratio, L + i * nv + start, L + k * nv + start, j + 1 - start)
-                j = up[start]
-            store(work, L + k * nv + i, ratio)
-            i = up[i]
-        store(work, L + k * nv + k, d)
-
-
-@inlined
-def solve_by_elimination(nv, up, run, work, L, pivots, x):
-    """Replace x, in the slots of `work` from `x` on, by H^-1 x; L and `pivots` are as for `eliminate`."""
-    eliminate(nv, up, run, work, L, pivots)
-    for k in range(nv - 1, -1, -1):
-        i = up[k]
-        while i >= 0:
-            store(work, x + i, load(work, x + i) - load(work, L + k * nv + i) * load(work, x + k))
-            i = up[i]
-    for k in range(nv):
-        total, i = load(work, x + k) * load(work, L + k * nv + k), up[k]
-        while i >= 0:
-            total = total - load(work, L + k * nv + i) * load(work, x + i)
-            i = up[i]
-        store(work, x + k, total)
-
-
-@inlined
-def invert_by_elimination(nv, up, run, work, L, pivots, inverse):
-    """H^-1, slots inverse[i nv + j]; L (which holds H) and `pivots` are as for `eliminate`.
-
-    Row by row, with sums over the columns a before k,
-
-        (H^-1)_ki = -sum_a L_ka (H^-1)_ai for i < k,    (H^-1)_kk = 1 / d_k - sum_a L_ka (H^-1)_ak.
-    """
-    eliminate(nv, up, run, work, L, pivots)
-    for k in range(nv):
-        for i in range(k + 1):
-            store(inverse, k * nv + i, 0.0)
-        a = up[k]
-        while a >= 0:
-            b, factor = up[a], load(work, L + k * nv + a)
-            if b >= 0:
-                subtract_rows(inverse, (factor, load(work, L + k * nv + b)), k * nv, (a * nv, b * nv), k)
-                a = up[b]
-            else:
-                subtract_row(inverse, factor, k * nv, a * nv, k)
-                a = b
-        total = load(work, L + k * nv + k)
-        a = up[k]
-        while a >= 0:
-            total = total - load(work, L + k * nv + a) * load(inverse, k * nv + a)
-            a = up[a]
-        for i in range(k):
-            store(inverse, i * nv + k, load(inverse, k * nv + i))
-        store(inverse, k * nv + k, total)
-
-
-@inlined
-def solve_rows(nv, up, work, L, rows):
-    """Replace the matrix in slots rows[i nv + j] by -H^-1 times it; slots L are as `eliminate` left them."""
-    for k in range(nv - 1, -1, -1):
-        i = up[k]
-        while i >= 0:
-            subtract_row(rows, load(work, L + k * nv + i), i * nv, k * nv, nv)
-            i = up[i]
-    for k in range(nv):
-        scale = -load(work, L + k * nv + k)
-        for j in range(k * nv, (k + 1) * nv):
-            store(rows, j, load(rows, j) * scale)
-        i = up[k]
-        while i >= 0:
-            subtract_row(rows, load(work, L + k * nv + i), k * nv, i * nv, nv)
-            i = up[i]
-
-
-@inlined
-def subtract_row(matrix, factor, row, other, count):
-    """Subtract `factor` times the first `count` entries of another row of a matrix from those of `row`."""
-    for i in range(count):
-        store(matrix, row + i, load(matrix, row + i) - factor * load(matrix, other + i))
-
-
-@inlined
-def subtract_rows(matrix, factors, row, others, count):
-    """`subtract_row` for two other rows at once, which loads and stores every entry once instead of twice."""
-    for i in range(count):
-        value = load(matrix, row + i) - factors[0] * load(matrix, others[0] + i)
-        store(matrix, row + i, value - factors[1] * load(matrix, others[1] + i))
 
 
 @inlined

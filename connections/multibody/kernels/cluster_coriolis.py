@@ -15,6 +15,7 @@ the link of that cluster on the way from l to the ground. Sums over links with o
     C_xj = P_x . sum (I_l Pdot_lj + B_l P_lj),    C_jx = Pdot_x . sum I_l P_lj + P_x . sum B_l^T P_lj.
 """
 
+from connections.engines.inlined.elimination import invert_by_elimination, solve_by_elimination
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
     accumulate,
@@ -31,7 +32,6 @@ from connections.multibody.kernels.algebra import (
     scale6,
     subtract6,
 )
-from connections.multibody.kernels.articulated import invert_by_elimination, solve_by_elimination
 from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY

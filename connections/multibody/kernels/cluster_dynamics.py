@@ -18,8 +18,9 @@ single 1, because s is itself an independent column. Source: [W] (17) and VI-C; 
 differentiation of tau = G^T tau_s.
 """
 
+from connections.engines.inlined.elimination import solve_rows
 from connections.engines.inlined.simd import beyond, inlined, load, store
-from connections.multibody.kernels import articulated, derivatives, newton_euler
+from connections.multibody.kernels import derivatives, newton_euler
 from connections.multibody.kernels.cluster_coriolis import deposit, inverse_mass_matrix, solve_mass_matrix
 from connections.multibody.kernels.layout import MOVED
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
@@ -142,7 +143,7 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
     inverse_dynamics_derivatives(tree, reduced, work, out)
     inverse_mass_matrix(tree, reduced, work, beyond(out, 2 * size))
     for part in range(2):
-        articulated.solve_rows(nv, reduced.before, work, reduced.scratch, beyond(out, part * size))
+        solve_rows(nv, reduced.before, work, reduced.scratch, beyond(out, part * size))
 
 
 # --- between a closed chain's velocities and those of its spanning tree -------------------------------------

@@ -21,6 +21,7 @@ are -H^-1 times those of tau.
 Source: [B] Tables 4 to 8, in the common frame.
 """
 
+from connections.engines.inlined.elimination import invert_by_elimination, solve_rows
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import articulated
 from connections.multibody.kernels.algebra import (
@@ -96,9 +97,9 @@ def forward_dynamics_derivatives(tree, work, out):
         store(work, tree.scratch + k, load(out, 2 * size + k))
     inverse = beyond(out, 2 * size)
     articulated.store_scales(tree, work, (tree.per_link + LINK.inertia, LINK.size), COLUMN.size)
-    articulated.invert_by_elimination(nv, tree.up, tree.run, work, tree.scratch, tree.pivots, inverse)
+    invert_by_elimination(nv, tree.up, tree.run, work, tree.scratch, tree.pivots, inverse)
     for part in range(2):
-        articulated.solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
+        solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
 
 
 @inlined
