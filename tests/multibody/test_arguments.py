@@ -63,7 +63,7 @@ def test_a_solution_of_the_loops_is_no_configuration(plan, rng):
     q, v = np.array(robot.neutral()), rng.standard_normal(robot.nv)
     solution = robot.program.loops.solve(q)
     assert np.isfinite(solution).all() and len(solution) == robot.program.loops.size > robot.nq
-    sizes = (robot.program.loops.spanning_nq, len(robot.kinematics.reference), robot.nq + 1, robot.nq - 1)
+    sizes = (robot.program.loops.layout.nq, len(robot.kinematics.reference), robot.nq + 1, robot.nq - 1)
     vectors = [rng.normal(size=size) for size in {*sizes, robot.program.loops.size} - {robot.nq}]
     for wrong in (solution, np.tile(solution, (3, 1)), np.tile(solution, (2, 9, 1)), *vectors):
         for function, names, _ in FUNCTIONS.values():

@@ -77,7 +77,7 @@ def test_definition_by_automatic_differentiation(rng):
     ours = np.stack(mb.inverse_dynamics_derivatives(robot, q, v, a))
     close(ours[0], expected, 1e-11)
     forgetful = Program(robot.kinematics, robot.gravity)  # control: without second derivatives
-    forgetful.loops.bias_rates = lambda solution, v: np.zeros(forgetful.loops.G_size)
+    forgetful.loops.bias_rates = lambda solution, v: np.zeros(forgetful.loops.layout.G_size)
     wrong = forgetful.evaluate("inverse_dynamics_derivatives", (q, v, a), None)
     assert np.max(np.abs(wrong[0] - expected)) > 1e-3 * np.max(np.abs(expected))
     close(wrong[1:], ours[1:], 1e-13)

@@ -11,10 +11,10 @@ from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 from connections import multibody as mb
 from connections.checks import ClosureError
 from connections.multibody.clusters import POSITION
-from connections.multibody.dynamics.cluster_packing import solution_layout
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_packing import pack_closure
+from connections.multibody.dynamics.solutions import SolutionLayout
 from connections.multibody.kernels.layout import BAD_INPUT
 
 NO_GUESS = np.zeros(0)
@@ -30,7 +30,7 @@ class Loops:
 
     def status(self, q, guess=NO_GUESS):
         """Status and solution."""
-        out = np.zeros(solution_layout(self.closed).size)
+        out = np.zeros(SolutionLayout(self.closed).size)
         return compiled.require("closure_at")(self.memory, np.array(q, float), guess, out), out
 
     def spanning(self, q, guess=NO_GUESS):
@@ -41,7 +41,7 @@ class Loops:
 
     def solution(self, q):
         """q_s, G, LG, dense."""
-        closed, layout = self.closed, solution_layout(self.closed)
+        closed, layout = self.closed, SolutionLayout(self.closed)
         status, out = self.status(q)
         assert status == 0
         G = np.zeros((closed.spanning.nv, closed.nv))
@@ -181,10 +181,10 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
     add_four_bar(plan, "two", "one rocker", np.eye(4), (1.0, 0.9, 0.4, 0.5), 0.5)
     loops = Loops(plan)
     q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
-    out = np.zeros((4, solution_layout(loops.closed).size))
+    out = np.zeros((4, SolutionLayout(loops.closed).size))
     rows = compiled.require("closure_rows")
-    for guess in (np.zeros((0, 0)), loops.closed.reference[None], np.tile(loops.closed.reference, (4, 1))):
+    for guess in (NO_GUESS, loops.closed.reference):
         assert rows(loops.memory, q, guess, out) == 1 + loops.closed.clusters.of_body[-1]
         assert np.isnan(out[2]).all()
         for i in (0, 1):
-            np.testing.assert_array_equal(out[i], loops.status(q[i], guess[0] if len(guess) else NO_GUESS)[1])
+            np.testing.assert_array_equal(out[i], loops.status(q[i], guess)[1])

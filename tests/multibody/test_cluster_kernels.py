@@ -17,9 +17,10 @@ from connections import multibody as mb
 from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import aligned, with_workspace
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
-from connections.multibody.dynamics.cluster_packing import pack_clusters, solution_layout
+from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.loop_packing import pack_closure
+from connections.multibody.dynamics.solutions import SolutionLayout
 from connections.multibody.dynamics.table import RECURSIONS
 from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
@@ -135,7 +136,7 @@ def random_closed_chain(rng, bodies, kinds=MOVING, ties=0.4, linear=0.3):
 
 def random_solution(rng, model, closed):
     """A solution vector without any loop behind it, and its q_s, G (nv_s, nv), LG (nv_s, nv, nv)."""
-    layout, clusters, spanning = solution_layout(closed), closed.clusters, closed.spanning
+    layout, clusters, spanning = SolutionLayout(closed), closed.clusters, closed.spanning
     G, LG = np.zeros((spanning.nv, closed.nv)), np.zeros((spanning.nv, closed.nv, closed.nv))
     G[closed.v_columns, np.arange(closed.nv)] = 1.0
     of_velocity = clusters.of_body[spanning.body_of]
@@ -282,7 +283,7 @@ def test_derivatives_of_G_enter(rng, chain):
     H, C, Gamma = projections(model, q, G, 0.0 * LG, v)
     differ(kernels.at("coriolis_matrix", solution, v)[1], C)
     differ(kernels.at("christoffel_symbols", solution)[1], Gamma)
-    solution[solution_layout(closed).LG[0] :] = 0.0
+    solution[SolutionLayout(closed).LG[0] :] = 0.0
     close(kernels.at("mass_matrix", solution)[1], H)
     close(kernels.at("coriolis_matrix", solution, v)[1], C)
     close(kernels.at("christoffel_symbols", solution)[1], Gamma)
@@ -294,7 +295,7 @@ def test_tree_without_ties(rng):
     parents = model.kinematics.tree.parents
     closed = closed_chain(rng, model, np.arange(len(parents)), np.ones(len(parents), dtype=bool))
     kernels, q, v = Kernels(closed), model.random(rng), rng.standard_normal(model.nv)
-    solution = np.zeros(solution_layout(closed).size)  # G is not looked at
+    solution = np.zeros(SolutionLayout(closed).size)  # G is not looked at
     solution[: model.nq] = q
     close(kernels.at("mass_matrix", solution)[1], mb.mass_matrix(model, q))
     close(kernels.at("coriolis_matrix", solution, v)[1], mb.coriolis_matrix(model, q, v))
@@ -367,7 +368,7 @@ def test_loops_are_solved_before(rng):
     closed = model.kinematics
     kernels, closure = Kernels(closed), pack_closure(closed)
     q, v = np.asarray(model.random(rng)), rng.standard_normal(model.nv)
-    solution = np.zeros(solution_layout(closed).size)
+    solution = np.zeros(SolutionLayout(closed).size)
     assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
     expected = mb.coriolis_matrix(model, q, v)
     close(kernels.at("coriolis_matrix", solution, v, closure=closure)[1], expected)
@@ -382,7 +383,7 @@ def test_linear_couplings_are_solved_by_the_entry(rng):
     """Where there are linear couplings only, q and its solution give the same, each where it is announced."""
     model = gear_train().build()
     kernels, closure = Kernels(model.kinematics), pack_closure(model.kinematics)
-    q, solution = model.random(rng), np.zeros(solution_layout(model.kinematics).size)
+    q, solution = model.random(rng), np.zeros(SolutionLayout(model.kinematics).size)
     assert compiled.require("closure_at")(closure, q, np.zeros(0), solution) == 0
     for given, solved in ((q, False), (solution, True)):
         good, H = kernels.at("mass_matrix", given, closure=closure, solved=solved)

@@ -19,7 +19,7 @@ from connections.multibody.dynamics.table import RECURSIONS
 # for several configurations.
 SOLVERS = {
     "closure_at": "l 1 1 1",
-    "closure_rows": "l 2 2 2",
+    "closure_rows": "l 2 1 2",
     "bias_rates_at": "l 1 1 1",
     "bias_rates_rows": "l 2 2 2",
     "conditions_at": "l 1 1 2 2 2",

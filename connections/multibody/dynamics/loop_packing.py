@@ -6,7 +6,7 @@ the axes of the link that carries them, with columns s; its conditions r; and a 
 
     K[r, s] = T[s, r] f_r . Phi_s   (geometric),    K[r, s] = T[s, r]   (linear),
 
-with f_r the wrench of the condition (`loop_geometry`). `cluster_packing` has the layout of a solution.
+with f_r the wrench of the condition (`loop_geometry`).
 Source: [W] VI-C.
 """
 
@@ -22,8 +22,8 @@ from connections.checks import ModelError
 from connections.engines.inlined.layout import bits
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import LINEAR, Clusters, Rows
-from connections.multibody.dynamics.cluster_packing import solution_layout
-from connections.multibody.dynamics.tree_packing import KINDS, expand
+from connections.multibody.dynamics.solutions import SolutionLayout
+from connections.multibody.dynamics.tree_packing import Links
 from connections.multibody.kernels.layout import (
     CLOSURE,
     CONDITION,
@@ -45,20 +45,22 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     ModelError : the two ends of a loop are carried by different bodies outside of the loop's cluster.
     """
     rows, chains = closed.rows, _Chains.of(closed)
-    template = chains.template.copy()
+    links, layout = chains.links, chains.layout
+    template = np.zeros(layout.size)  # the numbers of a solution that are the same at all configurations
+    template[layout.nq :][: layout.G_size] = closed.linear[0].ravel()[layout.in_G]
     linear: list[np.ndarray] = []
     loops: list[np.ndarray] = []
     work = 0
     for cluster in [] if closed.functions else np.unique(rows.clusters):
         members = np.flatnonzero(rows.clusters == cluster)
         if (rows.kinds[members] == LINEAR).all():
-            linear.append(_pack_linear(closed, chains, members, template))
+            linear.append(_pack_linear(closed, chains, cluster))
         else:
             loop, slots = _pack_loop(closed, chains, cluster, members)
             loops.append(loop)
             work = max(work, slots)
-    with_quaternion = chains.kind >= SPHERICAL
-    quaternions = chains.coordinate[with_quaternion] + np.where(chains.kind[with_quaternion] == FREE, 3, 0)
+    turning = links.kind >= SPHERICAL
+    quaternions = links.coordinate[turning] + np.where(links.kind[turning] == FREE, 3, 0)
     own = np.flatnonzero(np.isin(closed.q_columns, quaternions))
     starts = np.cumsum([0, *map(len, linear), *map(len, loops)])[:-1]
     sizes = {
@@ -105,101 +107,68 @@ def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.nd
     integers = dict.fromkeys(CLOSURE.integers, ()) | {"loop_starts": [0]}
     numbers = dict.fromkeys(CLOSURE.numbers, ()) | {"tables": loop}
     closure = with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
-    return closure, chains.carrier, np.stack([chains.E(body) for body in (*range(count), -1)])
+    return closure, chains.links.carrier, np.stack([chains.E(body) for body in (*range(count), -1)])
 
 
 class _Chains(NamedTuple):
-    """Elementary links of the spanning tree, link 0 the ground, and its columns, numbered as in the tree."""
+    """The elementary links of the spanning tree, and its columns, numbered as in the tree."""
 
-    body: np.ndarray  # (links + 1,) the body whose joint has the link
-    parent: np.ndarray
-    kind: np.ndarray
-    coordinate: np.ndarray  # (links + 1,) first coordinate
-    first: np.ndarray  # (links + 2,) first column
-    carrier: np.ndarray  # (bodies + 1,) the link that is the body; the last entry is for the ground
-    parameters: np.ndarray  # (links + 1, PARAMETERS) as `tree_packing` writes them
+    links: Links
+    layout: SolutionLayout
     place: np.ndarray  # (nv_s,) as `place` of `layout.LOOP`
-    G_at: np.ndarray  # (nv_s,) where the row of G begins in a solution
-    LG_at: np.ndarray  # (nv_s,) where LG begins in a solution
-    template: np.ndarray  # a solution that is zero except for the unit rows of G of independent velocities
 
     @classmethod
     def of(cls, closed: ClosedKinematics) -> _Chains:
         """The links and columns of the spanning tree of `closed`."""
-        spanning, clusters, layout = closed.spanning, closed.clusters, solution_layout(closed)
-        links = expand(spanning)
-        lengths = [len(joint.chain) for joint in spanning.tree.joints]
-        ground = np.concatenate([np.zeros(PARAMETERS.axes), np.eye(3).ravel()])
-        place, template = np.empty(spanning.nv, dtype=np.int64), np.zeros(layout.size)
+        spanning, clusters = closed.spanning, closed.clusters
+        place = np.empty(spanning.nv, dtype=np.int64)
         counts = np.zeros((clusters.count, 2), dtype=np.int64)
         for s, body in enumerate(spanning.body_of):
             cluster, free = clusters.of_body[body], int(clusters.independent[body])
             number = counts[cluster, free]
             place[s] = number if free else -1 - number
             counts[cluster, free] += 1
-            if free:
-                template[layout.G[s] + number] = 1.0
-        return cls(
-            body=np.concatenate([[-1], np.repeat(np.arange(len(lengths)), lengths)]),
-            parent=np.array([0] + [link.parent for link in links]),
-            kind=np.array([-1] + [KINDS[type(link.joint)] for link in links]),
-            coordinate=np.concatenate([[0], np.cumsum([0] + [link.joint.nq for link in links])[:-1]]),
-            first=np.concatenate([[0, 0], np.cumsum([link.joint.nv for link in links])]),
-            carrier=np.append(np.cumsum(lengths), 0),
-            parameters=np.stack([ground] + [link.parameters for link in links]),
-            place=place,
-            G_at=layout.G,
-            LG_at=layout.LG,
-            template=template,
-        )
+        return cls(Links.of(spanning), SolutionLayout(closed), place)
 
     def E(self, body: int) -> np.ndarray:
         """(3, 3), the axes of the link that is this body, in the axes of the body; -1 is the ground."""
-        return self.parameters[self.carrier[body], PARAMETERS.axes :].reshape(3, 3)
+        links = self.links
+        return links.parameters[links.carrier[body], PARAMETERS.axes :].reshape(3, 3)
 
 
-def _pack_linear(
-    closed: ClosedKinematics, chains: _Chains, members: np.ndarray, template: np.ndarray
-) -> np.ndarray:
-    """The table of a linear cluster, q_d = G q_i + g, as `solve_linear` reads it; G is written to `template`.
+def _pack_linear(closed: ClosedKinematics, chains: _Chains, cluster: int) -> np.ndarray:
+    """The table of a linear cluster, q_d = G q_i + g, as `solve_linear` reads it.
 
     [ sizes of q_d and q_i | spanning coordinates of both | rows of G, each followed by its entry of g ].
     """
-    of_body, cluster = closed.clusters.of_body, closed.rows.clusters[members[0]]
     G, offset = closed.linear
-    own = of_body[closed.spanning.body_of] == cluster
+    own = closed.clusters.of_body[closed.spanning.body_of] == cluster
     coordinate = closed.spanning.coordinate_of
     dependent = np.flatnonzero(own & (chains.place < 0))
-    first, stop = closed.column_starts[cluster : cluster + 2]
-    columns = np.arange(first, stop)[coordinate[closed.v_columns[first:stop]] >= 0]
-    rows, q_d, q_i = (
-        G[np.ix_(dependent, columns)],
-        coordinate[dependent],
-        coordinate[closed.v_columns[columns]],
-    )
-    template[chains.G_at[dependent][:, None] + columns - first] = rows
-    integers = bits([len(dependent), len(columns), *q_d, *q_i])
-    return np.concatenate([integers, np.column_stack([rows, offset[q_d]]).ravel()])
+    columns = np.arange(*closed.column_starts[cluster : cluster + 2])
+    columns = columns[coordinate[closed.v_columns[columns]] >= 0]
+    q_d, q_i = coordinate[dependent], coordinate[closed.v_columns[columns]]
+    rows = np.column_stack([G[np.ix_(dependent, columns)], offset[q_d]])
+    return np.concatenate([bits([len(q_d), len(q_i), *q_d, *q_i]), rows.ravel()])
 
 
 def _pack_loop(
     closed: ClosedKinematics, chains: _Chains, cluster: int, members: np.ndarray
 ) -> tuple[np.ndarray, int]:
     """The array of a loop, and the number of workspace slots that it needs."""
-    links = np.flatnonzero(np.isin(chains.body, np.flatnonzero(closed.clusters.of_body == cluster)))
-    local = np.zeros(len(chains.body), dtype=np.int64)
+    tree = chains.links
+    links = np.flatnonzero(np.isin(tree.body, np.flatnonzero(closed.clusters.of_body == cluster)))
+    local = np.zeros(len(tree.body), dtype=np.int64)
     local[links] = np.arange(1, len(links) + 1)
-    widths = [chains.first[link + 1] - chains.first[link] for link in links]
-    columns = np.concatenate([np.arange(chains.first[link], chains.first[link + 1]) for link in links])
-    nq = [{SPHERICAL: 4, FREE: 7}.get(kind, 1) for kind in chains.kind[links]]
-    source = np.concatenate(
-        [chains.coordinate[link] + np.arange(n) for link, n in zip(links, nq, strict=True)]
-    )
-    parent = np.concatenate([[0], local[chains.parent[links]]])
+    widths = np.diff(tree.first)[links]
+    columns = np.concatenate([np.arange(tree.first[link], tree.first[link + 1]) for link in links])
+    nq = [{SPHERICAL: 4, FREE: 7}.get(kind, 1) for kind in tree.kind[links]]
+    source = np.concatenate([tree.coordinate[link] + np.arange(n) for link, n in zip(links, nq, strict=True)])
+    parent = np.concatenate([[0], local[tree.parent[links]]])
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)
     n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
     parts = [*range(PARAMETERS.mass), PARAMETERS.pitch]
-    placements = chains.parameters[np.concatenate([[0], links])][:, parts]
+    placements = tree.parameters[np.concatenate([[0], links])][:, parts]
     points = conditions[:, CONDITION.point_a : CONDITION.u].reshape(-1, 2, 3)
     reach = (
         np.linalg.norm(placements[:, LOOP_PARAMETERS.position : LOOP_PARAMETERS.pitch], axis=1).sum()
@@ -219,14 +188,14 @@ def _pack_loop(
         sizes,
         integers={
             "source": source,
-            "follows": ~np.repeat(closed.clusters.independent[chains.body[links]], nq),
+            "follows": ~np.repeat(closed.clusters.independent[tree.body[links]], nq),
             "parent": parent,
-            "kind": [-1, *chains.kind[links]],
+            "kind": [-1, *tree.kind[links]],
             "coordinate": np.cumsum([0, 0, *nq])[:-1],
             "first": np.cumsum([0, 0, *widths]),
             "place": chains.place[columns],
-            "G_at": chains.G_at[columns],
-            "LG_at": chains.LG_at[columns],
+            "G_at": chains.layout.G[columns],
+            "LG_at": chains.layout.LG[columns],
             "row_kind": closed.rows.kinds[members],
             "link_a": link_a,
             "link_b": link_b,
@@ -254,15 +223,14 @@ def _row_tables(
             ends.append([0, 0])
             continue
         a, b = int(rows.bodies_a[member]), int(rows.bodies_b[member])
-        inside = [body >= 0 and clusters.of_body[body] == rows.clusters[member] for body in (a, b)]
-        carriers = [
-            int(clusters.supports[body]) if own else body for body, own in zip((a, b), inside, strict=True)
-        ]
+        own, carriers = [], []
+        for body in (a, b):
+            inside = body >= 0 and clusters.of_body[body] == rows.clusters[member]
+            own.append(int(local[chains.links.carrier[body]]) if inside else 0)
+            carriers.append(int(clusters.supports[body]) if inside else body)
         if carriers[0] != carriers[1]:
             raise ModelError(f"{_owners(closed, [member])} ties bodies that different bodies carry")
-        ends.append(
-            [local[chains.carrier[body]] if own else 0 for body, own in zip((a, b), inside, strict=True)]
-        )
+        ends.append(own)
         E_a, E_b = chains.E(a), chains.E(b)
         row[CONDITION.point_a : CONDITION.u] = *E_a.T @ rows.points_a[member], *E_b.T @ rows.points_b[member]
         row[CONDITION.u : CONDITION.constant] = *E_a.T @ rows.u[member], *E_b.T @ rows.w[member]
@@ -276,7 +244,7 @@ def _conditions_by_column(
     members: np.ndarray,
     columns: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray, np.ndarray],
-    widths: list[int],
+    widths: np.ndarray,
 ) -> np.ndarray:
     """T[s, r], (m, p): the scale if column s moves b only, minus it if a only; or linear coefficients."""
     parent, link_a, link_b = ends

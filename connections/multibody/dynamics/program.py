@@ -32,8 +32,9 @@ from connections.multibody.dynamics.closed_definition import Refused
 from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.host_conditions import HostConditions
-from connections.multibody.dynamics.loop_solutions import Loops, Solution
+from connections.multibody.dynamics.loop_solutions import Loops
 from connections.multibody.dynamics.regularity import first_irregular
+from connections.multibody.dynamics.solutions import Solution
 from connections.multibody.dynamics.table import BODY_FACTORS, RECURSIONS, is_force_cross
 from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
 from connections.multibody.host_kinematics import body_motions
@@ -182,10 +183,10 @@ class Program:
         assert self.loops is not None  # asked of closed chains only
         q = numbers("q", q, self.sizes[0])
         try:
-            solved = self.loops.solve_rows(as_rows(q, q.shape[:-1]))
+            solved = self.loops.solve(as_rows(q, q.shape[:-1]))
         except Refused:
             self._explain("mass_matrix", ("q",), [q])
-        return self.loops.dense(solved.reshape(*q.shape[:-1], self.loops.size))
+        return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
 
     def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
         """q_s (..., nq_s) at q (..., nq), followed from `start` (nq_s,), or from the reference.
@@ -197,7 +198,7 @@ class Program:
         assert self.loops is not None and isinstance(self._kinematics, ClosedKinematics)
         q = numbers("q", q, self.sizes[0])
         try:
-            q_s = self.loops.spanning_rows(as_rows(q, q.shape[:-1]), start)
+            q_s = self.loops.spanning(as_rows(q, q.shape[:-1]), start)
         except Refused:
             require_finite("q", q)
             if start is not None:
@@ -205,15 +206,15 @@ class Program:
                     point = self._kinematics.joint_frame.require_near("q", each)
                     self._kinematics.explain_loops(point, start)
             self._explain("mass_matrix", ("q",), [q])
-        return q_s.reshape(*q.shape[:-1], self.loops.spanning_nq)
+        return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
 
     def follow(self, q: np.ndarray) -> np.ndarray:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         assert self.loops is not None  # asked of closed chains only
         try:
-            return self.loops.spanning_rows(q[None], None)[0]
+            return self.loops.spanning(q[None], None)[0]
         except Refused:
-            return np.full(self.loops.spanning_nq, np.nan)
+            return np.full(self.loops.layout.nq, np.nan)
 
     def derivative_of_conditions(self, q_s: np.ndarray) -> np.ndarray:
         """K (p, nv_s) of the conditions of implicit clusters at q_s (nq_s,)."""
@@ -249,9 +250,9 @@ class Program:
             for first in range(0, len(out), _CHUNK):
                 chunk = slice(first, first + _CHUNK)
                 q, *others = (row[chunk] for row in rows)
-                given = q if loops.linear else loops.solve_rows(q)
+                given = q if loops.linear else loops.solve(q)
                 if bias_rates:
-                    others.append(loops.bias_rates_rows(given, others[0]))
+                    others.append(loops.bias_rates(given, others[0]))
                 arguments = given, *others, *choice, out[chunk]
                 if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
                     return False

@@ -6,7 +6,9 @@ constant rotation E turns the axis of a one-degree-of-freedom link into the link
 uses E, because its result refers to the bodies' own axes. Columns are numbered like v.
 """
 
-from collections import namedtuple
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -26,68 +28,7 @@ from connections.multibody.kernels.layout import (
 )
 from connections.multibody.kinematics import Kinematics
 
-
-def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
-    """The flat array of a tree, float64 with integers stored bit by bit, without workspace.
-
-    The ground's parameters begin with the acceleration of free fall, m/s^2.
-    """
-    links = expand(kinematics)
-    count, nv, nq = len(links), kinematics.nv, kinematics.nq
-    widths = np.array([0] + [link.joint.nv for link in links])
-    first = np.concatenate([[0], np.cumsum(widths)])  # the ground has no columns
-    parent = np.array([0] + [link.parent for link in links])
-    coordinate = np.concatenate([[0], np.cumsum([0] + [link.joint.nq for link in links])[:-1]])
-    up = _columns_before(first, parent, widths)
-    run, end = np.arange(nv), np.arange(1, nv + 1)
-    for column in range(1, nv):
-        if up[column] == column - 1:
-            run[column] = run[column - 1]
-    for column in range(nv - 1, -1, -1):
-        if up[column] >= 0:
-            end[up[column]] = max(end[up[column]], end[column])
-    kind = np.array([-1] + [KINDS[type(link.joint)] for link in links])
-    massless = np.array([True] + [not has_inertia(link.parameters) for link in links])
-    origin = _origins(parent, kind, massless)
-    noncommuting = np.flatnonzero(kind >= SPHERICAL)
-    ground = np.concatenate([gravity, np.zeros(PARAMETERS.size - 3)])
-    return TREE.pack(
-        sizes={
-            "links": count,
-            "nv": nv,
-            "nq": nq,
-            "bodies": len(kinematics.tree.joints),
-            "shifted": any(origin[i] != i for i in range(1, count + 1) if parent[i] == 0),
-            "noncommuting_count": len(noncommuting),
-        },
-        integers={
-            "parent": parent,
-            "kind": kind,
-            "coordinate": coordinate,
-            "first": first,
-            "origin": origin,
-            "body": [-1] + [link.body for link in links],
-            "up": up,
-            "run": run,
-            "end": end,
-            "link_of": np.repeat(np.arange(count + 1), widths),
-            "noncommuting": noncommuting,
-        },
-        numbers={"parameters": [ground, *(link.parameters for link in links)], "work": ()},
-    )
-
-
-def has_inertia(parameters: np.ndarray) -> bool:
-    """Whether the mass, centre of mass or inertia of a link is not zero."""
-    return bool(parameters[PARAMETERS.mass : PARAMETERS.pitch].any())
-
-
-def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
-    """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
-    return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
-
-
-KINDS: dict[type[Joint], int] = {
+_KINDS: dict[type[Joint], int] = {
     Revolute: REVOLUTE,
     Helical: HELICAL,
     Prismatic: PRISMATIC,
@@ -95,37 +36,131 @@ KINDS: dict[type[Joint], int] = {
     Free: FREE,
 }
 
-_Link = namedtuple("_Link", ["joint", "parent", "body", "parameters"])
+
+class Links(NamedTuple):
+    """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground.
+
+    Parameters
+    ----------
+    parent : the link relative to which it moves.
+    kind : of its joint, as in `kernels.layout`; -1 for the ground.
+    body : the body whose joint has the link; -1 for the ground.
+    carrier : (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground.
+    coordinate : its first coordinate in q.
+    first : (links + 2,) its first column.
+    parameters : (links + 1, PARAMETERS).
+    """
+
+    parent: np.ndarray
+    kind: np.ndarray
+    body: np.ndarray
+    carrier: np.ndarray
+    coordinate: np.ndarray
+    first: np.ndarray
+    parameters: np.ndarray
+
+    @classmethod
+    def of(cls, kinematics: Kinematics) -> Links:
+        """The links of the chains of all joints."""
+        tree = kinematics.tree
+        parents, kinds, bodies, carrier = [0], [-1], [-1], [0]
+        elements: list[Joint] = []
+        parameters = [np.concatenate([np.zeros(PARAMETERS.axes), np.eye(3).ravel()])]
+        for body, joint in enumerate(tree.joints):
+            parent = carrier[tree.parents[body] + 1]  # -1 is the ground
+            rotation = Rotation.from_quat(tree.quaternions[body]).as_matrix()
+            position, nothing = tree.positions[body], np.zeros((6, 6))
+            for place, element in enumerate(joint.chain, start=1):
+                last, E = place == len(joint.chain), _axis_to_z(element)
+                E_parent = parameters[parent][PARAMETERS.axes :].reshape(3, 3)
+                placed = E_parent.T @ rotation @ E, E_parent.T @ position
+                parameters.append(_parameters(*placed, tree.inertias[body] if last else nothing, element, E))
+                parents.append(parent)
+                kinds.append(_kind(element, tree.joint_names[body]))
+                bodies.append(body)
+                elements.append(element)
+                parent, rotation, position = len(elements), np.eye(3), np.zeros(3)
+            carrier.append(parent)
+        return cls(
+            parent=np.array(parents),
+            kind=np.array(kinds),
+            body=np.array(bodies),
+            carrier=np.array([*carrier[1:], 0]),
+            coordinate=np.cumsum([0, 0, *(element.nq for element in elements)])[:-1],
+            first=np.cumsum([0, 0, *(element.nv for element in elements)]),
+            parameters=np.stack(parameters),
+        )
+
+    @property
+    def massless(self) -> np.ndarray:
+        """Whether the mass, centre of mass and inertia of the link are zero."""
+        return np.asarray(~self.parameters[:, PARAMETERS.mass : PARAMETERS.pitch].any(axis=1))
 
 
-def expand(kinematics: Kinematics) -> list[_Link]:
-    """Elementary links in depth-first order; link i moves relative to link ``parent``, 0 being the ground."""
-    tree = kinematics.tree
-    links: list[_Link] = []
-    carried_by = {-1: (0, np.eye(3))}  # body -> its link, and E of that link
-    for number, joint in enumerate(tree.joints):
-        parent, E_parent = carried_by[int(tree.parents[number])]
-        rotation = Rotation.from_quat(tree.quaternions[number]).as_matrix()
-        position = tree.positions[number]
-        chain = joint.chain
-        for place, element in enumerate(chain, start=1):
-            if type(element) not in KINDS:
-                kind, known = type(element).__name__, ", ".join(kind.__name__ for kind in KINDS)
-                raise ModelError(
-                    f"joint '{tree.joint_names[number]}': the recursions do not know {kind}; its chain must "
-                    f"consist of {known}"
-                )
-            last = place == len(chain)
-            E = _axis_to_z(element)
-            inertia = tree.inertias[number] if last else np.zeros((6, 6))
-            parameters = _parameters(
-                E_parent.T @ rotation @ E, E_parent.T @ position, inertia, E, getattr(element, "pitch", 0.0)
-            )
-            links.append(_Link(element, parent, number if last else -1, parameters))
-            parent, E_parent = len(links), E
-            rotation, position = np.eye(3), np.zeros(3)
-        carried_by[number] = (parent, E_parent)
-    return links
+def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
+    """The flat array of a tree, float64 with integers stored bit by bit, without workspace.
+
+    The ground's parameters begin with the acceleration of free fall, m/s^2.
+    """
+    links = Links.of(kinematics)
+    count, nv = len(links.parent) - 1, kinematics.nv
+    up, end = _columns_before(links), np.arange(1, nv + 1)
+    for column in range(nv - 1, -1, -1):
+        if up[column] >= 0:
+            end[up[column]] = max(end[up[column]], end[column])
+    origin = _origins(links)
+    noncommuting = np.flatnonzero(links.kind >= SPHERICAL)
+    links.parameters[0, :3] = gravity
+    is_body = np.arange(count + 1) == links.carrier[links.body]
+    return TREE.pack(
+        sizes={
+            "links": count,
+            "nv": nv,
+            "nq": kinematics.nq,
+            "bodies": len(kinematics.tree.joints),
+            "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
+            "noncommuting_count": len(noncommuting),
+        },
+        integers={
+            "parent": links.parent,
+            "kind": links.kind,
+            "coordinate": links.coordinate,
+            "first": links.first,
+            "origin": origin,
+            "body": np.where(is_body, links.body, -1),
+            "up": up,
+            "run": first_of_runs(up),
+            "end": end,
+            "link_of": np.repeat(np.arange(count + 1), np.diff(links.first)),
+            "noncommuting": noncommuting,
+        },
+        numbers={"parameters": links.parameters, "work": ()},
+    )
+
+
+def first_of_runs(before: np.ndarray) -> np.ndarray:
+    """The first of the consecutive columns, each `before` the next, that end at a column; (n,)."""
+    run = np.arange(len(before))
+    for column in range(1, len(run)):
+        if before[column] == column - 1:
+            run[column] = run[column - 1]
+    return run
+
+
+def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
+    """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
+    return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
+
+
+def _kind(element: Joint, joint: str) -> int:
+    """The kind of an elementary link of the joint named `joint`."""
+    if type(element) not in _KINDS:
+        known = ", ".join(kind.__name__ for kind in _KINDS)
+        raise ModelError(
+            f"joint '{joint}': the recursions do not know {type(element).__name__}; its chain must consist "
+            f"of {known}"
+        )
+    return _KINDS[type(element)]
 
 
 def _axis_to_z(joint: Joint) -> np.ndarray:
@@ -140,7 +175,7 @@ def _axis_to_z(joint: Joint) -> np.ndarray:
 
 
 def _parameters(
-    rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, E: np.ndarray, pitch: float
+    rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, joint: Joint, E: np.ndarray
 ) -> np.ndarray:
     """Placement (9 + 3), mass, centre of mass (3), inertia about it (6), pitch, E (9), in the link's axes."""
     mass = inertia[5, 5]
@@ -148,25 +183,25 @@ def _parameters(
     c = h / mass if mass > 0.0 else np.zeros(3)
     about_center = E.T @ (inertia[:3, :3] + mass * skew(c) @ skew(c)) @ E
     upper = about_center[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    pitch = getattr(joint, "pitch", 0.0)
     return np.concatenate([rotation.ravel(), position, [mass], E.T @ c, upper, [pitch], E.ravel()])
 
 
-def _columns_before(first: np.ndarray, parent: np.ndarray, widths: np.ndarray) -> np.ndarray:
+def _columns_before(links: Links) -> np.ndarray:
     """The column before each column, of the same link or the last of the parent link; -1 if there is none."""
-    up = np.arange(-1, int(first[-1]) - 1)
-    for link in range(1, len(parent)):
-        above = parent[link]
-        up[first[link]] = first[above] + widths[above] - 1 if above else -1
+    up = np.arange(-1, int(links.first[-1]) - 1)
+    up[links.first[1:-1]] = links.first[links.parent[1:] + 1] - 1  # the ground has no columns
     return up
 
 
-def _origins(parent: np.ndarray, kind: np.ndarray, massless: np.ndarray) -> np.ndarray:
+def _origins(links: Links) -> np.ndarray:
     """For each link, the link at which the origin of its subtree lies, so that cancellation is small.
 
     It is the first link that turns. Links before it only translate: they may be far away, and their rows of H
     depend on masses only, not on the origin. If the first link that turns is massless and carries only a
     sliding link (a cylindrical joint), it is that link, which may have slid far along the axis.
     """
+    parent, kind, massless = links.parent, links.kind, links.massless
     children = np.bincount(parent[1:], minlength=len(parent))
     root = np.arange(len(parent))
     chosen: dict[int, int] = {}

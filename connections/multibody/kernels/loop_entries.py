@@ -1,8 +1,8 @@
 """The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
 
 ``guess`` is the spanning configuration at which the paths begin; if it is of size 0, that is the reference.
-``closure_rows`` takes no guess, or one for all rows, or one for each row, and releases the interpreter's
-lock; every thread needs its own ``closure``, which contains the workspace. Both functions return the status
+``closure_rows`` releases the interpreter's lock; every thread needs its own ``closure``, which contains the
+workspace. Both functions return the status
 of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
 ``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
 and return whether no loop is singular. ``conditions_at`` evaluates the conditions of the first loop at any q.
@@ -18,29 +18,30 @@ from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.stamp import STAMP
 
 
+@inlined
+def _solve(closure, q, guess, out):
+    """`solve_from` for arrays."""
+    return solve_from(
+        closure, flat_slots_of(q), q.shape[0], flat_slots_of(guess), guess.shape[0], flat_slots_of(out)
+    )
+
+
 @one
 def closure_at(closure, q, guess, out):
     slots = flat_slots_of(closure)
     if out.shape[0] != unpack_closure(slots).size:
         return BAD_INPUT
-    return solve_from(
-        slots, flat_slots_of(q), q.shape[0], flat_slots_of(guess), guess.shape[0], flat_slots_of(out)
-    )
+    return _solve(slots, q, guess, out)
 
 
 @rows
 def closure_rows(closure, q, guess, out):
     slots, status = flat_slots_of(closure), 0
-    many = guess.shape[0] > 1
-    fits = out.shape[1] == unpack_closure(slots).size and out.shape[0] == q.shape[0]
-    if not fits or (many and guess.shape[0] != q.shape[0]) or unpack_closure(slots).stamp != STAMP:
+    loops = unpack_closure(slots)
+    if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape[0] != q.shape[0]:
         return BAD_INPUT
-    size, guess_size = q.shape[1], guess.shape[1] if guess.shape[0] > 0 else 0
     for row in range(q.shape[0]):
-        from_guess = beyond(flat_slots_of(guess), row * guess_size if many else 0)
-        q_row = beyond(flat_slots_of(q), row * size)
-        result = beyond(flat_slots_of(out), row * out.shape[1])
-        found = solve_from(slots, q_row, size, from_guess, guess_size, result)
+        found = _solve(slots, q[row], guess, out[row])
         if found != 0:
             out[row] = math.nan
             status = found if status == 0 else status
@@ -50,35 +51,31 @@ def closure_rows(closure, q, guess, out):
 @inlined
 def _rates_of_loops(closure, solution, v, out):
     """Write the bias rates of all loops to `out`, zero before. Returns whether no loop is singular."""
-    good = True
+    good, slots = True, flat_slots_of(solution)
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
-        good &= rates_of_loop(loop, solution, beyond(v, loop.velocity), closure.spanning_nq, out) == 0
+        own = beyond(flat_slots_of(v), loop.velocity)
+        good &= rates_of_loop(loop, slots, own, closure.spanning_nq, flat_slots_of(out)) == 0
     return good
 
 
 @one
 def bias_rates_at(closure, solution, v, out):
-    slots = flat_slots_of(closure)
-    loops = unpack_closure(slots)
+    loops = unpack_closure(flat_slots_of(closure))
     if loops.stamp != STAMP or solution.shape[0] != loops.size:
         return False
     out[:] = 0.0
-    return _rates_of_loops(loops, flat_slots_of(solution), flat_slots_of(v), flat_slots_of(out))
+    return _rates_of_loops(loops, solution, v, out)
 
 
 @rows
 def bias_rates_rows(closure, solution, v, out):
-    slots, good = flat_slots_of(closure), True
-    loops = unpack_closure(slots)
+    loops, good = unpack_closure(flat_slots_of(closure)), True
     if loops.stamp != STAMP or solution.shape[1] != loops.size:
         return False
     out[:] = 0.0
     for row in range(out.shape[0]):
-        solution_row = beyond(flat_slots_of(solution), row * solution.shape[1])
-        v_row = beyond(flat_slots_of(v), row * v.shape[1])
-        result = beyond(flat_slots_of(out), row * out.shape[1])
-        good &= _rates_of_loops(loops, solution_row, v_row, result)
+        good &= _rates_of_loops(loops, solution[row], v[row], out[row])
     return good
 
 
