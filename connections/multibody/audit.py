@@ -9,8 +9,7 @@ from connections.coriolis import AuditReport
 from connections.coriolis import audit_coriolis as audit_black_boxes
 from connections.coriolis.measurements import BlackBoxCoriolis
 from connections.multibody.functions import mass_matrix
-from connections.multibody.model import Model
-from connections.multibody.wrong_arguments import require_model
+from connections.multibody.model import Model, require_model
 
 
 def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:

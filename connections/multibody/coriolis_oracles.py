@@ -9,7 +9,7 @@ They share little code with the recursions and with each other, so that agreemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,8 @@ import numpy as np
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.functions import coriolis_matrix, inverse_dynamics, mass_matrix
+from connections.multibody.model import Model, require_model
 from connections.multibody.spatial import body_coriolis_blocks
-from connections.multibody.wrong_arguments import require_model
-
-if TYPE_CHECKING:
-    from connections.multibody.model import Model
 
 
 def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:

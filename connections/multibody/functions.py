@@ -11,285 +11,190 @@ singular, and `TypeError` or `ValueError` for an `out` that is not a C-contiguou
 ``"christoffel"``, [W] (21), C and Gamma belong to the Levi-Civita connection, which has no torsion. With
 ``"force_cross"``, (v x*) I, [E] (11), they belong to a connection with the same geodesics and totally
 antisymmetric torsion.
+
+A function is declared by its name, its signature, its summary and its source. Its call, and the sections
+about arguments and errors, are rendered from that and the table of the recursions.
 """
+
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable
+from functools import wraps
+from inspect import Signature, cleandoc, signature
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from connections.multibody.wrong_arguments import raise_no_model
+from connections.multibody.dynamics.table import RECURSIONS
+from connections.multibody.model import Model, require_model
 
-if TYPE_CHECKING:
-    from connections.multibody.model import Model
+P = ParamSpec("P")
+R = TypeVar("R")
+Matrices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+_ARGUMENTS = {
+    "model": "the robot.",
+    "q": "(..., nq) configurations.",
+    "v": "(..., nv) velocities in the model's frame, rad/s and m/s.",
+    "w": "(..., nv) vectors in the model's frame, in the units of v.",
+    "a": "(..., nv) accelerations vdot, rad/s^2 and m/s^2.",
+    "tau": "(..., nv) generalized forces, N m and N.",
+    "v_r": "(..., nv) reference velocities, rad/s and m/s.",
+    "a_r": "(..., nv) reference accelerations, rad/s^2 and m/s^2.",
+    "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion.',
+    "out": "the array to fill.",
+}
+# The body of every function is rendered, because one more call in Python would take a few percent of the time
+# of a small recursion.
+_CALL = """
+def {name}{signature}:
+    try:
+        recursion = model.program.functions["{name}"]
+    except AttributeError:
+        require_model("{name}", model)
+        raise
+    return {result}
+"""
 
 
+def recursion(function: Callable[P, np.ndarray]) -> Callable[P, np.ndarray]:
+    """The public function of the recursion whose name `function`, a declaration, has."""
+    return _rendered(function, "recursion({given})")
+
+
+def recursion_for_matrices(function: Callable[P, Matrices]) -> Callable[P, Matrices]:
+    """The same for a recursion that stacks three matrices, which the function returns."""
+    return _rendered(function, "matrices_of(recursion({given}))")
+
+
+def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
+    name, declared = function.__name__, signature(function)
+    bare = [parameter.replace(annotation=Signature.empty) for parameter in declared.parameters.values()]
+    names = list(declared.parameters)
+    result = result.format(given=", ".join(names[1:]))
+    source = _CALL.format(name=name, signature=Signature(bare), result=result)
+    scope = {"__name__": function.__module__, "require_model": require_model, "matrices_of": _matrices_of}
+    exec(compile(source, f"<{name}>", "exec"), scope)
+    call: Callable[P, R] = wraps(function)(cast("Callable[P, R]", scope[name]))
+    call.__doc__ = _documentation(cleandoc(function.__doc__ or ""), names, RECURSIONS[name].inverse)
+    return call
+
+
+def _matrices_of(stacked: np.ndarray) -> Matrices:
+    if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
+        return stacked[0], stacked[1], stacked[2]
+    return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]
+
+
+def _documentation(declared: str, names: list[str], inverse: bool) -> str:
+    """The declared documentation with sections about arguments, before its own sections, and about errors."""
+    summary, rest = re.split(r"^(?=Returns$|Source: )", declared, maxsplit=1, flags=re.MULTILINE)
+    returns, source = re.split(r"^(?=Source: )", rest, flags=re.MULTILINE)
+    arguments = "".join(f"{name} : {_ARGUMENTS[name]}\n" for name in names)
+    errors = ["ShapeError", "NonFiniteError", "PointError", "ClosureError", "ValueError", "TypeError"]
+    errors += ["MetricError"] * inverse
+    return (
+        f"{summary}Parameters\n----------\n{arguments}\n{returns}"
+        f"Raises\n------\n{', '.join(errors)} : see the module `functions`.\n\n{source}"
+    )
+
+
+@recursion
 def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
-    try:
-        recursion = model.program.functions["mass_matrix"]
-    except AttributeError as error:
-        raise_no_model("mass_matrix", model, error)
-    return recursion(q, out)
 
 
+@recursion
 def coriolis_matrix(
     model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
-    try:
-        recursion = model.program.functions["coriolis_matrix"]
-    except AttributeError as error:
-        raise_no_model("coriolis_matrix", model, error)
-    return recursion(q, v, body_factor, out)
 
 
+@recursion
 def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
-    try:
-        recursion = model.program.functions["mass_matrix_rate"]
-    except AttributeError as error:
-        raise_no_model("mass_matrix_rate", model, error)
-    return recursion(q, v, out)
 
 
+@recursion
 def christoffel_symbols(
     model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j: direction.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
-    try:
-        recursion = model.program.functions["christoffel_symbols"]
-    except AttributeError as error:
-        raise_no_model("christoffel_symbols", model, error)
-    return recursion(q, body_factor, out)
 
 
+@recursion
 def coriolis_product(
     model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """C(q, v) w, (..., nv), in O(N): C is never formed.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    w : (..., nv) vectors in the model's frame, in the units of v.
-    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] (20).
     """
-    try:
-        recursion = model.program.functions["coriolis_product"]
-    except AttributeError as error:
-        raise_no_model("coriolis_product", model, error)
-    return recursion(q, v, w, body_factor, out)
 
 
+@recursion
 def coriolis_transpose_product(
     model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """C(q, v)^T w, (..., nv), in O(N): what a momentum observer needs.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    w : (..., nv) vectors in the model's frame, in the units of v.
-    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] II and (20).
     """
-    try:
-        recursion = model.program.functions["coriolis_transpose_product"]
-    except AttributeError as error:
-        raise_no_model("coriolis_transpose_product", model, error)
-    return recursion(q, v, w, body_factor, out)
 
 
+@recursion
 def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [E] (15) to (18).
     """
-    try:
-        recursion = model.program.functions["inverse_dynamics"]
-    except AttributeError as error:
-        raise_no_model("inverse_dynamics", model, error)
-    return recursion(q, v, a, out)
 
 
+@recursion
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [E] (1).
     """
-    try:
-        recursion = model.program.functions["gravity"]
-    except AttributeError as error:
-        raise_no_model("gravity", model, error)
-    return recursion(q, out)
 
 
+@recursion
 def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv).
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    tau : (..., nv) generalized forces, N m and N.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, MetricError, ValueError, TypeError : see the module.
-
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
-    try:
-        recursion = model.program.functions["forward_dynamics"]
-    except AttributeError as error:
-        raise_no_model("forward_dynamics", model, error)
-    return recursion(q, v, tau, out)
 
 
+@recursion
 def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q)^-1, (..., nv, nv).
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, MetricError, ValueError, TypeError : see the module.
-
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
-    try:
-        recursion = model.program.functions["inverse_mass_matrix"]
-    except AttributeError as error:
-        raise_no_model("inverse_mass_matrix", model, error)
-    return recursion(q, out)
 
 
+@recursion
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
     pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
     Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    v_r : (..., nv) reference velocities, rad/s and m/s.
-    a_r : (..., nv) reference accelerations, rad/s^2 and m/s^2.
-    out : the array to fill.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ValueError, TypeError : see the module.
-
     Source: [W] IV-A; Slotine and Li 1987.
     """
-    try:
-        recursion = model.program.functions["regressor"]
-    except AttributeError as error:
-        raise_no_model("regressor", model, error)
-    return recursion(q, v, v_r, a_r, out)

@@ -9,9 +9,11 @@ Arguments and errors are those of the recursions (`connections.multibody.functio
 Source: [B] Tables 4 to 9; [W] for the brackets.
 """
 
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,25 +21,18 @@ from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
+from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.manifold import positive_step
-from connections.multibody.wrong_arguments import raise_no_model
-
-if TYPE_CHECKING:
-    from connections.multibody.model import Model
+from connections.multibody.model import Model
 
 
+@recursion_for_matrices
 def inverse_dynamics_derivatives(
     model: Model, q: Any, v: Any, a: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
 
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
-    out : (..., 3, nv, nv), the array to fill; the results are views of it.
+    They are views of one array (..., 3, nv, nv), which is `out` if that is given.
 
     Returns
     -------
@@ -45,47 +40,21 @@ def inverse_dynamics_derivatives(
     dtau_dv : v enters as 2 Gamma_i(jk) v^j.
     H : the mass matrix.
 
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, ClosureError, ValueError, TypeError.
-
     Source: [B] Tables 5 to 8.
     """
-    try:
-        recursion = model.program.functions["inverse_dynamics_derivatives"]
-    except AttributeError as error:
-        raise_no_model("inverse_dynamics_derivatives", model, error)
-    parts = recursion(q, v, a, out)
-    return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
+@recursion_for_matrices
 def forward_dynamics_derivatives(
     model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
-    da = -H^-1 dtau, with the derivatives dtau of the inverse dynamics at this a.
-
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-    tau : (..., nv) generalized forces, N m and N.
-    out : (..., 3, nv, nv), the array to fill; the results are views of it.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError, MetricError, ClosureError, ValueError, TypeError.
+    da = -H^-1 dtau, with the derivatives dtau of the inverse dynamics at this a. The results are
+    views of one array (..., 3, nv, nv), which is `out` if that is given.
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    try:
-        recursion = model.program.functions["forward_dynamics_derivatives"]
-    except AttributeError as error:
-        raise_no_model("forward_dynamics_derivatives", model, error)
-    parts = recursion(q, v, tau, out)
-    return (parts[0], parts[1], parts[2]) if parts.ndim == 3 else _of_rows(parts)
 
 
 def linearize(
@@ -162,7 +131,3 @@ def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
         return frame.structure_functions_at(p) @ w
 
     return evaluate(frame, "turning", at, Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
-
-
-def _of_rows(stacked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]

@@ -17,17 +17,14 @@ Source: [B], left-trivialized differences.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
 from connections.multibody.host_kinematics import configuration, joint_slices
 from connections.multibody.joints import Free, Spherical
-from connections.multibody.wrong_arguments import require_model
-
-if TYPE_CHECKING:
-    from connections.multibody.model import Model
+from connections.multibody.model import Model, require_model
 
 _SMALL = 1e-4  # rad^2 below which coefficients are series, whose first neglected term is then below 1e-16
 

@@ -310,6 +310,11 @@ class Model:
         return slice(int(starts[number]), int(starts[number + 1]))
 
 
+def require_model(name: str, model: Any) -> None:
+    """Raise `TypeError` unless the first argument of the function `name` is a robot."""
+    require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
+
+
 def body_jacobians(model: Model, q: Any) -> jax.Array:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 from functools import partial
 
@@ -16,6 +18,20 @@ from connections.multibody.dynamics.table import RECURSIONS
 
 MODEL = random_mechanism(np.random.default_rng(0), 2, (multibody.Revolute,))
 Q, V = np.zeros(2), np.ones(2)
+
+
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_a_function_is_declared_and_documented_as_its_row_says(name):
+    row, function = RECURSIONS[name], getattr(multibody, name)
+    choice = ["body_factor"] * row.body_factor
+    assert list(inspect.signature(function).parameters) == ["model", "q", *row.vectors, *choice, "out"]
+    lines = inspect.getdoc(function).splitlines()
+    described = [line.split(" : ")[0] for line in lines[lines.index("Parameters") + 2 :] if " : " in line]
+    assert described[: len(row.vectors) + 2] == ["model", "q", *row.vectors]
+    assert ("MetricError" in described[-1]) == row.inverse
+    assert lines[-1].startswith("Source: ")
+    assert pickle.loads(pickle.dumps(function)) is function
+
 
 SWAPPED = {
     "mass_matrix": lambda: multibody.mass_matrix(Q, MODEL),
