@@ -13,6 +13,7 @@ read a joint as its `chain` of elementary joints instead.
 from connections.multibody.joints.base import Joint, Transform
 from connections.multibody.joints.coordinates import (
     Cylindrical,
+    Fixed,
     Helical,
     Planar,
     Prismatic,
@@ -20,7 +21,7 @@ from connections.multibody.joints.coordinates import (
     Universal,
     unit_axis,
 )
-from connections.multibody.joints.groups import Fixed, Free, Spherical
+from connections.multibody.joints.groups import Free, Spherical
 
 __all__ = [
     "Cylindrical",

@@ -1,4 +1,4 @@
-"""Joints whose velocities are the rates of their coordinates, v = qdot.
+"""Joints whose velocities are the rates of their coordinates, v = qdot; `Fixed` has none.
 
 Revolute, prismatic, helical and cylindrical joints move along one axis; universal and planar joints are two
 and three such motions in series, and their Phi depends on the configuration. Source: [W] VI-B.
@@ -34,7 +34,10 @@ class CoordinateJoint(Joint):
     ranges : (nq,) bounds of random coordinates, rad or m.
     """
 
-    ranges: ClassVar[tuple[float, ...]]
+    ranges: ClassVar[tuple[float, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.nq = cls.nv = len(cls.ranges)
 
     @property
     def frame(self) -> FrameField:
@@ -48,6 +51,31 @@ class CoordinateJoint(Joint):
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """Coordinates (nq,): angles in [-pi, pi), lengths in [-1, 1) m."""
         return rng.uniform(np.negative(self.ranges), self.ranges)
+
+
+@dataclass(frozen=True)
+class Fixed(CoordinateJoint):
+    """No motion: the child moves with its parent, and is merged with it when a model is built."""
+
+    @staticmethod
+    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
+        """The identity."""
+        return jnp.array([0.0, 0.0, 0.0, 1.0]), jnp.zeros(3)
+
+    @staticmethod
+    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
+        """No columns, (6, 0)."""
+        return jnp.zeros((6, 0))
+
+    @property
+    def frame(self) -> FrameField:
+        """There is none: a point has no directions.
+
+        Raises
+        ------
+        ModelError : always.
+        """
+        raise ModelError("a fixed joint has no velocities, hence no frame")
 
 
 @dataclass(frozen=True)
@@ -81,15 +109,9 @@ class Revolute(AxialJoint):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
-
-    Raises
-    ------
-    ModelError : the axis is zero, not finite, or not of three numbers.
     """
 
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
-    ranges: ClassVar[tuple[float, ...]] = (_ANGLE,)
+    ranges = (_ANGLE,)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -109,15 +131,9 @@ class Prismatic(AxialJoint):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
-
-    Raises
-    ------
-    ModelError : the axis is zero, not finite, or not of three numbers.
     """
 
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
-    ranges: ClassVar[tuple[float, ...]] = (_LENGTH,)
+    ranges = (_LENGTH,)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -141,13 +157,11 @@ class Helical(AxialJoint):
 
     Raises
     ------
-    ModelError : the axis is zero, not finite, or not of three numbers; the pitch is not a finite number.
+    ModelError : the pitch is not a finite number.
     """
 
     pitch: float
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
-    ranges: ClassVar[tuple[float, ...]] = (_ANGLE,)
+    ranges = (_ANGLE,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,15 +192,9 @@ class Cylindrical(AxialJoint):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
-
-    Raises
-    ------
-    ModelError : the axis is zero, not finite, or not of three numbers.
     """
 
-    nq: ClassVar[int] = 2
-    nv: ClassVar[int] = 2
-    ranges: ClassVar[tuple[float, ...]] = (_ANGLE, _LENGTH)
+    ranges = (_ANGLE, _LENGTH)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -222,9 +230,7 @@ class Universal(CoordinateJoint):
 
     axis_1: Axis
     axis_2: Axis
-    nq: ClassVar[int] = 2
-    nv: ClassVar[int] = 2
-    ranges: ClassVar[tuple[float, ...]] = (_ANGLE, _ANGLE)
+    ranges = (_ANGLE, _ANGLE)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis_1", unit_axis(self.axis_1))
@@ -262,14 +268,7 @@ class Universal(CoordinateJoint):
 class Planar(CoordinateJoint):
     """Motion in the xy plane of the joint frame; q = [x, y (m, joint axes), angle about z (rad)]."""
 
-    nq: ClassVar[int] = 3
-    nv: ClassVar[int] = 3
-    ranges: ClassVar[tuple[float, ...]] = (_LENGTH, _LENGTH, _ANGLE)
-
-    @property
-    def parameters(self) -> np.ndarray:
-        """None, (0,)."""
-        return np.zeros(0)
+    ranges = (_LENGTH, _LENGTH, _ANGLE)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:

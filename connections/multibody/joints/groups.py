@@ -1,4 +1,4 @@
-"""Joints whose configuration space is a Lie group: SO(3), SE(3), and the trivial group.
+"""Joints whose configuration space is a Lie group: SO(3) and SE(3).
 
 Their velocities are components in the left-invariant frame, so Phi is constant. Source: [W] VI-B.
 """
@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ModelError
 from connections.geometry import FrameField, SE3Frame, SO3Frame
 from connections.multibody.joints.base import Joint, Transform
 
@@ -23,11 +22,6 @@ class Spherical(Joint):
 
     nq: ClassVar[int] = 4
     nv: ClassVar[int] = 3
-
-    @property
-    def parameters(self) -> np.ndarray:
-        """None, (0,)."""
-        return np.zeros(0)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -60,11 +54,6 @@ class Free(Joint):
     nq: ClassVar[int] = 7
     nv: ClassVar[int] = 6
 
-    @property
-    def parameters(self) -> np.ndarray:
-        """None, (0,)."""
-        return np.zeros(0)
-
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """The configuration itself."""
@@ -87,47 +76,6 @@ class Free(Joint):
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A position in [-1, 1)^3 m and a uniform rotation."""
         return np.concatenate([rng.uniform(-1.0, 1.0, 3), _random_quaternion(rng)])
-
-
-@dataclass(frozen=True)
-class Fixed(Joint):
-    """No motion: the child moves with its parent, and is merged with it when a model is built."""
-
-    nq: ClassVar[int] = 0
-    nv: ClassVar[int] = 0
-
-    @property
-    def parameters(self) -> np.ndarray:
-        """None, (0,)."""
-        return np.zeros(0)
-
-    @staticmethod
-    def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
-        """The identity."""
-        return jnp.array([0.0, 0.0, 0.0, 1.0]), jnp.zeros(3)
-
-    @staticmethod
-    def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
-        """No columns, (6, 0)."""
-        return jnp.zeros((6, 0))
-
-    @property
-    def frame(self) -> FrameField:
-        """There is none: a point has no directions.
-
-        Raises
-        ------
-        ModelError : always.
-        """
-        raise ModelError("a fixed joint has no velocities, hence no frame")
-
-    def neutral(self) -> np.ndarray:
-        """The empty configuration, (0,)."""
-        return np.zeros(0)
-
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        """The empty configuration, (0,)."""
-        return np.zeros(0)
 
 
 def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
