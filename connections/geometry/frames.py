@@ -289,21 +289,18 @@ class CoordinateFrame(FrameField):
 
 
 @dataclass(frozen=True)
-class ChangedFrame(FrameField):
-    """The frame X' = X A(q): X'_j = A^i_j X_i.
+class FrameOnPoints(FrameField, abc.ABC):
+    """A frame on the points of another frame, with as many fields.
 
     Parameters
     ----------
-    base : the old frame X.
-    change_matrix : q -> A (n, n), invertible; JAX-traceable.
+    base : the other frame.
     """
 
     base: FrameField
-    change_matrix: PointFunction
 
     def __post_init__(self) -> None:
         require_type("base", self.base, FrameField)
-        require_function("matrix", self.change_matrix, "q -> A (n, n)", "write lambda q: A")
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -314,6 +311,39 @@ class ChangedFrame(FrameField):
     def ambient_dim(self) -> int:  # type: ignore[override]
         """nq of the base."""
         return self.base.ambient_dim
+
+    def project_at(self, q: jax.Array) -> jax.Array:
+        """The base's projection."""
+        return self.base.project_at(q)
+
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """The base's manifold."""
+        return self.base.near_at(q)
+
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """The base's point."""
+        return self.base.require_near(name, q)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """The base's representative."""
+        return self.base.align_at(q, reference)
+
+
+@dataclass(frozen=True)
+class ChangedFrame(FrameOnPoints):
+    """The frame X' = X A(q): X'_j = A^i_j X_i.
+
+    Parameters
+    ----------
+    base : the old frame X.
+    change_matrix : q -> A (n, n), invertible; JAX-traceable.
+    """
+
+    change_matrix: PointFunction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_function("matrix", self.change_matrix, "q -> A (n, n)", "write lambda q: A")
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """X A, (nq, n)."""
@@ -345,22 +375,6 @@ class ChangedFrame(FrameField):
         s = jnp.einsum("kab,ai,bj->kij", self.base.structure_terms_at(q), A, A)
         terms = along + jnp.swapaxes(along, 1, 2) + s
         return jnp.einsum("kl,lij->kij", jnp.abs(jnp.linalg.inv(self.change_at(q))), terms)
-
-    def project_at(self, q: jax.Array) -> jax.Array:
-        """The base's projection."""
-        return self.base.project_at(q)
-
-    def near_at(self, q: jax.Array) -> jax.Array:
-        """The base's manifold."""
-        return self.base.near_at(q)
-
-    def require_near(self, name: str, q: Any) -> np.ndarray:
-        """The base's point."""
-        return self.base.require_near(name, q)
-
-    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """The base's representative."""
-        return self.base.align_at(q, reference)
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
         """The base's retraction along A xi."""

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import connections as cn
+from connections.checks import PointError
+from connections.geometry.restricted_frame import RestrictedFrame
 from connections.geometry.rotations import quaternion_exponential
 
 SE3 = cn.SE3Frame()
@@ -274,3 +276,32 @@ def test_every_quaternion_has_orthogonal_fields_of_length_one_half(x):
     X = np.asarray(systems.SO3.matrix(q))
     np.testing.assert_allclose(4 * X.T @ X, np.eye(3), atol=1e-13)
     np.testing.assert_allclose(q @ X, 0, atol=1e-14)
+
+
+# --- a part of a manifold ------------------------------------------------------------------------------
+
+
+def test_a_restricted_frame_is_its_base_where_the_condition_holds(rng):
+    def above(q):
+        return q[2] > 0.0
+
+    def explain(q):
+        if not q[2] > 0.0:
+            raise PointError(f"below the plane: {q[2]}")
+
+    frame, q, xi = RestrictedFrame(SE3, above, explain), oracles.random_pose(rng), rng.standard_normal(6)
+    q[2] = 0.7
+    for method in ("matrix_at", "dual_at", "structure_functions_at", "project_at", "near_at", "valid_at"):
+        np.testing.assert_array_equal(getattr(frame, method)(q), getattr(SE3, method)(q))
+    np.testing.assert_array_equal(frame.retract_at(q, xi), SE3.retract_at(q, xi))
+    np.testing.assert_array_equal(frame.align_at(-q, q), SE3.align_at(-q, q))
+    frame.explain(q)
+    below, wrong = q * np.array([1, 1, -1, 1, 1, 1, 1]), q * np.array([1, 1, 1, 2, 2, 2, 2])
+    assert not frame.valid_at(below) and SE3.valid_at(below)
+    assert not frame.valid_at(wrong)
+    with pytest.raises(PointError, match="below the plane: -0.7"):
+        frame.structure_functions(below)
+    with pytest.raises(PointError, match="norm"):
+        frame.structure_functions(wrong)
+    assert frame == RestrictedFrame(SE3, above, explain)
+    assert frame != RestrictedFrame(SE3, lambda q: q[2] > 0.0, explain)

@@ -24,11 +24,11 @@ import numpy as np
 
 from connections.geometry import FrameField
 from connections.geometry.compilation import compiled
+from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Kinematics, product_of_frames
-from connections.multibody.loops.closed_frame import ClosedChainFrame
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
 from connections.multibody.loops.errors import require_closed
@@ -146,7 +146,7 @@ class ClosedKinematics:
         """The frame in which v are components: `joint_frame`, at configurations in which the loops close."""
         if not self.implicit_clusters.any():
             return self.joint_frame
-        return ClosedChainFrame(self.joint_frame, self.spanning_at, self.explain_loops)
+        return RestrictedFrame(self.joint_frame, self._closes_at, self.explain_loops)
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -363,6 +363,10 @@ class ClosedKinematics:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     # --- parts of the above ------------------------------------------------------------------------------
+
+    def _closes_at(self, q: jax.Array) -> jax.Array:
+        """Whether all loops close at q (nq,); one boolean."""
+        return jnp.all(jnp.isfinite(self.spanning_at(q)))
 
     def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """q_s (nq_s,) by continuation from `start` (nq_s,); NaN if loops do not close or are singular."""
