@@ -5,8 +5,8 @@ Used a few times per model: there, compiling a function would take longer than i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from connections.checks import ModelError, as_array, require_finite
 from connections.geometry.groups import unit_quaternions
 from connections.multibody.inertia import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
-from connections.multibody.kinematics import Kinematics
+from connections.multibody.kinematics import Coordinates, Kinematics
 
 
 def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,9 +55,8 @@ def is_length(joints: Sequence[Joint]) -> np.ndarray:
 def moved(kinematics: Kinematics, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     """The spanning configuration (nq,) after one unit of time at the velocity `step` (nv,), from q (nq,)."""
     q = q.copy()
-    v_starts = kinematics.v_starts
-    for joint, at, first in zip(kinematics.tree.joints, kinematics.q_starts, v_starts, strict=False):
-        velocity = step[first : first + joint.nv]
+    for joint, at_q, at_v in kinematics.slices():
+        at, velocity = at_q.start, step[at_v]
         if isinstance(joint, Free | Spherical):
             if isinstance(joint, Free):
                 R = Rotation.from_quat(q[at + 3 : at + 7])
@@ -105,46 +104,13 @@ def elementary_motion(joint: Joint) -> np.ndarray:
     return np.eye(6, joint.nv)
 
 
-class Coordinates(Protocol):
-    """The layout of q and v of a tree or of closed chains: their independent joints."""
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-
-    @property
-    def joints(self) -> Sequence[Joint]:
-        """The independent joints."""
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """Their names."""
-
-    @property
-    def q_starts(self) -> np.ndarray:
-        """Where each begins in q, and where the last ends."""
-
-    @property
-    def v_starts(self) -> np.ndarray:
-        """Where each begins in v, and where the last ends."""
-
-
-def joint_slices(kinematics: Coordinates) -> Iterator[tuple[Joint, slice, slice]]:
-    """The independent joints, and their slices of q and of v."""
-    for number, joint in enumerate(kinematics.joints):
-        q_at, v_at = (
-            slice(int(s[number]), int(s[number + 1])) for s in (kinematics.q_starts, kinematics.v_starts)
-        )
-        yield joint, q_at, v_at
-
-
 def configuration(kinematics: Coordinates, name: str, q: Any) -> np.ndarray:
     """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
     if isinstance(q, jax.core.Tracer):
         raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
     array = np.array(as_array(name, q, (kinematics.nq,)))
     require_finite(name, array)
-    for (joint, at_q, _), joint_name in zip(joint_slices(kinematics), kinematics.joint_names, strict=True):
+    for (joint, at_q, _), joint_name in zip(kinematics.slices(), kinematics.joint_names, strict=True):
         if isinstance(joint, Spherical | Free):
             at = slice(at_q.stop - 4, at_q.stop)
             array[..., at] = unit_quaternions(f"{name}: joint '{joint_name}'", array[..., at])

@@ -12,10 +12,12 @@ depth. Source: [W] VI-B, A = X Phi.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import abc
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -39,81 +41,57 @@ class _JointGroup:
     parameters: np.ndarray  # (g, k)
 
 
-@dataclass(frozen=True, eq=False)
-class Kinematics:
-    """The layout of a tree's configuration, and its kinematics at one configuration.
+class Coordinates(abc.ABC):
+    """The layout of q and v: a slice of each for every independent joint.
 
-    Parameters
-    ----------
-    tree : the bodies.
-    nq, nv : numbers of coordinates and velocity components.
-    q_starts, v_starts : (N + 1,) where each joint's slice of q and of v begins; the last entry is nq, nv.
-    body_of : (nv,) the body whose joint has this velocity component.
-    moves : (N, nv) whether this velocity component moves this body.
-    placements : (N, 4, 4), m: joint frames in the frames of their parent bodies.
+    Subclasses are frozen dataclasses; what follows from their fields is cached, and not pickled.
     """
 
-    tree: Tree
-    nq: int
-    nv: int
-    q_starts: np.ndarray
-    v_starts: np.ndarray
-    body_of: np.ndarray
-    moves: np.ndarray
-    placements: np.ndarray
-    _groups: tuple[_JointGroup, ...]
-    _jumps: tuple[np.ndarray, ...]
-
-    @classmethod
-    def of(cls, tree: Tree) -> Kinematics:
-        """Lay out `tree`: one slice of q and one of v per joint, in the order of the bodies."""
-        q_starts = np.cumsum([0, *(joint.nq for joint in tree.joints)])
-        v_starts = np.cumsum([0, *(joint.nv for joint in tree.joints)])
-        body_of = np.repeat(np.arange(len(tree.joints)), np.diff(v_starts))
-        return cls(
-            tree=tree,
-            nq=int(q_starts[-1]),
-            nv=int(v_starts[-1]),
-            q_starts=q_starts,
-            v_starts=v_starts,
-            body_of=body_of,
-            moves=tree.supports[:, body_of],
-            placements=_placements(tree),
-            _groups=_group_joints(tree, q_starts),
-            _jumps=_doubling_jumps(tree.parents),
-        )
-
     @property
+    @abc.abstractmethod
     def joints(self) -> tuple[Joint, ...]:
-        """The joints, in the order of their slices of q and v."""
-        return self.tree.joints
+        """The independent joints, in the order of their slices of q and v."""
 
     @property
+    @abc.abstractmethod
     def joint_names(self) -> tuple[str, ...]:
         """The names of `joints`."""
-        return self.tree.joint_names
 
     @property
-    def coordinate_of(self) -> np.ndarray:
-        """The coordinate of which each velocity component is the rate, (nv,); -1 if there is none."""
-        starts = zip(self.tree.joints, self.q_starts, strict=False)
-        return np.concatenate(
-            [
-                at + np.arange(joint.nv) if joint.nq == joint.nv else np.full(joint.nv, -1)
-                for joint, at in starts
-            ]
-        )
+    @abc.abstractmethod
+    def frame(self) -> FrameField:
+        """The frame in which v are components."""
 
     @cached_property
-    def frame(self) -> FrameField:
-        """The frame in which v are components: the product of the joints' frames."""
+    def q_starts(self) -> np.ndarray:
+        """Where the slice of q of each joint begins; the last entry is nq."""
+        return np.cumsum([0, *(joint.nq for joint in self.joints)])
+
+    @cached_property
+    def v_starts(self) -> np.ndarray:
+        """Where the slice of v of each joint begins; the last entry is nv."""
+        return np.cumsum([0, *(joint.nv for joint in self.joints)])
+
+    @cached_property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return int(self.q_starts[-1])
+
+    @cached_property
+    def nv(self) -> int:
+        """Number of velocity components."""
+        return int(self.v_starts[-1])
+
+    @cached_property
+    def joint_frame(self) -> FrameField:
+        """The product of the joints' frames."""
         return product_of_frames(self.joints, self.joint_names)
 
-    @cached_property
-    def cluster_tree(self) -> ClusterTree:
-        """The arborescence of clusters; in a tree every cluster is one body."""
-        count = len(self.joints)
-        return cluster_tree(self.tree, np.arange(count), self.tree.parents, np.ones(count, dtype=bool))
+    def slices(self) -> Iterator[tuple[Joint, slice, slice]]:
+        """The joints, and their slices of q and of v."""
+        ends = [itertools.pairwise(starts.tolist()) for starts in (self.q_starts, self.v_starts)]
+        for joint, of_q, of_v in zip(self.joints, *ends, strict=True):
+            yield joint, slice(*of_q), slice(*of_v)
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements."""
@@ -124,7 +102,7 @@ class Kinematics:
         return np.concatenate([joint.random(rng) for joint in self.joints])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether q is a configuration (unit quaternions); one boolean."""
+        """Whether q is a configuration; one boolean."""
         return self.frame.valid_at(q)
 
     def explain(self, q: Any) -> None:
@@ -132,8 +110,68 @@ class Kinematics:
         self.frame.explain(q)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, which are pickled; cached properties are not."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """The fields, which are pickled."""
+        return {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+
+
+@dataclass(frozen=True, eq=False)
+class Kinematics(Coordinates):
+    """The kinematics of a tree at one configuration.
+
+    Parameters
+    ----------
+    tree : the bodies.
+    """
+
+    tree: Tree
+
+    @property
+    def joints(self) -> tuple[Joint, ...]:
+        """The joints, in the order of the bodies."""
+        return self.tree.joints
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The names of `joints`."""
+        return self.tree.joint_names
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame in which v are components: the product of the joints' frames."""
+        return self.joint_frame
+
+    @cached_property
+    def body_of(self) -> np.ndarray:
+        """(nv,) the body whose joint has this velocity component."""
+        return np.repeat(np.arange(len(self.joints)), np.diff(self.v_starts))
+
+    @cached_property
+    def moves(self) -> np.ndarray:
+        """(N, nv) whether this velocity component moves this body."""
+        return self.tree.supports[:, self.body_of]
+
+    @cached_property
+    def placements(self) -> np.ndarray:
+        """(N, 4, 4), m: joint frames in the frames of their parent bodies."""
+        placements = np.tile(np.eye(4), (len(self.joints), 1, 1))
+        placements[:, :3, :3] = Rotation.from_quat(self.tree.quaternions).as_matrix()
+        placements[:, :3, 3] = self.tree.positions
+        return placements
+
+    @property
+    def coordinate_of(self) -> np.ndarray:
+        """The coordinate of which each velocity component is the rate, (nv,); -1 if there is none."""
+        coordinates = [
+            at_q.start + np.arange(joint.nv) if joint.nq == joint.nv else np.full(joint.nv, -1)
+            for joint, at_q, _ in self.slices()
+        ]
+        return np.concatenate(coordinates)
+
+    @cached_property
+    def cluster_tree(self) -> ClusterTree:
+        """The arborescence of clusters; in a tree every cluster is one body."""
+        count = len(self.joints)
+        return cluster_tree(self.tree, np.arange(count), self.tree.parents, np.ones(count, dtype=bool))
 
     def joint_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their joint frames, at q (nq,)."""
@@ -141,9 +179,8 @@ class Kinematics:
             jax.vmap(group.kind.transform_with)(jnp.asarray(group.parameters), q[group.coordinates])
             for group in self._groups
         ]
-        return self._in_body_order([pose[0] for pose in moved]), self._in_body_order(
-            [pose[1] for pose in moved]
-        )
+        quaternions, positions = zip(*moved, strict=True)
+        return self._in_body_order(quaternions), self._in_body_order(positions)
 
     @traced_once
     def world_transforms_at(self, q: jax.Array) -> jax.Array:
@@ -195,7 +232,28 @@ class Kinematics:
         )
         return jnp.where(self.moves[:, None, :], twists, 0.0)
 
-    def _in_body_order(self, by_group: list[jax.Array]) -> jax.Array:
+    @cached_property
+    def _groups(self) -> tuple[_JointGroup, ...]:
+        groups = []
+        for kind in dict.fromkeys(type(joint) for joint in self.joints):
+            bodies = np.array([b for b, joint in enumerate(self.joints) if type(joint) is kind])
+            coordinates = self.q_starts[bodies][:, None] + np.arange(kind.nq)
+            parameters = np.stack([self.joints[b].parameters for b in bodies])
+            groups.append(_JointGroup(kind, bodies, coordinates, parameters))
+        return tuple(groups)
+
+    @cached_property
+    def _jumps(self) -> tuple[np.ndarray, ...]:
+        """Ancestors at distance 1, 2, 4, ..., (N + 1,) each; the ground is number N and its own ancestor."""
+        ground = len(self.joints)
+        above = np.append(np.where(self.tree.parents < 0, ground, self.tree.parents), ground)
+        jumps = []
+        while (above != ground).any():
+            jumps.append(above)
+            above = above[above]
+        return tuple(jumps)
+
+    def _in_body_order(self, by_group: Sequence[jax.Array]) -> jax.Array:
         order = np.argsort(np.concatenate([group.bodies for group in self._groups]))
         return jnp.concatenate(by_group)[order]
 
@@ -213,38 +271,8 @@ def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameFie
     return frames[0] if len(frames) == 1 else ProductFrame(*frames)
 
 
-def _placements(tree: Tree) -> np.ndarray:
-    """Joint frames in the frames of their parent bodies, (N, 4, 4)."""
-    placements = np.tile(np.eye(4), (len(tree.joints), 1, 1))
-    placements[:, :3, :3] = Rotation.from_quat(tree.quaternions).as_matrix()
-    placements[:, :3, 3] = tree.positions
-    return placements
-
-
 def _homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:
     """Homogeneous transforms (N, 4, 4) from rotations (N, 3, 3) and positions (N, 3)."""
     upper = jnp.concatenate([rotations, positions[:, :, None]], axis=2)
     last = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(positions), 1, 4))
     return jnp.concatenate([upper, last], axis=1)
-
-
-def _group_joints(tree: Tree, q_starts: np.ndarray) -> tuple[_JointGroup, ...]:
-    kinds = dict.fromkeys(type(joint) for joint in tree.joints)
-    groups = []
-    for kind in kinds:
-        bodies = np.array([b for b, joint in enumerate(tree.joints) if type(joint) is kind])
-        coordinates = q_starts[bodies][:, None] + np.arange(kind.nq)
-        parameters = np.stack([tree.joints[b].parameters for b in bodies])
-        groups.append(_JointGroup(kind, bodies, coordinates, parameters))
-    return tuple(groups)
-
-
-def _doubling_jumps(parents: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Ancestors at distance 1, 2, 4, ..., (N + 1,) each; the ground has number N and is its own ancestor."""
-    ground = len(parents)
-    above = np.append(np.where(parents < 0, ground, parents), ground)
-    jumps = []
-    while (above != ground).any():
-        jumps.append(above)
-        above = above[above]
-    return tuple(jumps)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
-from connections.multibody.host_kinematics import configuration, joint_slices
+from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.model import Model, require_model
 
@@ -47,7 +47,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
-    for joint, at_q, at_v in joint_slices(model.kinematics):
+    for joint, at_q, at_v in model.kinematics.slices():
         a, b = start[..., at_q], end[..., at_q]
         if isinstance(joint, Spherical):
             xi[..., at_v] = rotation_logarithm(quaternion_product(_conjugate(a), b))
@@ -80,7 +80,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
     moved = np.empty((*batch, model.nq))
-    for joint, at_q, at_v in joint_slices(model.kinematics):
+    for joint, at_q, at_v in model.kinematics.slices():
         a, b = start[..., at_q], step[..., at_v]
         if isinstance(joint, Spherical):
             moved[..., at_q] = _turned(a, b)

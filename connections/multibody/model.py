@@ -61,7 +61,7 @@ class Model:
         ModelError : gravity is not three finite numbers, or some velocity moves nothing that has inertia.
         """
         if isinstance(kinematics, Tree):
-            kinematics = Kinematics.of(kinematics)
+            kinematics = Kinematics(kinematics)
         require_regular(kinematics)
         return cls(kinematics, _gravity(gravity))
 
@@ -131,7 +131,9 @@ class Model:
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
         if isinstance(self.kinematics, ClosedKinematics):
-            return self.kinematics.random(rng, self.program.follow, self.program.derivative_of_conditions)
+            return self.kinematics.random_regular(
+                rng, self.program.follow, self.program.derivative_of_conditions
+            )
         return self.kinematics.random(rng)
 
     def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:

@@ -58,7 +58,7 @@ def assemble(
         that leave nothing to move or contradict each other, independent joints that do not determine the
         others, a reference that does not close or is singular.
     """
-    spanning = Kinematics.of(tree)
+    spanning = Kinematics(tree)
     if not loops and not couplings:
         if reference:
             raise ModelError("reference: it chooses the assembly of closed loops, and there are none")

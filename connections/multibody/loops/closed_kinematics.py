@@ -28,7 +28,7 @@ from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
-from connections.multibody.kinematics import Kinematics, product_of_frames
+from connections.multibody.kinematics import Coordinates, Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
 from connections.multibody.loops.errors import require_closed
@@ -40,7 +40,7 @@ _NOTHING = 1e-14  # entries of constant G below this, relative to the terms of t
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedKinematics:
+class ClosedKinematics(Coordinates):
     """The layout of a closed chain's configuration, and its kinematics at one configuration.
 
     Parameters
@@ -82,26 +82,6 @@ class ClosedKinematics:
         return tuple(self.tree.joint_names[body] for body in self.independent_bodies)
 
     @cached_property
-    def q_starts(self) -> np.ndarray:
-        """Where the slice of q of each independent joint begins; the last entry is nq."""
-        return np.cumsum([0, *(joint.nq for joint in self.joints)])
-
-    @cached_property
-    def v_starts(self) -> np.ndarray:
-        """Where the slice of v of each independent joint begins; the last entry is nv."""
-        return np.cumsum([0, *(joint.nv for joint in self.joints)])
-
-    @property
-    def nq(self) -> int:
-        """Number of independent coordinates."""
-        return int(self.q_starts[-1])
-
-    @property
-    def nv(self) -> int:
-        """Number of independent velocity components."""
-        return int(self.v_starts[-1])
-
-    @cached_property
     def q_columns(self) -> np.ndarray:
         """(nq,) the number among the spanning coordinates of each independent coordinate."""
         return _ranges(self.spanning.q_starts, self.independent_bodies)
@@ -135,11 +115,6 @@ class ClosedKinematics:
             own = self.cluster_of_column == self.clusters.of_body[body]
             moves[body] = own | (moves[support] if support >= 0 else False)
         return moves
-
-    @cached_property
-    def joint_frame(self) -> FrameField:
-        """The product of the independent joints' frames."""
-        return product_of_frames(self.joints, self.joint_names)
 
     @cached_property
     def frame(self) -> FrameField:
@@ -226,12 +201,11 @@ class ClosedKinematics:
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements; implicit clusters as in `reference`."""
-        q = np.concatenate([joint.neutral() for joint in self.joints])
-        closed = self._implicit_coordinates
+        q, closed = super().neutral(), self._implicit_coordinates
         q[closed] = self.reference[self.q_columns[closed]]
         return q
 
-    def random(
+    def random_regular(
         self,
         rng: np.random.Generator,
         follow: Callable[[np.ndarray], np.ndarray],
@@ -249,7 +223,7 @@ class ClosedKinematics:
         derivative : q_s (nq_s,) -> K (p, nv_s) of the conditions of implicit clusters.
         """
         closed = self._implicit_coordinates
-        drawn = np.concatenate([joint.random(rng) for joint in self.joints])
+        drawn = self.random(rng)
         if not closed.any():
             return drawn
         units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
@@ -332,14 +306,6 @@ class ClosedKinematics:
 
     # --- validity ----------------------------------------------------------------------------------------
 
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether quaternions have norm one and all loops close; one boolean."""
-        return self.frame.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error that says why q (nq,) is not a configuration, in particular which loop is open."""
-        self.frame.explain(q)
-
     def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
         """Raise `ClosureError` if a loop is open or singular at q (nq,), followed as in `solve`."""
         solution = self.solve(q, start)
@@ -357,10 +323,6 @@ class ClosedKinematics:
         start = self.reference if start is None else start
         solution: Continuation = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
         return solution
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The fields, which are pickled; cached properties are not."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     # --- parts of the above ------------------------------------------------------------------------------
 
