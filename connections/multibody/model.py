@@ -131,9 +131,9 @@ class Model:
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
         if isinstance(self.kinematics, ClosedKinematics):
-            return self.kinematics.random_regular(
-                rng, self.program.follow, self.program.derivative_of_conditions
-            )
+            loops = self.program.loops
+            assert loops is not None  # there are loops or couplings
+            return self.kinematics.random_regular(rng, loops.follow, loops.derivative)
         return self.kinematics.random(rng)
 
     def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
@@ -9,6 +11,7 @@ from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.dynamics.closed_definition import Definition, Refused
 from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_packing import pack_closure
 from connections.multibody.dynamics.solutions import SolutionLayout
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -63,6 +66,17 @@ class Loops:
             return self.definition.spanning(q, self._closed.reference if start is None else start)
         return self._solutions(q, _REFERENCE if start is None else plain(start))[:, : self.layout.nq]
 
+    def follow(self, q: np.ndarray) -> np.ndarray:
+        """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
+        try:
+            return self.spanning(q[None], None)[0]
+        except Refused:
+            return np.full(self.layout.nq, np.nan)
+
+    def derivative(self, q_s: np.ndarray) -> np.ndarray:
+        """K (p, nv_s) of the conditions of implicit clusters at q_s (nq_s,)."""
+        return self._conditions.at(q_s)[1]
+
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (G_size,); or for rows of both.
 
@@ -96,6 +110,11 @@ class Loops:
             names = ", ".join(f"'{self._closed.names[owner]}'" for owner in owners)
             how = "singular or nearly so" if status < 0 else "open"
             raise_at(ClosureError, f"what {names} ties together is {how}", q)
+
+    @cached_property
+    def _conditions(self) -> HostConditions:
+        closed = self._closed
+        return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
 
     def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions by compiled code, along paths from `start` (nq_s,)."""

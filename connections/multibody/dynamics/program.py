@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from types import CodeType
 from typing import Any, NoReturn, cast
 
@@ -31,7 +31,6 @@ from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.multibody.dynamics.closed_definition import Refused
 from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
-from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_solutions import Loops
 from connections.multibody.dynamics.regularity import first_irregular
 from connections.multibody.dynamics.solutions import Solution
@@ -167,7 +166,8 @@ class Program:
                 len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
             )
         else:
-            good = self._fill_one(name, [plain(vector) for vector in vectors], choice, result)
+            given = *map(plain, vectors), *([body_factor] if row.body_factor else ())
+            good = self.quiet[name](*given, result) is not None
         if not good:
             self._explain(name, names, vectors)
         return result
@@ -208,37 +208,7 @@ class Program:
             self._explain("mass_matrix", ("q",), [q])
         return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
 
-    def follow(self, q: np.ndarray) -> np.ndarray:
-        """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
-        assert self.loops is not None  # asked of closed chains only
-        try:
-            return self.loops.spanning(q[None], None)[0]
-        except Refused:
-            return np.full(self.loops.layout.nq, np.nan)
-
-    def derivative_of_conditions(self, q_s: np.ndarray) -> np.ndarray:
-        """K (p, nv_s) of the conditions of implicit clusters at q_s (nq_s,)."""
-        return self._host_conditions.at(q_s)[1]
-
-    @cached_property
-    def _host_conditions(self) -> HostConditions:
-        closed = self._kinematics
-        assert isinstance(closed, ClosedKinematics)  # asked of closed chains only
-        return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
-
-    # --- one configuration, rows of them -------------------------------------------------------------------
-
-    def _fill_one(self, name: str, vectors: list[np.ndarray], choice: tuple[bool, ...], out: Any) -> bool:
-        """Fill out (*core) from q (nq,) and vectors. Returns whether the input was good."""
-        if self.loops is None:
-            return bool(compiled.require(f"{name}_at")(*self.arrays, *vectors, *choice, out))
-        function, (q, *others) = compiled.require(f"closed_{name}_at"), vectors
-        try:
-            given = q if self.loops.linear else self.loops.solve(q)
-            bias_rates = [self.loops.bias_rates(given, others[0])] if RECURSIONS[name].bias_rates else []
-        except Refused:
-            return False
-        return bool(function(*self.arrays, not self.loops.linear, given, *others, *bias_rates, *choice, out))
+    # --- rows of configurations ----------------------------------------------------------------------------
 
     def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
         """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good."""
@@ -299,9 +269,9 @@ class Program:
         pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
         angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
         blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
-        for joint, start in zip(kinematics.tree.joints, kinematics.v_starts[:-1], strict=True):
+        for joint, _, own in kinematics.slices():
             if type(joint) in blocks:
-                pairs[start : start + joint.nv, start : start + joint.nv] = blocks[type(joint)]
+                pairs[own, own] = blocks[type(joint)]
         return pairs
 
     # --- errors --------------------------------------------------------------------------------------------
