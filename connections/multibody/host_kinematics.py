@@ -19,8 +19,12 @@ from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolu
 from connections.multibody.kinematics import Coordinates, Kinematics
 
 
-def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def body_motions(
+    kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """A (N, 6, nv), twists of the bodies in their own axes, and sizes of its terms (N, 2, nv), at q (nq,).
+
+    If G (nv, n) is given, both are for the velocities G v.
 
     A is computed from body to body, so that no digits are lost if the mechanism is far from the world's
     origin. The sizes are bounds of the angular and of the linear part before terms cancel: sums of lengths
@@ -42,7 +46,7 @@ def body_motions(kinematics: Kinematics, q: np.ndarray) -> tuple[np.ndarray, np.
             size[:, own] = np.linalg.norm(moved[:, own].reshape(2, 3, -1), axis=1)
             pose, at, column = np.eye(4), at + element.nq, column + element.nv
         A[body], sizes[body] = moved, size
-    return A, sizes
+    return (A, sizes) if G is None else (A @ G, sizes @ np.abs(G))
 
 
 def is_length(joints: Sequence[Joint]) -> np.ndarray:

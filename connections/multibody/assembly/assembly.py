@@ -9,7 +9,7 @@ have the same rank there as at configurations nearby. Source: [W] VI-C.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from connections.checks import ModelError, PointError
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.clusters import LINEAR, Clusters, Rows
-from connections.multibody.dynamics.host_conditions import HostConditions, scaled
+from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.graph import Tree, cluster_bodies
 from connections.multibody.host_kinematics import moved
 from connections.multibody.kinematics import Kinematics
@@ -89,10 +89,20 @@ def assemble(
 def _scaled(
     spanning: Kinematics, rows: Rows, functions: Sequence[FunctionCondition], units: np.ndarray
 ) -> tuple[FunctionCondition, ...]:
-    """The functions, scaled by their derivatives at the neutral configuration and at two near it."""
-    rng, q = np.random.default_rng(2), spanning.neutral()
-    near = [moved(spanning, q, units * rng.uniform(-0.5, 0.5, spanning.nv)) for _ in range(2)]
-    return scaled(functions, HostConditions(spanning, rows), [q, *near], units)
+    """The functions, scaled such that each changes by about one if the joints move by about one unit.
+
+    A user's function may have any unit. So it is divided by the norm of its derivative, in these units, the
+    largest at the neutral configuration and at two near it; derivatives that are not finite are left out.
+    """
+    conditions, neutral = HostConditions(spanning, rows), spanning.neutral()
+    steps = np.random.default_rng(2).uniform(-0.5, 0.5, (2, spanning.nv))
+    points = [neutral, *(moved(spanning, neutral, units * step) for step in steps)]
+    result = []
+    for function in functions:
+        rates = [conditions.of(function, point)[1] for point in points]
+        sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
+        result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
+    return tuple(result)
 
 
 def _declared(

@@ -7,7 +7,6 @@ regular. All conditions and all links are one `layout.LOOP` here, carried by the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -68,28 +67,3 @@ class HostConditions:
         transforms[:, :3, :3] = R @ self._axes.transpose(0, 2, 1)
         transforms[:, :3, 3] = of_bodies[:, POSE.position :]
         return phi, K.T, Placed(self._kinematics, transforms, columns)
-
-
-def scaled(
-    functions: Sequence[FunctionCondition],
-    conditions: HostConditions,
-    points: Sequence[np.ndarray],
-    units: np.ndarray,
-) -> tuple[FunctionCondition, ...]:
-    """The functions, scaled such that each changes by about one if the joints move by about one unit.
-
-    A user's function may have any unit. So it is divided by the norm of its derivative, in these units, the
-    largest at several configurations; derivatives that are not finite are left out.
-
-    Parameters
-    ----------
-    conditions : of the same mechanism.
-    points : spanning configurations (nq,).
-    units : (nv,) the unit of each velocity, `lengths.velocity_units`.
-    """
-    result = []
-    for function in functions:
-        rates = [conditions.of(function, point)[1] for point in points]
-        sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
-        result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
-    return tuple(result)

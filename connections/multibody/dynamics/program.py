@@ -297,8 +297,7 @@ class Program:
         kinematics = self._kinematics
         if isinstance(kinematics, ClosedKinematics):
             q_s, G, _ = self.solution(q)
-            A, sizes = body_motions(kinematics.spanning, q_s)
-            A, sizes = A @ G, sizes @ np.abs(G)
+            A, sizes = body_motions(kinematics.spanning, q_s, G)
         else:
             A, sizes = body_motions(kinematics, q)
         found = first_irregular(kinematics.tree.inertias, A, sizes)

@@ -81,8 +81,7 @@ def _generic(kinematics: Kinematics) -> np.ndarray:
     heavy = inertias[:, 5, 5] > 0.0
     arms = np.sqrt(np.linalg.norm(inertias[heavy, :3, :3], axis=(1, 2)) / inertias[heavy, 5, 5])
     size = max(np.linalg.norm(kinematics.tree.positions, axis=1).max(), arms.max(initial=0.0))
-    rng = np.random.default_rng(0)
-    q = np.concatenate([joint.random(rng) for joint in kinematics.joints])
+    q = kinematics.random(np.random.default_rng(0))
     return np.where(is_length(kinematics.joints), (size if size > 0.0 else 1.0) * q, q)
 
 
@@ -96,5 +95,4 @@ def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarr
     G[kinematics.v_columns, np.arange(kinematics.nv)] = 1.0
     solved = np.linalg.lstsq(K[:, dependent] / lengths, K[:, kinematics.v_columns], rcond=None)[0]
     G[dependent] = -solved / lengths[:, None]
-    A, sizes = body_motions(spanning, q)
-    return A @ G, sizes @ np.abs(G)
+    return body_motions(spanning, q, G)

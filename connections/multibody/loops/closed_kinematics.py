@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import ClosureError, raise_at
 from connections.geometry import FrameField
 from connections.geometry.compilation import compiled
 from connections.geometry.restricted_frame import RestrictedFrame
@@ -31,7 +32,6 @@ from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Coordinates, Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
-from connections.multibody.loops.errors import require_closed
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
@@ -304,8 +304,6 @@ class ClosedKinematics(Coordinates):
         q_s = self.spanning_at(q)
         return self.spanning.body_jacobians_at(q_s) @ self.G_at(q_s)
 
-    # --- validity ----------------------------------------------------------------------------------------
-
     def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
         """Raise `ClosureError` if a loop is open or singular at q (nq,), followed as in `solve`."""
         solution = self.solve(q, start)
@@ -316,7 +314,22 @@ class ClosedKinematics(Coordinates):
         names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
         names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
         origin = "the reference configuration" if start is None else "the guess"
-        require_closed(solution, names, self.tree.joint_names[body], origin, q)
+        if solution.reached < 1.0:
+            raise_at(
+                ClosureError,
+                f"{names} cannot close: from {origin} the loops could be followed over "
+                f"{100 * float(solution.reached):.3g} % of the way. Either no configuration closes them, or "
+                "one on the way is singular; a reference (or a guess) nearer to q avoids the latter",
+                q,
+            )
+        if not np.min(solution.pivot) >= SINGULAR:
+            raise_at(
+                ClosureError,
+                f"{names} is singular: the dependent joint '{self.tree.joint_names[body]}' is not determined "
+                "by the independent ones, as where bars are aligned. Choose other independent joints, or a "
+                "configuration away from this one",
+                q,
+            )
 
     def solve(self, q: Any, start: Any = None) -> Continuation:
         """`LoopClosure.solution_at`, compiled; from the reference if `start` is None."""

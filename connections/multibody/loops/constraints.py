@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import jax
@@ -22,8 +22,6 @@ from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
-
-_NONE = np.zeros(3)
 
 
 class Placed(NamedTuple):
@@ -262,22 +260,15 @@ def _scale(kind: int, constant: float, size: float) -> float:
 
 
 def _rows(entries: list[dict[str, Any]], nq: int) -> Rows:
-    defaults = {
-        "bodies_a": -1,
-        "bodies_b": -1,
-        "points_a": _NONE,
-        "points_b": _NONE,
-        "u": _NONE,
-        "w": _NONE,
-        "coefficients": np.zeros(nq),
-    }
+    """Conditions as rows; what an entry leaves out is zero, and the ground in place of bodies."""
     integers = ("kinds", "owners", "clusters", "bodies_a", "bodies_b")
-    names = Rows.__dataclass_fields__
-    columns = {name: [{**defaults, **entry}[name] for entry in entries] for name in names}
-    vectors = {"points_a": 3, "points_b": 3, "u": 3, "w": 3, "coefficients": nq}
+    widths = {"points_a": 3, "points_b": 3, "u": 3, "w": 3, "coefficients": nq}
     arrays = {}
-    for name, column in columns.items():
-        dtype = np.int64 if name in integers else np.float64
-        shape = (len(entries), vectors[name]) if name in vectors else (len(entries),)
-        arrays[name] = np.array(column, dtype=dtype).reshape(shape)
+    for column in fields(Rows):
+        shape = (len(entries), widths[column.name]) if column.name in widths else (len(entries),)
+        nothing = -1 if column.name in ("bodies_a", "bodies_b") else 0
+        array = np.full(shape, nothing, dtype=np.int64 if column.name in integers else np.float64)
+        for row, entry in enumerate(entries):
+            array[row] = entry.get(column.name, nothing)
+        arrays[column.name] = array
     return Rows(**arrays)
