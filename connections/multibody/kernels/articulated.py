@@ -18,7 +18,6 @@ from connections.engines.inlined.elimination import invert_by_elimination
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import coriolis
 from connections.multibody.kernels.algebra import (
-    accumulate,
     add6,
     dot6,
     energy_scale,
@@ -27,7 +26,7 @@ from connections.multibody.kernels.algebra import (
     motion_cross,
     scale6,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
@@ -57,14 +56,10 @@ def forward_dynamics(tree, work, acceleration):
         inertia = take(work, links + i * LINK.size + LINK.inertia, 10)
         for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
             Phi = take(work, columns + j * COLUMN.size, 6)
-            d = _eliminate(
-                work, links + i * LINK.size, columns + j * COLUMN.size, load(work, v + tree.nv + j)
-            )
+            tau = load(work, v + tree.nv + j)
+            d = _eliminate(work, links + i * LINK.size, columns + j * COLUMN.size, tau)
             store(work, tree.pivots + j, d / energy_scale(inertia, Phi))
-        if tree.parent[i] > 0:
-            above, own = links + tree.parent[i] * LINK.size, links + i * LINK.size
-            count = LINK.size - LINK.articulated
-            accumulate(work, above + LINK.articulated, own + LINK.articulated, count)
+        add_to_parent(tree, work, i, links, LINK.size, LINK.articulated)
     k = tree.parameters
     put(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
@@ -139,16 +134,10 @@ def _eliminate(work, link, column, tau):
 def _articulated_times(work, slot, x):
     """The product with x of the symmetric (6, 6) matrix whose upper triangle begins at `slot`."""
     a = take(work, slot, 6)
-    b1, b2, b3 = load(work, slot + 6), load(work, slot + 7), load(work, slot + 8)
-    b4, b5 = load(work, slot + 9), load(work, slot + 10)
-    c2, c3, c4, c5 = (
-        load(work, slot + 11),
-        load(work, slot + 12),
-        load(work, slot + 13),
-        load(work, slot + 14),
-    )
-    d3, d4, d5 = load(work, slot + 15), load(work, slot + 16), load(work, slot + 17)
-    e4, e5, f5 = load(work, slot + 18), load(work, slot + 19), load(work, slot + 20)
+    b1, b2, b3, b4, b5 = take(work, slot + 6, 5)
+    c2, c3, c4, c5 = take(work, slot + 11, 4)
+    d3, d4, d5 = take(work, slot + 15, 3)
+    e4, e5, f5 = take(work, slot + 18, 3)
     return (
         dot6(a, x),
         a[1] * x[0] + b1 * x[1] + b2 * x[2] + b3 * x[3] + b4 * x[4] + b5 * x[5],

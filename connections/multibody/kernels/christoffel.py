@@ -19,7 +19,6 @@ links with constant columns, so that no other terms appear.
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
-    accumulate,
     body_factor,
     contorsion_factor,
     contorsion_times,
@@ -27,7 +26,7 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
 
@@ -63,16 +62,12 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
                 x = tree.up[x]
             x = k
             while x >= 0:
-                w_x, g_x = (
-                    take(work, columns + x * COLUMN.size, 3),
-                    take(work, columns + x * COLUMN.size + COLUMN.g, 3),
-                )
+                w_x = take(work, columns + x * COLUMN.size, 3)
+                g_x = take(work, columns + x * COLUMN.size + COLUMN.g, 3)
                 y = x
                 while y >= 0:
-                    w_y, g_y = (
-                        take(work, columns + y * COLUMN.size, 3),
-                        take(work, columns + y * COLUMN.size + COLUMN.g, 3),
-                    )
+                    w_y = take(work, columns + y * COLUMN.size, 3)
+                    g_y = take(work, columns + y * COLUMN.size + COLUMN.g, 3)
                     xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
                     yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
                     store(Gamma, (x * nv + y) * nv + k, xy)
@@ -84,8 +79,7 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
                         store(Gamma, (k * nv + x) * nv + y, -xy)
                     y = tree.up[y]
                 x = tree.up[x]
-        if tree.parent[link] > 0:
-            accumulate(work, links + tree.parent[link] * LINK.size, links + link * LINK.size, LINK.size)
+        add_to_parent(tree, work, link, links, LINK.size, 0)
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, Gamma, tree.noncommuting[number])
 
@@ -99,19 +93,16 @@ def _subtract_contorsion(tree, work, Gamma):
     """
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for k in range(nv):
-        inertia, last = (
-            take(work, links + tree.link_of[k] * LINK.size, 10),
-            take(work, columns + k * COLUMN.size, 6),
-        )
+        inertia = take(work, links + tree.link_of[k] * LINK.size, 10)
+        last = take(work, columns + k * COLUMN.size, 6)
         j = tree.up[k]
         while j >= 0:
             N = contorsion_factor(inertia, take(work, columns + j * COLUMN.size, 6))
             force = contorsion_times(N, last)
             i = tree.up[j]
             while i >= 0:
-                subtract_antisymmetric(
-                    Gamma, nv, (i, j, k), dot6(take(work, columns + i * COLUMN.size, 6), force)
-                )
+                D = dot6(take(work, columns + i * COLUMN.size, 6), force)
+                subtract_antisymmetric(Gamma, nv, (i, j, k), D)
                 i = tree.up[i]
             j = tree.up[j]
 

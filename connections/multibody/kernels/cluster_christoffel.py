@@ -16,7 +16,6 @@ support (in the last line, over all its links),
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
-    accumulate,
     add6,
     body_factor,
     contorsion_factor,
@@ -30,7 +29,13 @@ from connections.multibody.kernels.algebra import (
     subtract6,
 )
 from connections.multibody.kernels.christoffel import subtract_antisymmetric
-from connections.multibody.kernels.cluster_coriolis import deposit, find_entry, store_entries, zero6
+from connections.multibody.kernels.cluster_coriolis import (
+    add_to_support,
+    deposit,
+    find_entry,
+    store_entries,
+    zero6,
+)
 from connections.multibody.kernels.forward import link_inertia, place_links
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
@@ -60,21 +65,13 @@ def _levi_civita_symbols(tree, reduced, work, Gamma):
         if reduced.many_members[cluster]:
             _clear(reduced, Gamma, cluster, reduced.many_groups[cluster])
         for group in range(reduced.group_first[cluster], reduced.group_first[cluster + 1]):
-            support = reduced.group_support[group]
             for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
                 k = reduced.seen[at]
-                if support > 0:
+                if reduced.group_support[group] > 0:
                     _with_two_before(reduced, work, Gamma, links, cluster, group, k)
                 for other in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
                     _with_two_own(reduced, work, Gamma, links, cluster, group, k, reduced.seen[other])
-            if support > 0:
-                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
-                    accumulate(
-                        work,
-                        links + support * LINK.size,
-                        links + reduced.members[member] * LINK.size,
-                        LINK.size,
-                    )
+            add_to_support(reduced, work, group, links, LINK.size, 0)
 
 
 @inlined
@@ -139,10 +136,8 @@ def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
         y = reduced.up[first]
         while y >= 0:
             Y = column[y]
-            w_y, g_y = (
-                take(work, entries + y * ENTRY.size, 3),
-                take(work, entries + y * ENTRY.size + ENTRY.g, 3),
-            )
+            w_y = take(work, entries + y * ENTRY.size, 3)
+            g_y = take(work, entries + y * ENTRY.size + ENTRY.g, 3)
             xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
             yx = g_y[0] * w_x[0] + g_y[1] * w_x[1] + g_y[2] * w_x[2]
             deposit(Gamma, (X * nv + Y) * nv + k, xy, adding)

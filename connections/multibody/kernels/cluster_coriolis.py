@@ -32,6 +32,7 @@ from connections.multibody.kernels.algebra import (
     scale6,
     subtract6,
 )
+from connections.multibody.kernels.coriolis import add_transpose
 from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
@@ -74,10 +75,7 @@ def mass_matrix(tree, reduced, work, H):
                     deposit(H, column[a] * nv + j, value, adding)
                     deposit(H, j * nv + column[a], value, adding)
                     a = reduced.up[a]
-            if support > 0:
-                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
-                    slot = links + reduced.members[member] * MASS_LINK.size
-                    accumulate(work, links + support * MASS_LINK.size, slot, MASS_LINK.size)
+            add_to_support(reduced, work, group, links, MASS_LINK.size, 0)
 
 
 @inlined
@@ -131,11 +129,7 @@ def _levi_civita_matrix(tree, reduced, work, C):
                     value = dot6(Pdot, f2) + (P[0] * f3[0] + P[1] * f3[1] + P[2] * f3[2])
                     deposit(C, j * nv + i, value, adding)
                     a = reduced.up[a]
-            if support > 0:
-                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
-                    slot = links + reduced.members[member] * LINK.size + LINK.inertia
-                    above = links + support * LINK.size + LINK.inertia
-                    accumulate(work, above, slot, LINK.size - LINK.inertia)
+            add_to_support(reduced, work, group, links, LINK.size, LINK.inertia)
 
 
 @inlined
@@ -171,10 +165,7 @@ def _subtract_contorsion(tree, reduced, work, C):
                 while a >= 0:
                     _subtract_skew(C, nv, column[a], j, dot6(take(work, entries + a * ENTRY.size, 6), force))
                     a = reduced.up[a]
-            if support > 0:
-                for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
-                    slot = factors + reduced.members[member] * CONTORSION.size
-                    accumulate(work, factors + support * CONTORSION.size, slot, CONTORSION.size)
+            add_to_support(reduced, work, group, factors, CONTORSION.size, 0)
 
 
 @inlined
@@ -187,15 +178,8 @@ def _subtract_skew(C, nv, i, j, D):
 @inlined
 def mass_matrix_rate(tree, reduced, work, rate):
     """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
-    nv = reduced.nv
     _levi_civita_matrix(tree, reduced, work, rate)
-    for j in range(nv):
-        i = j
-        while i >= 0:
-            value = load(rate, i * nv + j) + load(rate, j * nv + i)
-            store(rate, i * nv + j, value)
-            store(rate, j * nv + i, value)
-            i = reduced.before[i]
+    add_transpose(reduced.nv, reduced.before, rate)
 
 
 @inlined
@@ -253,6 +237,18 @@ def own_part(tree, reduced, work, i, k):
         factor = load(work, reduced.solution + reduced.G_row[s] + k)
         total = add6(total, scale6(take(work, tree.per_column + s * MASS_COLUMN.size, 6), factor))
     return total
+
+
+@inlined
+def add_to_support(reduced, work, group, links, size, first):
+    """Add the records of a group's members, from offset `first` on, to that of the link that carries them.
+
+    links, size : first slot of the records of all links, and their size.
+    """
+    if reduced.group_support[group] > 0:
+        above = links + reduced.group_support[group] * size + first
+        for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+            accumulate(work, above, links + reduced.members[member] * size + first, size - first)
 
 
 @inlined

@@ -10,7 +10,6 @@ and body-level factors over the subtree that column j moves,
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
-    accumulate,
     add6,
     body_factor,
     contorsion_factor,
@@ -22,7 +21,7 @@ from connections.multibody.kernels.algebra import (
     motion_cross,
     scale6,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
@@ -46,9 +45,7 @@ def mass_matrix(tree, work, H):
                 store(H, i * nv + j, value)
                 store(H, j * nv + i, value)
                 i = tree.up[i]
-        if tree.parent[link] > 0:
-            above = links + tree.parent[link] * MASS_LINK.size
-            accumulate(work, above, links + link * MASS_LINK.size, MASS_LINK.size)
+        add_to_parent(tree, work, link, links, MASS_LINK.size, 0)
 
 
 @inlined
@@ -68,31 +65,23 @@ def _levi_civita_matrix(tree, work, C):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     _outward(tree, work)
     for link in range(tree.links, 0, -1):
-        inertia, B = (
-            take(work, links + link * LINK.size + LINK.inertia, 10),
-            take(work, links + link * LINK.size + LINK.factor, 12),
-        )
+        inertia = take(work, links + link * LINK.size + LINK.inertia, 10)
+        B = take(work, links + link * LINK.size + LINK.factor, 12)
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
-            Phi, Phidot = (
-                take(work, columns + j * COLUMN.size, 6),
-                take(work, columns + j * COLUMN.size + COLUMN.rate, 6),
-            )
+            Phi = take(work, columns + j * COLUMN.size, 6)
+            Phidot = take(work, columns + j * COLUMN.size + COLUMN.rate, 6)
             f1 = add6(momentum(inertia, Phidot), factor_times(B, Phi))
             f2 = momentum(inertia, Phi)
             f3 = factor_transpose_times(B, Phi)
             store(C, j * nv + j, dot6(Phi, f1))
             i = tree.up[j]
             while i >= 0:
-                Phi, Phidot = (
-                    take(work, columns + i * COLUMN.size, 6),
-                    take(work, columns + i * COLUMN.size + COLUMN.rate, 6),
-                )
+                Phi = take(work, columns + i * COLUMN.size, 6)
+                Phidot = take(work, columns + i * COLUMN.size + COLUMN.rate, 6)
                 store(C, i * nv + j, dot6(Phi, f1))
                 store(C, j * nv + i, dot6(Phidot, f2) + (Phi[0] * f3[0] + Phi[1] * f3[1] + Phi[2] * f3[2]))
                 i = tree.up[i]
-        if tree.parent[link] > 0:
-            above, own = links + tree.parent[link] * LINK.size, links + link * LINK.size
-            accumulate(work, above + LINK.inertia, own + LINK.inertia, LINK.size - LINK.inertia)
+        add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
 
 
 @inlined
@@ -118,27 +107,26 @@ def _subtract_contorsion(tree, work, C):
                 store(C, i * nv + j, load(C, i * nv + j) - D)
                 store(C, j * nv + i, load(C, j * nv + i) + D)
                 i = tree.up[i]
-        if tree.parent[link] > 0:
-            accumulate(
-                work,
-                factors + tree.parent[link] * CONTORSION.size,
-                factors + link * CONTORSION.size,
-                CONTORSION.size,
-            )
+        add_to_parent(tree, work, link, factors, CONTORSION.size, 0)
 
 
 @inlined
 def mass_matrix_rate(tree, work, rate):
     """Hdot = C + C^T, slots rate[i nv + j]; v is the first vector of the workspace."""
-    nv = tree.nv
     _levi_civita_matrix(tree, work, rate)
+    add_transpose(tree.nv, tree.up, rate)
+
+
+@inlined
+def add_transpose(nv, up, matrix):
+    """Add its transpose to a matrix, for columns that are related: up[i] is the column before i."""
     for j in range(nv):
         i = j
         while i >= 0:
-            value = load(rate, i * nv + j) + load(rate, j * nv + i)
-            store(rate, i * nv + j, value)
-            store(rate, j * nv + i, value)
-            i = tree.up[i]
+            value = load(matrix, i * nv + j) + load(matrix, j * nv + i)
+            store(matrix, i * nv + j, value)
+            store(matrix, j * nv + i, value)
+            i = up[i]
 
 
 @inlined

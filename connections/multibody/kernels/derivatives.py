@@ -25,7 +25,6 @@ from connections.engines.inlined.elimination import invert_by_elimination, solve
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.multibody.kernels import articulated
 from connections.multibody.kernels.algebra import (
-    accumulate,
     add6,
     body_factor,
     dot6,
@@ -36,7 +35,7 @@ from connections.multibody.kernels.algebra import (
     motion_cross,
     scale6,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
@@ -80,9 +79,7 @@ def inverse_dynamics_derivatives(tree, work, out):
                 store(out, in_a + i * nv + j, value)
                 store(out, in_a + j * nv + i, value)
                 i = tree.up[i]
-        if tree.parent[link] > 0:
-            above = links + tree.parent[link] * LINK.size
-            accumulate(work, above + LINK.inertia, slot + LINK.inertia, LINK.size - LINK.inertia)
+        add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
 
 
 @inlined

@@ -6,7 +6,7 @@ the origin. Source: [W] VI-B in one frame: the transforms X disappear, and compo
 """
 
 from connections.engines.inlined.simd import inlined, load, put, sine_cosine, take
-from connections.multibody.kernels.algebra import rotate_columns
+from connections.multibody.kernels.algebra import accumulate, rotate_columns
 from connections.multibody.kernels.layout import FREE, HELICAL, PARAMETERS, POSE, PRISMATIC
 
 
@@ -58,10 +58,8 @@ def store_columns(tree, work, i, base, stride):
     pose, kind, column = tree.poses + i * POSE.size, tree.kind[i], tree.first[i]
     slot = base + column * stride
     if kind <= HELICAL:
-        w, p = (
-            (load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)),
-            take(work, pose + POSE.position, 3),
-        )
+        w = load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)
+        p = take(work, pose + POSE.position, 3)
         u = (p[1] * w[2] - p[2] * w[1], p[2] * w[0] - p[0] * w[2], p[0] * w[1] - p[1] * w[0])
         if kind == HELICAL:
             pitch = tree.parameters[i * PARAMETERS.size + PARAMETERS.pitch]
@@ -82,12 +80,21 @@ def store_columns(tree, work, i, base, stride):
 
 
 @inlined
+def add_to_parent(tree, work, link, links, size, first):
+    """Add the record of a link, from offset `first` on, to that of its parent, unless that is the ground.
+
+    links, size : first slot of the records of all links, and their size.
+    """
+    if tree.parent[link] > 0:
+        above, own = links + tree.parent[link] * size, links + link * size
+        accumulate(work, above + first, own + first, size - first)
+
+
+@inlined
 def link_inertia(tree, work, i):
     """I of link i, ten numbers: c = P + R c_b, Ibar = R I_c R^T + m (|c|^2 1 - c c^T)."""
-    R, p = (
-        take(work, tree.poses + i * POSE.size, 9),
-        take(work, tree.poses + i * POSE.size + POSE.position, 3),
-    )
+    R = take(work, tree.poses + i * POSE.size, 9)
+    p = take(work, tree.poses + i * POSE.size + POSE.position, 3)
     k, o = tree.parameters, i * PARAMETERS.size
     m = k[o + PARAMETERS.mass]
     t = rotate_columns(R, take(k, o + PARAMETERS.center, 3))

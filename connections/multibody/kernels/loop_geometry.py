@@ -49,15 +49,10 @@ def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
     put(loop.poses, 0, _IDENTITY)
     for link in range(1, loop.links + 1):
-        R, p = (
-            take(loop.poses, POSE.size * loop.parent[link], 9),
-            take(loop.poses, POSE.size * loop.parent[link] + POSE.position, 3),
-        )
-        k, at, kind = (
-            beyond(loop.parameters, link * LOOP_PARAMETERS.size),
-            loop.coordinate[link],
-            loop.kind[link],
-        )
+        above = POSE.size * loop.parent[link]
+        R, p = take(loop.poses, above, 9), take(loop.poses, above + POSE.position, 3)
+        k, at = beyond(loop.parameters, link * LOOP_PARAMETERS.size), loop.coordinate[link]
+        kind = loop.kind[link]
         E = take(k, LOOP_PARAMETERS.rotation, 9)
         x = rotate_columns(R, (E[0], E[3], E[6]))
         y = rotate_columns(R, (E[1], E[4], E[7]))

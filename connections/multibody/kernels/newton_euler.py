@@ -12,7 +12,6 @@ Source: [W] VI-A and (20), [E] (18).
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.multibody.kernels.algebra import (
-    accumulate,
     add6,
     body_factor,
     contorsion_factor,
@@ -26,7 +25,7 @@ from connections.multibody.kernels.algebra import (
     scale6,
     subtract6,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
+from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.layout import PRODUCT_COLUMN
@@ -50,12 +49,9 @@ def inverse_dynamics(tree, work, tau):
         put(work, slot, twist)
         put(work, slot + LINK.rate, acceleration)
         inertia = link_inertia(tree, work, i)
-        put(
-            work,
-            slot + LINK.force,
-            add6(momentum(inertia, acceleration), force_cross(twist, momentum(inertia, twist))),
-        )
-    collect_forces(tree, work, tau)
+        gyroscopic = force_cross(twist, momentum(inertia, twist))
+        put(work, slot + LINK.force, add6(momentum(inertia, acceleration), gyroscopic))
+    collect_forces(tree, work, COLUMN.size, tau)
 
 
 @inlined
@@ -70,7 +66,7 @@ def gravity(tree, work, tau):
         m, hx, hy, hz = inertia[0], inertia[1], inertia[2], inertia[3]
         moment = (hz * gy - hy * gz, hx * gz - hz * gx, hy * gx - hx * gy)
         put(work, links + i * LINK.size + LINK.force, (*moment, -m * gx, -m * gy, -m * gz))
-    collect_forces(tree, work, tau)
+    collect_forces(tree, work, COLUMN.size, tau)
 
 
 @inlined
@@ -80,24 +76,14 @@ def coriolis_product(tree, work, product, force_cross):
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
         slot = links + i * LINK.size
-        twist, second, rate = (
-            take(work, slot, 6),
-            take(work, slot + LINK.second, 6),
-            take(work, slot + LINK.rate, 6),
-        )
+        twist, second = take(work, slot, 6), take(work, slot + LINK.second, 6)
+        rate = take(work, slot + LINK.rate, 6)
         inertia = link_inertia(tree, work, i)
         force = add6(momentum(inertia, rate), factor_times(body_factor(inertia, twist), second))
         if force_cross:
             force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + LINK.force, force)
-    for i in range(tree.links, 0, -1):
-        force = take(work, links + i * LINK.size + LINK.force, 6)
-        for j in range(tree.first[i], tree.first[i + 1]):
-            store(product, j, dot6(take(work, tree.per_column + j * PRODUCT_COLUMN.size, 6), force))
-        if tree.parent[i] > 0:
-            accumulate(
-                work, links + tree.parent[i] * LINK.size + LINK.force, links + i * LINK.size + LINK.force, 6
-            )
+    collect_forces(tree, work, PRODUCT_COLUMN.size, product)
 
 
 @inlined
@@ -117,24 +103,13 @@ def coriolis_transpose_product(tree, work, product, force_cross):
         put(work, slot + LINK.rate, momentum(inertia, second))
         put(work, slot + LINK.force, force)
     for i in range(tree.links, 0, -1):
-        p, force = (
-            take(work, links + i * LINK.size + LINK.rate, 6),
-            take(work, links + i * LINK.size + LINK.force, 6),
-        )
+        p = take(work, links + i * LINK.size + LINK.rate, 6)
+        force = take(work, links + i * LINK.size + LINK.force, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
             slot = columns + j * PRODUCT_COLUMN.size
-            store(
-                product,
-                j,
-                dot6(take(work, slot, 6), force) + dot6(take(work, slot + PRODUCT_COLUMN.rate, 6), p),
-            )
-        if tree.parent[i] > 0:
-            accumulate(
-                work,
-                links + tree.parent[i] * LINK.size + LINK.rate,
-                links + i * LINK.size + LINK.rate,
-                LINK.size - LINK.rate,
-            )
+            Phi, Phidot = take(work, slot, 6), take(work, slot + PRODUCT_COLUMN.rate, 6)
+            store(product, j, dot6(Phi, force) + dot6(Phidot, p))
+        add_to_parent(tree, work, i, links, LINK.size, LINK.rate)
 
 
 @inlined
@@ -149,7 +124,7 @@ def mass_product(tree, work, x, product):
         twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, COLUMN.size, x))
         put(work, slot, twist)
         put(work, slot + LINK.force, momentum(link_inertia(tree, work, i), twist))
-    collect_forces(tree, work, product)
+    collect_forces(tree, work, COLUMN.size, product)
 
 
 @inlined
@@ -163,17 +138,17 @@ def joint_twist(tree, work, i, columns, stride, vector):
 
 
 @inlined
-def collect_forces(tree, work, tau):
-    """tau_j = Phi_j . (sum of the wrenches of the links that column j moves)."""
+def collect_forces(tree, work, stride, tau):
+    """tau_j = Phi_j . (sum of the wrenches of the links that column j moves).
+
+    stride : number of slots from one column to the next.
+    """
     links, columns = tree.per_link, tree.per_column
     for i in range(tree.links, 0, -1):
         force = take(work, links + i * LINK.size + LINK.force, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
-            store(tau, j, dot6(take(work, columns + j * COLUMN.size, 6), force))
-        if tree.parent[i] > 0:
-            accumulate(
-                work, links + tree.parent[i] * LINK.size + LINK.force, links + i * LINK.size + LINK.force, 6
-            )
+            store(tau, j, dot6(take(work, columns + j * stride, 6), force))
+        add_to_parent(tree, work, i, links, LINK.size, LINK.force)
 
 
 @inlined

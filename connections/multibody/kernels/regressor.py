@@ -81,10 +81,8 @@ def _write_body(tree, work, i, Y):
 @inlined
 def _body_axes(tree, work, i):
     """R E^T, row by row: it turns components in the axes of the body that is link i into ground axes."""
-    R, E = (
-        take(work, tree.poses + i * POSE.size, 9),
-        take(tree.parameters, i * PARAMETERS.size + PARAMETERS.axes, 9),
-    )
+    R = take(work, tree.poses + i * POSE.size, 9)
+    E = take(tree.parameters, i * PARAMETERS.size + PARAMETERS.axes, 9)
     return (
         R[0] * E[0] + R[1] * E[1] + R[2] * E[2],
         R[0] * E[3] + R[1] * E[4] + R[2] * E[5],
