@@ -29,10 +29,15 @@ class Workspaces:
     Parameters
     ----------
     make : makes one.
+
+    Attributes
+    ----------
+    give_back : keeps a workspace for later calls.
     """
 
     def __init__(self, make: Callable[[], np.ndarray]) -> None:
         self._make, self._free = make, deque[np.ndarray]()
+        self.give_back = self._free.append
 
     def take(self) -> np.ndarray:
         """One that no other thread uses until it is given back."""
@@ -40,7 +45,3 @@ class Workspaces:
             return self._free.pop()
         except IndexError:
             return self._make()
-
-    def give_back(self, workspace: np.ndarray) -> None:
-        """Keep a workspace for later calls."""
-        self._free.append(workspace)

@@ -44,6 +44,7 @@ class Loops:
         self.linear = not closed.implicit_clusters.any()
         self.closure, self.layout = pack_closure(closed), SolutionLayout(closed)
         self.size, self.definition = self.layout.size, Definition(closed, self.layout)
+        self._nothing = np.zeros(self.layout.G_size)
         self._copies = Workspaces(lambda: with_workspace(self.closure))
 
     def solve(self, q: np.ndarray) -> np.ndarray:
@@ -82,14 +83,14 @@ class Loops:
 
         Raises
         ------
-        Refused : v has another size, or a loop is singular.
+        Refused : a loop is singular, or v has another size.
         """
+        if self.linear:
+            return self._nothing if v.ndim == 1 else np.zeros((len(v), self.layout.G_size))
         _accept(v.shape[-1:] == (self._closed.nv,))
         if not self.solvable:
             return self.definition.bias_rates(solution, v)
-        result = np.zeros((*v.shape[:-1], self.layout.G_size))
-        if self.linear:
-            return result
+        result = np.empty((*v.shape[:-1], self.layout.G_size))
         if v.ndim == 1:
             good = compiled.bias_rates_at(self.closure, solution, v, result)
         else:

@@ -7,7 +7,7 @@ Quaternions are normalized on their way into the workspace; the caller's array i
 import math
 
 from connections.engines.inlined.rows import read_numbers, read_rows
-from connections.engines.inlined.simd import LANES, exact, inlined, load, put, slots_of, store, take
+from connections.engines.inlined.simd import LANES, exact, inlined, put, slots_of, store, take
 from connections.geometry.scales import POINT_TOLERANCE
 from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
 
@@ -48,19 +48,19 @@ def normalize(work, at):
 @inlined
 def read_configuration(tree, work, q):
     """Copy q (nq,) into a workspace of one configuration. Returns whether it is good, its size included."""
-    return read_numbers(work, tree.q, tree.nq, q) and reduce_coordinates(tree, work)
+    return read_numbers(work, 0, tree.nq, q) and reduce_coordinates(tree, work, q)
 
 
 @inlined
 def read_configurations(tree, work, q, row):
     """Copy LANES rows of q (m, nq), from `row` on, the last one repeated. Returns whether they are good."""
-    good = read_rows(work, tree.q, tree.nq, q, row)
+    good = read_rows(work, 0, tree.nq, q, row)
     return good & reduce_rows(tree, work)
 
 
 @inlined
-def reduce_coordinates(tree, work):
-    """Reduce the angles of the q in a workspace, and normalize its quaternions.
+def reduce_coordinates(tree, work, q):
+    """Write the reduced angles of q, and normalize the quaternions of its copy in the workspace.
 
     Returns whether they were of norm one.
     """
@@ -68,7 +68,7 @@ def reduce_coordinates(tree, work):
     for i in range(1, tree.links + 1):
         at, kind = tree.coordinate[i], tree.kind[i]
         if kind <= HELICAL:
-            store(work, tree.angles + at, reduced_angle(load(work, at)))
+            store(work, tree.angles + at, reduced_angle(q[at]))
         elif kind == SPHERICAL or kind == FREE:
             good &= is_unit(normalize(work, at + (3 if kind == FREE else 0)))
     return good
@@ -76,7 +76,7 @@ def reduce_coordinates(tree, work):
 
 @inlined
 def reduce_rows(tree, work):
-    """`reduce_coordinates` for all lanes of a workspace (slots, LANES)."""
+    """`reduce_coordinates` for all lanes of a workspace (slots, LANES), from its copy of q."""
     good = True
     for i in range(1, tree.links + 1):
         at, kind = tree.coordinate[i], tree.kind[i]

@@ -31,7 +31,7 @@ def read_solution(tree, reduced, closure, solved, q):
             return False
     elif solve_linear(flat_slots_of(closure), flat_slots_of(q), q.shape[0], solution) != 0:
         return False
-    return copy_numbers(tree.work, tree.q, tree.nq, solution) and reduce_coordinates(tree, tree.work)
+    return copy_numbers(tree.work, 0, tree.nq, solution) and reduce_coordinates(tree, tree.work, solution)
 
 
 @inlined

@@ -90,7 +90,7 @@ TREE = Layout(
         "work",  # the workspace for one configuration, behind everything else
     ),
     work={
-        "q": lambda n: n.nq,
+        "q": lambda n: n.nq,  # at slot 0, which kernels know
         "angles": lambda n: n.nq,  # the angles in q, reduced; other coordinates are not set
         "vectors": lambda n: 3 * n.nv,
         "pivots": lambda n: n.nv,  # of an elimination, relative to the terms before cancellation
