@@ -38,12 +38,6 @@ def dot6(x, y):
 
 
 @inlined
-def cross3(x, y):
-    """x cross y."""
-    return x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]
-
-
-@inlined
 def motion_cross(v, x):
     """(v x) x: the rate of a twist x that is fixed to a body of twist v."""
     return (
@@ -144,16 +138,6 @@ def factor_transpose_times(B, x):
         B[0] * x[0] + B[3] * x[1] + B[6] * x[2] - (B[10] * x[5] - B[11] * x[4]),
         B[1] * x[0] + B[4] * x[1] + B[7] * x[2] - (B[11] * x[3] - B[9] * x[5]),
         B[2] * x[0] + B[5] * x[1] + B[8] * x[2] - (B[9] * x[4] - B[10] * x[3]),
-    )
-
-
-@inlined
-def rotate_columns(R, x):
-    """R x, with the matrix R as nine numbers, row by row."""
-    return (
-        R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
-        R[3] * x[0] + R[4] * x[1] + R[5] * x[2],
-        R[6] * x[0] + R[7] * x[1] + R[8] * x[2],
     )
 
 

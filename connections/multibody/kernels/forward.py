@@ -6,7 +6,8 @@ the origin. Source: [W] VI-B in one frame: the transforms X disappear, and compo
 """
 
 from connections.engines.inlined.simd import inlined, load, put, sine_cosine, take
-from connections.multibody.kernels.algebra import accumulate, rotate_columns
+from connections.engines.inlined.vectors import matrix_of, rotate_columns
+from connections.multibody.kernels.algebra import accumulate
 from connections.multibody.kernels.layout import FREE, HELICAL, PARAMETERS, POSE, PRISMATIC
 
 
@@ -45,7 +46,7 @@ def place_links(tree, work):
                     d = d * k[o + PARAMETERS.pitch]
                 p = (p[0] + z[0] * d, p[1] + z[1] * d, p[2] + z[2] * d)
             elif kind == FREE:
-                d = rotate_columns(_rows(x, y, z), take(work, at, 3))
+                d = rotate_columns(matrix_of(x, y, z), take(work, at, 3))
                 p = (p[0] + d[0], p[1] + d[1], p[2] + d[2])
             put(work, slot + POSE.position, p)
     if tree.shifted:
@@ -119,11 +120,6 @@ def link_inertia(tree, work, i):
 
 
 @inlined
-def _rows(x, y, z):
-    return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
-
-
-@inlined
 def _store_rotation(work, slot, x, y, z):
     """Write the matrix with columns x, y, z to `slot`, row by row."""
     put(work, slot, (x[0], y[0], z[0]))
@@ -137,7 +133,7 @@ def _turn_by_quaternion(work, slot, x, y, z, at):
     a, b, c, d = load(work, at), load(work, at + 1), load(work, at + 2), load(work, at + 3)
     aa, bb, cc = a * a, b * b, c * c
     ab, ac, bc, ad, bd, cd = a * b, a * c, b * c, a * d, b * d, c * d
-    M = _rows(x, y, z)
+    M = matrix_of(x, y, z)
     turned_x = rotate_columns(M, ((bb + cc) * -2.0 + 1.0, (ab + cd) * 2.0, (ac - bd) * 2.0))
     turned_y = rotate_columns(M, ((ab - cd) * 2.0, (aa + cc) * -2.0 + 1.0, (bc + ad) * 2.0))
     turned_z = rotate_columns(M, ((ac + bd) * 2.0, (bc - ad) * 2.0, (aa + bb) * -2.0 + 1.0))

@@ -19,17 +19,21 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 import math
 
 from connections.engines.inlined.simd import beyond, inlined, put, routine, sine_cosine, store, take
-from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
-from connections.multibody.kernels.algebra import (
-    add6,
+from connections.engines.inlined.vectors import (
+    add3,
     cross3,
-    dot6,
-    motion_cross,
+    dot3,
+    matrix_of,
+    product_columns,
     rotate_columns,
-    scale6,
-    subtract6,
+    scale3,
+    subtract3,
+    turned,
+    turned_by_quaternion,
 )
-from connections.multibody.kernels.boundary import FARTHEST_ANGLE
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
+from connections.multibody.kernels.algebra import add6, dot6, motion_cross, scale6, subtract6
+from connections.multibody.kernels.boundary import reduced_angle
 from connections.multibody.kernels.layout import (
     ARMS,
     CONDITION,
@@ -40,8 +44,8 @@ from connections.multibody.kernels.layout import (
     PRISMATIC,
 )
 
-ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 
 
 @routine
@@ -53,28 +57,20 @@ def place_loop(loop):
         R, p = take(loop.poses, above, 9), take(loop.poses, above + POSE.position, 3)
         k, at = beyond(loop.parameters, link * LOOP_PARAMETERS.size), loop.coordinate[link]
         kind = loop.kind[link]
-        E = take(k, LOOP_PARAMETERS.rotation, 9)
-        x = rotate_columns(R, (E[0], E[3], E[6]))
-        y = rotate_columns(R, (E[1], E[4], E[7]))
-        z = rotate_columns(R, (E[2], E[5], E[8]))
-        p = _add3(p, rotate_columns(R, take(k, LOOP_PARAMETERS.position, 3)))
+        x, y, z = product_columns(R, take(k, LOOP_PARAMETERS.rotation, 9))
+        p = add3(p, rotate_columns(R, take(k, LOOP_PARAMETERS.position, 3)))
         if kind <= HELICAL:
             angle = loop.x[at]
-            p = _add3(p, _scale3(z, angle * k[LOOP_PARAMETERS.pitch]))
-            if abs(angle) > FARTHEST_ANGLE:
-                angle = math.atan2(math.sin(angle), math.cos(angle))
-            s, c = sine_cosine(angle)
-            x, y = _add3(_scale3(x, c), _scale3(y, s)), _add3(_scale3(y, c), _scale3(x, -s))
+            p = add3(p, scale3(z, angle * k[LOOP_PARAMETERS.pitch]))
+            x, y = turned(x, y, *sine_cosine(reduced_angle(angle)))
         elif kind == PRISMATIC:
-            p = _add3(p, _scale3(z, loop.x[at]))
+            p = add3(p, scale3(z, loop.x[at]))
         else:
-            M = _rows(x, y, z)
             if kind == FREE:
-                p = _add3(p, rotate_columns(M, take(loop.x, at, 3)))
+                p = add3(p, rotate_columns(matrix_of(x, y, z), take(loop.x, at, 3)))
                 at += 3
-            column_x, column_y, column_z = quaternion_columns(take(loop.x, at, 4))
-            x, y, z = rotate_columns(M, column_x), rotate_columns(M, column_y), rotate_columns(M, column_z)
-        put(loop.poses, POSE.size * link, _rows(x, y, z))
+            x, y, z = turned_by_quaternion(x, y, z, take(loop.x, at, 4))
+        put(loop.poses, POSE.size * link, matrix_of(x, y, z))
         put(loop.poses, POSE.size * link + POSE.position, p)
         _place_columns(loop, link, x, y, z, p)
 
@@ -84,12 +80,10 @@ def _place_columns(loop, link, x, y, z, p):
     """Write Phi: [w; p x w] for a column that turns about w, [0; axis] for one that slides."""
     kind, Phi = loop.kind[link], beyond(loop.Phi, 6 * loop.first[link])
     if kind <= HELICAL:
-        u = _add3(
-            cross3(p, z), _scale3(z, loop.parameters[link * LOOP_PARAMETERS.size + LOOP_PARAMETERS.pitch])
-        )
-        put(Phi, 0, (z[0], z[1], z[2], u[0], u[1], u[2]))
+        pitch = loop.parameters[link * LOOP_PARAMETERS.size + LOOP_PARAMETERS.pitch]
+        put(Phi, 0, (*z, *add3(cross3(p, z), scale3(z, pitch))))
     elif kind == PRISMATIC:
-        put(Phi, 0, (0.0, 0.0, 0.0, z[0], z[1], z[2]))
+        put(Phi, 0, (0.0, 0.0, 0.0, *z))
     else:
         _place_turn(Phi, 0, x, p, kind)
         _place_turn(Phi, 6, y, p, kind)
@@ -98,10 +92,9 @@ def _place_columns(loop, link, x, y, z, p):
 
 @inlined
 def _place_turn(Phi, slot, w, p, kind):
-    u = cross3(p, w)
-    put(Phi, slot, (w[0], w[1], w[2], u[0], u[1], u[2]))
+    put(Phi, slot, (*w, *cross3(p, w)))
     if kind == FREE:
-        put(Phi, slot + 18, (0.0, 0.0, 0.0, w[0], w[1], w[2]))
+        put(Phi, slot + 18, (0.0, 0.0, 0.0, *w))
 
 
 @routine
@@ -143,23 +136,23 @@ def _geometric_condition(loop, r):
     k, kind = beyond(loop.row_parameters, CONDITION.size * r), loop.row_kind[r]
     a, b = POSE.size * loop.link_a[r], POSE.size * loop.link_b[r]
     R_a, R_b = take(loop.poses, a, 9), take(loop.poses, b, 9)
-    p_a = _add3(take(loop.poses, a + POSE.position, 3), rotate_columns(R_a, take(k, CONDITION.point_a, 3)))
-    p_b = _add3(take(loop.poses, b + POSE.position, 3), rotate_columns(R_b, take(k, CONDITION.point_b, 3)))
+    p_a = add3(take(loop.poses, a + POSE.position, 3), rotate_columns(R_a, take(k, CONDITION.point_a, 3)))
+    p_b = add3(take(loop.poses, b + POSE.position, 3), rotate_columns(R_b, take(k, CONDITION.point_b, 3)))
     u, w = rotate_columns(R_a, take(k, CONDITION.u, 3)), rotate_columns(R_b, take(k, CONDITION.w, 3))
     constant, scale = k[CONDITION.constant], k[CONDITION.scale]
-    distance = _subtract3(p_b, p_a)
+    distance = subtract3(p_b, p_a)
     doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
     if kind == POSITION:
-        x, y, value, size = p_b, u, _dot3(u, distance), loop.lengths[1] + doubt
+        x, y, value, size = p_b, u, dot3(u, distance), loop.lengths[1] + doubt
     elif kind == DIRECTION:
-        x, y, value, size = w, u, _dot3(u, w), 1.0
+        x, y, value, size = w, u, dot3(u, w), 1.0
     else:
-        x, y, value, size = p_a, p_b, 0.5 * _dot3(distance, distance), constant + math.sqrt(constant) * doubt
+        x, y, value, size = p_a, p_b, 0.5 * dot3(distance, distance), constant + math.sqrt(constant) * doubt
         constant = 0.5 * constant
     arms = beyond(loop.arms, ARMS.size * r)
     put(arms, ARMS.x, x)
     put(arms, ARMS.y, y)
-    put(arms, ARMS.wrench, _wrench(cross3(x, y), _linear_part(kind, x, y)))
+    put(arms, ARMS.wrench, (*cross3(x, y), *_linear_part(kind, x, y)))
     store(loop.phi, r, scale * (value - constant))
     store(loop.sizes, r, scale * size)
 
@@ -217,8 +210,8 @@ def wrench_rate(loop, r, V_a, V_b):
     kind = loop.row_kind[r]
     x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
     x_rate, y_rate = _arm_rates(kind, V_a, V_b, x, y)
-    turn = _add3(cross3(x_rate, y), cross3(x, y_rate))
-    return _wrench(turn, _linear_part(kind, x_rate, y_rate))
+    turn = add3(cross3(x_rate, y), cross3(x, y_rate))
+    return (*turn, *_linear_part(kind, x_rate, y_rate))
 
 
 @inlined
@@ -233,11 +226,11 @@ def wrench_second_rate(loop, r, first, second, first_change):
     x_move, y_move = _arm_rates(kind, second[0], second[1], x, y)
     x_second, y_second = _arm_rates(kind, first_change[0], first_change[1], x, y)
     V_x, V_y = _movers(kind, first[0], first[1])
-    x_second = _add3(x_second, cross3((V_x[0], V_x[1], V_x[2]), x_move))
-    y_second = _add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))
-    turn = _add3(cross3(x_second, y), cross3(x_rate, y_move))
-    turn = _add3(turn, _add3(cross3(x_move, y_rate), cross3(x, y_second)))
-    return _wrench(turn, _linear_part(kind, x_second, y_second))
+    x_second = add3(x_second, cross3((V_x[0], V_x[1], V_x[2]), x_move))
+    y_second = add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))
+    turn = add3(cross3(x_second, y), cross3(x_rate, y_move))
+    turn = add3(turn, add3(cross3(x_move, y_rate), cross3(x, y_second)))
+    return (*turn, *_linear_part(kind, x_second, y_second))
 
 
 @inlined
@@ -245,7 +238,7 @@ def _linear_part(kind, x, y):
     """The linear part l of f = [x x y; l]."""
     if kind == POSITION:
         return y
-    return (0.0, 0.0, 0.0) if kind == DIRECTION else _subtract3(y, x)
+    return (0.0, 0.0, 0.0) if kind == DIRECTION else subtract3(y, x)
 
 
 @inlined
@@ -260,51 +253,10 @@ def _arm_rates(kind, V_a, V_b, x, y):
     V_x, V_y = _movers(kind, V_a, V_b)
     x_rate, y_rate = cross3((V_x[0], V_x[1], V_x[2]), x), cross3((V_y[0], V_y[1], V_y[2]), y)
     if kind != DIRECTION:  # x is a point
-        x_rate = _add3(x_rate, (V_x[3], V_x[4], V_x[5]))
+        x_rate = add3(x_rate, (V_x[3], V_x[4], V_x[5]))
     if kind == DISTANCE:
-        y_rate = _add3(y_rate, (V_y[3], V_y[4], V_y[5]))
+        y_rate = add3(y_rate, (V_y[3], V_y[4], V_y[5]))
     return x_rate, y_rate
-
-
-@inlined
-def quaternion_columns(q):
-    """The columns of the rotation matrix of q = (a, b, c, d)."""
-    a, b, c, d = q
-    return (
-        (1.0 - 2.0 * (b * b + c * c), 2.0 * (a * b + c * d), 2.0 * (a * c - b * d)),
-        (2.0 * (a * b - c * d), 1.0 - 2.0 * (a * a + c * c), 2.0 * (b * c + a * d)),
-        (2.0 * (a * c + b * d), 2.0 * (b * c - a * d), 1.0 - 2.0 * (a * a + b * b)),
-    )
-
-
-@inlined
-def _rows(x, y, z):
-    return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
-
-
-@inlined
-def _wrench(n, f):
-    return n[0], n[1], n[2], f[0], f[1], f[2]
-
-
-@inlined
-def _add3(x, y):
-    return x[0] + y[0], x[1] + y[1], x[2] + y[2]
-
-
-@inlined
-def _subtract3(x, y):
-    return x[0] - y[0], x[1] - y[1], x[2] - y[2]
-
-
-@inlined
-def _scale3(x, c):
-    return x[0] * c, x[1] * c, x[2] * c
-
-
-@inlined
-def _dot3(x, y):
-    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
 
 
 @inlined

@@ -7,8 +7,8 @@ the exponential up to terms of third order.
 import math
 
 from connections.engines.inlined.simd import beyond, inlined, put, routine, store, take
+from connections.engines.inlined.vectors import quaternion_columns, quaternion_product, unit_quaternion
 from connections.multibody.kernels.layout import FREE, PRISMATIC
-from connections.multibody.kernels.loop_geometry import quaternion_columns
 
 
 @routine
@@ -60,7 +60,7 @@ def move_dependent(loop, factor):
                     store(loop.x, at + i, loop.x[at + i] + factor * moved)
                 at += 3
             a, b, c = 0.5 * factor * z[0], 0.5 * factor * z[1], 0.5 * factor * z[2]
-            put(loop.x, at, _unit(_product(take(loop.x, at, 4), (a, b, c, 1.0))))
+            put(loop.x, at, unit_quaternion(quaternion_product(take(loop.x, at, 4), (a, b, c, 1.0))))
             turn = max(turn, 2.0 * math.atan(math.sqrt(a * a + b * b + c * c)))
     return turn
 
@@ -98,8 +98,8 @@ def _advance_quaternion(loop, at, s, fraction):
             left * a[2] + nearer * b[2],
             left * a[3] + nearer * b[3],
         )
-        put(loop.x, at, _unit(mixed))
-    turn = _product((-a[0], -a[1], -a[2], a[3]), take(loop.x, at, 4))
+        put(loop.x, at, unit_quaternion(mixed))
+    turn = quaternion_product((-a[0], -a[1], -a[2], a[3]), take(loop.x, at, 4))
     sine = math.sqrt(turn[0] * turn[0] + turn[1] * turn[1] + turn[2] * turn[2])
     angle = 2.0 * math.atan2(sine, abs(turn[3]))
     scale = angle / sine if sine > 1e-150 else 2.0
@@ -107,20 +107,3 @@ def _advance_quaternion(loop, at, s, fraction):
         scale = -scale
     put(loop.y, s, (turn[0] * scale, turn[1] * scale, turn[2] * scale))
     return angle
-
-
-@inlined
-def _product(p, q):
-    """The quaternion p q, both (x, y, z, w)."""
-    return (
-        p[3] * q[0] + p[0] * q[3] + p[1] * q[2] - p[2] * q[1],
-        p[3] * q[1] + p[1] * q[3] + p[2] * q[0] - p[0] * q[2],
-        p[3] * q[2] + p[2] * q[3] + p[0] * q[1] - p[1] * q[0],
-        p[3] * q[3] - p[0] * q[0] - p[1] * q[1] - p[2] * q[2],
-    )
-
-
-@inlined
-def _unit(q):
-    norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
-    return q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm

@@ -10,7 +10,8 @@ which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and L
 """
 
 from connections.engines.inlined.simd import inlined, put, store, take
-from connections.multibody.kernels.algebra import add6, cross3, motion_cross
+from connections.engines.inlined.vectors import cross3, transpose_times
+from connections.multibody.kernels.algebra import add6, motion_cross
 from connections.multibody.kernels.forward import place_links, store_columns
 from connections.multibody.kernels.layout import PARAMETERS, POSE
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
@@ -107,14 +108,4 @@ def _in_body_axes(R, p, x):
         x[4] + x[2] * p[0] - x[0] * p[2],
         x[5] + x[0] * p[1] - x[1] * p[0],
     )
-    return _transpose_times(R, (x[0], x[1], x[2])), _transpose_times(R, u)
-
-
-@inlined
-def _transpose_times(R, x):
-    """R^T x."""
-    return (
-        R[0] * x[0] + R[3] * x[1] + R[6] * x[2],
-        R[1] * x[0] + R[4] * x[1] + R[7] * x[2],
-        R[2] * x[0] + R[5] * x[1] + R[8] * x[2],
-    )
+    return transpose_times(R, (x[0], x[1], x[2])), transpose_times(R, u)

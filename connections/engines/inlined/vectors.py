@@ -1,0 +1,116 @@
+"""Vectors, rotations and quaternions as tuples of numbers; a number is a float64 or one `lanes` value.
+
+A matrix is nine numbers, row by row. A quaternion is (x, y, z, w), and turns body axes into the axes it is
+measured in if it is of unit norm.
+"""
+
+import math
+
+from connections.engines.inlined.simd import inlined
+
+
+@inlined
+def add3(x, y):
+    """x + y."""
+    return x[0] + y[0], x[1] + y[1], x[2] + y[2]
+
+
+@inlined
+def subtract3(x, y):
+    """x - y."""
+    return x[0] - y[0], x[1] - y[1], x[2] - y[2]
+
+
+@inlined
+def scale3(x, c):
+    """x c."""
+    return x[0] * c, x[1] * c, x[2] * c
+
+
+@inlined
+def dot3(x, y):
+    """x . y."""
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
+
+
+@inlined
+def cross3(x, y):
+    """x cross y."""
+    return x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]
+
+
+@inlined
+def rotate_columns(R, x):
+    """R x."""
+    return (
+        R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
+        R[3] * x[0] + R[4] * x[1] + R[5] * x[2],
+        R[6] * x[0] + R[7] * x[1] + R[8] * x[2],
+    )
+
+
+@inlined
+def transpose_times(R, x):
+    """R^T x."""
+    return (
+        R[0] * x[0] + R[3] * x[1] + R[6] * x[2],
+        R[1] * x[0] + R[4] * x[1] + R[7] * x[2],
+        R[2] * x[0] + R[5] * x[1] + R[8] * x[2],
+    )
+
+
+@inlined
+def product_columns(R, E):
+    """The columns of R E."""
+    x = rotate_columns(R, (E[0], E[3], E[6]))
+    y = rotate_columns(R, (E[1], E[4], E[7]))
+    return x, y, rotate_columns(R, (E[2], E[5], E[8]))
+
+
+@inlined
+def matrix_of(x, y, z):
+    """The matrix with columns x, y, z."""
+    return x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]
+
+
+@inlined
+def turned(x, y, sine, cosine):
+    """The axes x and y after a turn about z."""
+    first = add3(scale3(x, cosine), scale3(y, sine))
+    return first, add3(scale3(y, cosine), scale3(x, -sine))
+
+
+@inlined
+def turned_by_quaternion(x, y, z, quaternion):
+    """The axes x, y, z after a rotation by a quaternion in these axes: the columns of [x y z] R."""
+    M, (first, second, third) = matrix_of(x, y, z), quaternion_columns(quaternion)
+    return rotate_columns(M, first), rotate_columns(M, second), rotate_columns(M, third)
+
+
+@inlined
+def quaternion_columns(q):
+    """The columns of the rotation matrix of q = (a, b, c, d)."""
+    a, b, c, d = q
+    return (
+        (1.0 - 2.0 * (b * b + c * c), 2.0 * (a * b + c * d), 2.0 * (a * c - b * d)),
+        (2.0 * (a * b - c * d), 1.0 - 2.0 * (a * a + c * c), 2.0 * (b * c + a * d)),
+        (2.0 * (a * c + b * d), 2.0 * (b * c - a * d), 1.0 - 2.0 * (a * a + b * b)),
+    )
+
+
+@inlined
+def quaternion_product(p, q):
+    """p q, of float64."""
+    return (
+        p[3] * q[0] + p[0] * q[3] + p[1] * q[2] - p[2] * q[1],
+        p[3] * q[1] + p[1] * q[3] + p[2] * q[0] - p[0] * q[2],
+        p[3] * q[2] + p[2] * q[3] + p[0] * q[1] - p[1] * q[0],
+        p[3] * q[3] - p[0] * q[0] - p[1] * q[1] - p[2] * q[2],
+    )
+
+
+@inlined
+def unit_quaternion(q):
+    """q scaled to norm one, of float64."""
+    norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    return q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm
