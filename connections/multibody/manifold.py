@@ -22,11 +22,15 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
+from connections.geometry.host_groups import (
+    displaced_pose,
+    displaced_rotation,
+    pose_difference,
+    rotation_difference,
+)
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.model import Model, require_model
-
-_SMALL = 1e-4  # rad^2 below which coefficients are series, whose first neglected term is then below 1e-16
 
 
 def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
@@ -50,11 +54,9 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     for joint, at_q, at_v in model.kinematics.slices():
         a, b = start[..., at_q], end[..., at_q]
         if isinstance(joint, Spherical):
-            xi[..., at_v] = rotation_logarithm(quaternion_product(_conjugate(a), b))
+            xi[..., at_v] = rotation_difference(a, b)
         elif isinstance(joint, Free):
-            turn = rotation_logarithm(quaternion_product(_conjugate(a[..., 3:]), b[..., 3:]))
-            moved = rotated(_conjugate(a[..., 3:]), b[..., :3] - a[..., :3])
-            xi[..., at_v] = np.concatenate([turn, _translation(turn, moved, inverse=True)], axis=-1)
+            xi[..., at_v] = pose_difference(a, b)
         else:
             xi[..., at_v] = b - a
     return xi
@@ -83,11 +85,9 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     for joint, at_q, at_v in model.kinematics.slices():
         a, b = start[..., at_q], step[..., at_v]
         if isinstance(joint, Spherical):
-            moved[..., at_q] = _turned(a, b)
+            moved[..., at_q] = displaced_rotation(a, b)
         elif isinstance(joint, Free):
-            shift = rotated(a[..., 3:], _translation(b[..., :3], b[..., 3:], inverse=False))
-            parts = np.broadcast_arrays(a[..., :3] + shift)[0], _turned(a[..., 3:], b[..., :3])
-            moved[..., at_q] = np.concatenate(parts, axis=-1)
+            moved[..., at_q] = displaced_pose(a, b)
         else:
             moved[..., at_q] = a + b
     return moved
@@ -143,75 +143,3 @@ def positive_step(step: Any, unit: str) -> float:
     if not 0.0 < h < np.inf:
         raise ValueError(f"step: expected a positive number, {unit}, got {h:g}")
     return h
-
-
-# --- batches of rotations --------------------------------------------------------------------------------
-
-
-def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Hamilton's product a * b of quaternions (x, y, z, w), (..., 4)."""
-    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + _cross(a[..., :3], b[..., :3])
-    scalar = a[..., 3:] * b[..., 3:] - np.sum(a[..., :3] * b[..., :3], axis=-1, keepdims=True)
-    return np.concatenate([vector, scalar], axis=-1)
-
-
-def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """R x, (..., 3), with R the rotations of unit quaternions (..., 4)."""
-    t = 2.0 * _cross(quaternion[..., :3], x)
-    return x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
-
-
-def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
-    """Rotation vector (..., 3), rad, of at most half a turn: 2 atan2(|r|, |w|) r / |r|, signed by w."""
-    r, w = quaternion[..., :3], quaternion[..., 3:]
-    sine = np.linalg.norm(r, axis=-1, keepdims=True)
-    # 2 atan(x) / x = 2 - 2 x^2 / 3 + ... with x = |r| / |w|; if x is small, |w| is close to one.
-    small = sine < 1e-6
-    ratio = np.where(small, 2.0, 2.0 * np.arctan2(sine, np.abs(w)) / np.where(small, 1.0, sine))
-    return np.where(w < 0.0, -ratio, ratio) * r
-
-
-def rotation_exponential(x: np.ndarray) -> np.ndarray:
-    """Unit quaternion (..., 4) of rotation vectors (..., 3), rad."""
-    angle = np.linalg.norm(x, axis=-1, keepdims=True)
-    return np.concatenate([0.5 * np.sinc(angle / (2.0 * np.pi)) * x, np.cos(0.5 * angle)], axis=-1)
-
-
-# --- private ---------------------------------------------------------------------------------------------
-
-
-def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
-    """V x or V^-1 x, V = 1 + (1 - cos) / a^2 (turn x) + (a - sin) / a^3 (turn x)^2, a = |turn|; (..., 3)."""
-    square = np.sum(turn * turn, axis=-1, keepdims=True)
-    small = square < _SMALL
-    angle = np.sqrt(np.where(small, 1.0, square))
-    if inverse:
-        first = -0.5
-        series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
-        second = np.where(small, series, (1.0 - 0.5 * angle / np.tan(0.5 * angle)) / angle**2)
-    else:
-        half = np.sinc(np.sqrt(square) / (2.0 * np.pi))
-        first = 0.5 * half * half
-        series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
-        second = np.where(small, series, (angle - np.sin(angle)) / angle**3)
-    once = _cross(turn, x)
-    return x + first * once + second * _cross(turn, once)
-
-
-def _turned(quaternion: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """quaternion * exp(turn), of norm one."""
-    product = quaternion_product(quaternion, rotation_exponential(turn))
-    return product / np.linalg.norm(product, axis=-1, keepdims=True)
-
-
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a x b, (..., 3); np.cross takes three times as long for one pair."""
-    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
-    product[..., 0] = a[..., 1] * b[..., 2] - a[..., 2] * b[..., 1]
-    product[..., 1] = a[..., 2] * b[..., 0] - a[..., 0] * b[..., 2]
-    product[..., 2] = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    return product
-
-
-def _conjugate(quaternion: np.ndarray) -> np.ndarray:
-    return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])

@@ -8,10 +8,11 @@ import pytest
 import systems
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation
+from scipy.spatial.transform import RigidTransform, Rotation
 
 import connections as cn
 from connections.checks import PointError
+from connections.geometry import host_groups
 from connections.geometry.restricted_frame import RestrictedFrame
 from connections.geometry.rotations import quaternion_exponential
 
@@ -305,3 +306,26 @@ def test_a_restricted_frame_is_its_base_where_the_condition_holds(rng):
         frame.structure_functions(wrong)
     assert frame == RestrictedFrame(SE3, above, explain)
     assert frame != RestrictedFrame(SE3, lambda q: q[2] > 0.0, explain)
+
+
+# --- groups in NumPy -----------------------------------------------------------------------------------
+
+
+def test_displacements_in_numpy_are_the_exponentials_of_the_frames(rng):
+    """Against the frames' retractions at small steps, and SciPy's rigid transforms at large ones."""
+    q, xi = oracles.random_pose(rng), rng.standard_normal(6)
+    moved = host_groups.displaced_pose(q, xi)
+    pose = RigidTransform.from_components(q[:3], Rotation.from_quat(q[3:]))
+    expected = pose * RigidTransform.from_exp_coords(xi)
+    np.testing.assert_allclose(moved[:3], expected.translation, atol=1e-14)
+    np.testing.assert_allclose(
+        Rotation.from_quat(moved[3:]).as_matrix(), expected.rotation.as_matrix(), atol=1e-14
+    )
+    np.testing.assert_allclose(host_groups.pose_difference(q, moved), xi, atol=1e-13)
+    assert np.abs(host_groups.pose_difference(moved, q) - xi).max() > 0.1  # negative control: the other way
+    turned = host_groups.displaced_rotation(q[3:], xi[:3])
+    np.testing.assert_allclose(turned, moved[3:], atol=1e-15)
+    np.testing.assert_allclose(host_groups.rotation_difference(q[3:], turned), xi[:3], atol=1e-14)
+    h = 1e-6
+    small = (host_groups.displaced_pose(q, h * xi) - q) / h
+    np.testing.assert_allclose(small, SE3.matrix_at(q) @ xi, atol=1e-5)
