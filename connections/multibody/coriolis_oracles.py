@@ -17,24 +17,14 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
-from connections.multibody.functions import coriolis_matrix, inverse_dynamics, mass_matrix
+from connections.multibody.functions import coriolis_matrix, documented, inverse_dynamics, mass_matrix
 from connections.multibody.model import Model, require_model
 from connections.multibody.spatial import body_coriolis_blocks
 
 
+@documented
 def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
-    """C(q, v), (..., nv, nv), from C and H of the spanning tree: G^T (C_s G + H_s Gdot).
-
-    Parameters
-    ----------
-    model : the robot; for a tree, G is the identity.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
-    ClosureError : loops do not close, or are singular.
+    """C(q, v), (..., nv, nv), from C and H of the spanning tree: G^T (C_s G + H_s Gdot); C_s for a tree.
 
     Source: [W] (17) and VI-C.
     """
@@ -49,19 +39,9 @@ def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
     return np.swapaxes(G, -1, -2) @ parts
 
 
+@documented
 def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
     """C(q, v), (..., nv, nv), from the Jacobians J_b of all bodies and their rates, by exact derivatives.
-
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
-    ClosureError : loops do not close, or are singular.
 
     Source: [W] (20), with C_b of (18), (19).
     """
@@ -72,21 +52,11 @@ def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
     )
 
 
+@documented
 def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarray:
     """C(q, v), (..., nv, nv), from the bias C v of inverse dynamics, H, and the brackets of the frame.
 
     The bias is quadratic in v, so central differences of it are exact, whatever their step.
-
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-    v : (..., nv) velocities in the model's frame, rad/s and m/s.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError, PointError : as `coriolis_matrix`.
-    ClosureError : loops do not close, or are singular.
 
     Source: [W] (32).
     """

@@ -78,27 +78,30 @@ def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
     scope = {"__name__": function.__module__, "require_model": require_model, "matrices_of": _matrices_of}
     exec(compile(source, f"<{name}>", "exec"), scope)
     call: Callable[P, R] = wraps(function)(cast("Callable[P, R]", scope[name]))
-    call.__doc__ = _documentation(cleandoc(function.__doc__ or ""), names, RECURSIONS[name].inverse)
-    return call
+    return documented(call)
+
+
+def documented(function: Callable[P, R]) -> Callable[P, R]:
+    """The function with sections about arguments, before its own sections, and about errors."""
+    declared, name = cleandoc(function.__doc__ or ""), function.__name__
+    summary, rest = re.split(r"^(?=Returns$|Source: )", declared, maxsplit=1, flags=re.MULTILINE)
+    returns, source = re.split(r"^(?=Source: )", rest, flags=re.MULTILINE)
+    arguments = "".join(
+        f"{argument} : {_ARGUMENTS[argument]}\n" for argument in signature(function).parameters
+    )
+    errors = ["ShapeError", "NonFiniteError", "PointError", "ClosureError", "ValueError", "TypeError"]
+    errors += ["MetricError"] * (name in RECURSIONS and RECURSIONS[name].inverse)
+    function.__doc__ = (
+        f"{summary}Parameters\n----------\n{arguments}\n{returns}"
+        f"Raises\n------\n{', '.join(errors)} : see the module `functions`.\n\n{source}"
+    )
+    return function
 
 
 def _matrices_of(stacked: np.ndarray) -> Matrices:
     if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
         return stacked[0], stacked[1], stacked[2]
     return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]
-
-
-def _documentation(declared: str, names: list[str], inverse: bool) -> str:
-    """The declared documentation with sections about arguments, before its own sections, and about errors."""
-    summary, rest = re.split(r"^(?=Returns$|Source: )", declared, maxsplit=1, flags=re.MULTILINE)
-    returns, source = re.split(r"^(?=Source: )", rest, flags=re.MULTILINE)
-    arguments = "".join(f"{name} : {_ARGUMENTS[name]}\n" for name in names)
-    errors = ["ShapeError", "NonFiniteError", "PointError", "ClosureError", "ValueError", "TypeError"]
-    errors += ["MetricError"] * inverse
-    return (
-        f"{summary}Parameters\n----------\n{arguments}\n{returns}"
-        f"Raises\n------\n{', '.join(errors)} : see the module `functions`.\n\n{source}"
-    )
 
 
 @recursion

@@ -37,7 +37,7 @@ def body_motions(
         at, column = kinematics.q_starts[body], kinematics.v_starts[body]
         moved, size = (A[parent], sizes[parent]) if parent >= 0 else (A[body], sizes[body])
         for element in joint.chain:
-            pose = pose @ _pose(element, q[at : at + element.nq])
+            pose = pose @ elementary_pose(element, q[at : at + element.nq])
             R, p = pose[:3, :3].T, pose[:3, 3]
             moved = np.concatenate([R @ moved[:3], R @ (moved[3:] - skew(p) @ moved[:3])])
             size = np.stack([size[0], size[1] + np.linalg.norm(p) * size[0]])
@@ -74,7 +74,7 @@ def moved(kinematics: Kinematics, q: np.ndarray, step: np.ndarray) -> np.ndarray
     return q
 
 
-def _pose(joint: Joint, q: np.ndarray) -> np.ndarray:
+def elementary_pose(joint: Joint, q: np.ndarray) -> np.ndarray:
     """(4, 4), m: the child frame of an elementary joint in its joint frame."""
     pose = np.eye(4)
     match joint:

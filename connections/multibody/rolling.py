@@ -36,9 +36,9 @@ class Contact(abc.ABC):
     body: str
 
     @property
-    @abc.abstractmethod
     def rows(self) -> int:
         """Number of one-forms of the contact."""
+        return len(self.forms_at(jnp.eye(3), jnp.zeros((6, 1))))
 
     @abc.abstractmethod
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
@@ -80,14 +80,7 @@ class Wheel(Contact):
     def __post_init__(self) -> None:
         _require_radius(self)
         _require_directions(self, ("rolling", "lateral", "normal"))
-        for name in ("axis", "normal"):
-            object.__setattr__(self, name, _vector(self, name, unit=True))
-        object.__setattr__(self, "center", _vector(self, "center"))
-
-    @property
-    def rows(self) -> int:
-        """One for each direction."""
-        return len(self.directions)
+        _require_vectors(self, directions=("axis", "normal"), points=("center",))
 
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
         """The velocity of the material point at the contact, along the directions, (rows, nv)."""
@@ -122,13 +115,7 @@ class Ball(Contact):
     def __post_init__(self) -> None:
         _require_radius(self)
         _require_directions(self, ("rolling", "normal"))
-        object.__setattr__(self, "normal", _vector(self, "normal", unit=True))
-        object.__setattr__(self, "center", _vector(self, "center"))
-
-    @property
-    def rows(self) -> int:
-        """Two in the plane, one along its normal."""
-        return sum(2 if name == "rolling" else 1 for name in self.directions)
+        _require_vectors(self, directions=("normal",), points=("center",))
 
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
         """The velocity of the material point at the contact, along the directions, (rows, nv)."""
@@ -157,13 +144,7 @@ class Blade(Contact):
     point: Sequence[float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "direction", _vector(self, "direction", unit=True))
-        object.__setattr__(self, "point", _vector(self, "point"))
-
-    @property
-    def rows(self) -> int:
-        """One."""
-        return 1
+        _require_vectors(self, directions=("direction",), points=("point",))
 
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
         """The velocity of the point along the direction, (1, nv)."""
@@ -360,17 +341,20 @@ def _title(contact: Any) -> str:
     return f"{type(contact).__name__} on body '{contact.body}'"
 
 
-def _vector(contact: Contact, name: str, unit: bool = False) -> tuple[float, ...]:
-    try:
-        vector = np.array([float(x) for x in getattr(contact, name)])
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{_title(contact)}: {name} must be three numbers") from error
-    length = float(np.linalg.norm(vector))
-    if vector.shape != (3,) or not np.isfinite(vector).all():
-        raise ModelError(f"{_title(contact)}: {name} must be three finite numbers, got {vector}")
-    if unit and not length > 0.0:
-        raise ModelError(f"{_title(contact)}: {name} is a direction and must not be zero")
-    return tuple(float(x) for x in (vector / length if unit else vector))
+def _require_vectors(contact: Contact, directions: Sequence[str], points: Sequence[str]) -> None:
+    """Replace fields by tuples of three finite numbers, directions scaled to unit length."""
+    for name in (*directions, *points):
+        try:
+            vector = np.array([float(x) for x in getattr(contact, name)])
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{_title(contact)}: {name} must be three numbers") from error
+        if vector.shape != (3,) or not np.isfinite(vector).all():
+            raise ModelError(f"{_title(contact)}: {name} must be three finite numbers, got {vector}")
+        if name in directions:
+            if not np.linalg.norm(vector) > 0.0:
+                raise ModelError(f"{_title(contact)}: {name} is a direction and must not be zero")
+            vector = vector / np.linalg.norm(vector)
+        object.__setattr__(contact, name, tuple(vector.tolist()))
 
 
 def _require_radius(contact: Wheel | Ball) -> None:

@@ -29,7 +29,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.multibody.description.mechanism import WORLD, Mechanism
@@ -40,6 +39,7 @@ from connections.multibody.description.mjcf_equality import (
     transform,
 )
 from connections.multibody.description.xml import read_root, require_file
+from connections.multibody.host_kinematics import elementary_pose
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.model import Model
 
@@ -166,7 +166,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             pose = pose @ transform(anchor - origins[body]) @ start
             origins[body] = anchor
             if number in held:
-                pose, kind = pose @ _moved(kind, held[number]), Fixed()
+                pose, kind = pose @ elementary_pose(kind, np.array([held[number]])), Fixed()
             joint = _joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
@@ -181,19 +181,16 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
 def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.ndarray, bool]:
     """The joint, its pose (4, 4) at q = 0 relative to the file's, and whether it is a ball or hinge."""
     kind, axis = compiled.jnt_type[number], compiled.jnt_axis[number]
-    ref = float(compiled.qpos0[compiled.jnt_qposadr[number]])
-    start = np.eye(4)
+    back = -compiled.qpos0[compiled.jnt_qposadr[number] :][:1]
     match mujoco.mjtJoint(kind):
         case mujoco.mjtJoint.mjJNT_FREE:
-            return Free(), start, False
+            return Free(), np.eye(4), False
         case mujoco.mjtJoint.mjJNT_BALL:
-            return Spherical(), start, True
+            return Spherical(), np.eye(4), True
         case mujoco.mjtJoint.mjJNT_SLIDE:
-            start[:3, 3] = -ref * axis
-            return Prismatic(axis), start, False
+            return Prismatic(axis), elementary_pose(Prismatic(axis), back), False
         case mujoco.mjtJoint.mjJNT_HINGE:
-            start[:3, :3] = Rotation.from_rotvec(-ref * axis).as_matrix()
-            return Revolute(axis), start, True
+            return Revolute(axis), elementary_pose(Revolute(axis), back), True
     raise ModelError(f"joint '{_joint_name(compiled, number)}': unknown type {kind}")
 
 
@@ -205,16 +202,6 @@ def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, 
     R = transform(np.zeros(3), compiled.body_iquat[body])[:3, :3]
     inertia = R @ np.diag(compiled.body_inertia[body]) @ R.T
     mechanism.add_body(name, compiled.body_mass[body], compiled.body_ipos[body] - origin, inertia)
-
-
-def _moved(joint: Joint, position: float) -> np.ndarray:
-    """(4, 4), m: the child frame of a hinge or slide in its joint frame at `position`, rad or m."""
-    pose = np.eye(4)
-    if isinstance(joint, Prismatic):
-        pose[:3, 3] = position * np.array(joint.axis)
-    elif isinstance(joint, Revolute):
-        pose[:3, :3] = Rotation.from_rotvec(position * np.array(joint.axis)).as_matrix()
-    return pose
 
 
 def _drawn(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> dict[str, np.ndarray]:

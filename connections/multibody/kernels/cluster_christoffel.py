@@ -263,17 +263,4 @@ def _clear_permutations(Gamma, nv, k, x, y):
 
 @inlined
 def _add12(x, y):
-    return (
-        x[0] + y[0],
-        x[1] + y[1],
-        x[2] + y[2],
-        x[3] + y[3],
-        x[4] + y[4],
-        x[5] + y[5],
-        x[6] + y[6],
-        x[7] + y[7],
-        x[8] + y[8],
-        x[9] + y[9],
-        x[10] + y[10],
-        x[11] + y[11],
-    )
+    return *add6(x[:6], y[:6]), *add6(x[6:], y[6:])
