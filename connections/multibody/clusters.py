@@ -17,22 +17,14 @@ POSITION, DIRECTION, DISTANCE, LINEAR = range(4)
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """M clusters of N bodies; joint b moves body b of the spanning tree.
+    """M clusters of N bodies; joint b moves body b of the spanning tree."""
 
-    Parameters
-    ----------
-    of_body : (N,) the cluster of each body.
-    parents : (M,) the parent cluster, -1 for the ground; parents[c] < c.
-    supports : (N,) the nearest ancestor of each body that is in the parent cluster; -1 for the ground.
-    independent : (N,) whether the configuration of joint b is independent.
-    sizes : (M,) m, the characteristic length of each cluster (`loops/lengths.py`).
-    """
-
-    of_body: np.ndarray
-    parents: np.ndarray
+    of_body: np.ndarray  #: (N,) the cluster of each body
+    parents: np.ndarray  #: (M,) the parent cluster, -1 for the ground; parents[c] < c
+    #: (N,) the nearest ancestor of each body that is in the parent cluster; -1 for the ground
     supports: np.ndarray
-    independent: np.ndarray
-    sizes: np.ndarray
+    independent: np.ndarray  #: (N,) whether the configuration of joint b is independent
+    sizes: np.ndarray  #: (M,) m, the characteristic length of each cluster (`loops/lengths.py`)
 
     @property
     def count(self) -> int:
@@ -51,29 +43,20 @@ class Rows:
         DIRECTION:  phi = scale (u . R w - constant)
         DISTANCE:   phi = scale (r . r - constant) / 2
         LINEAR:     phi = scale (coefficients . q - constant)
-
-    Parameters
-    ----------
-    kinds : (p,) POSITION, DIRECTION, DISTANCE or LINEAR.
-    owners : (p,) number of the loop or coupling that the row belongs to.
-    clusters : (p,) the cluster whose joints the row constrains.
-    bodies_a, bodies_b : (p,) bodies, -1 the ground; not used for LINEAR.
-    points_a, points_b : (p, 3) m, in the body frames of a and of b (world axes for the ground).
-    u : (p, 3) in the axes of body a.
-    w : (p, 3) in the axes of body b.
-    coefficients : (p, nq) over spanning coordinates, nonzero only for joints of one coordinate.
-    constants, scales : (p,).
     """
 
-    kinds: np.ndarray
-    owners: np.ndarray
-    clusters: np.ndarray
+    kinds: np.ndarray  #: (p,) POSITION, DIRECTION, DISTANCE or LINEAR
+    owners: np.ndarray  #: (p,) number of the loop or coupling that the row belongs to
+    clusters: np.ndarray  #: (p,) the cluster whose joints the row constrains
+    #: (p,) bodies, -1 the ground; not used for LINEAR
     bodies_a: np.ndarray
     bodies_b: np.ndarray
+    #: (p, 3) m, in the body frames of a and of b (world axes for the ground)
     points_a: np.ndarray
     points_b: np.ndarray
-    u: np.ndarray
-    w: np.ndarray
-    coefficients: np.ndarray
+    u: np.ndarray  #: (p, 3) in the axes of body a
+    w: np.ndarray  #: (p, 3) in the axes of body b
+    coefficients: np.ndarray  #: (p, nq) over spanning coordinates, nonzero only for joints of one coordinate
+    #: (p,)
     constants: np.ndarray
     scales: np.ndarray

@@ -42,46 +42,34 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A joint between two links.
+    """A joint between two links."""
 
-    Parameters
-    ----------
-    name : unique.
-    parent, child : link names; the parent may be `GROUND`.
-    joint : the joint's type with its parameters.
-    placement : (4, 4) homogeneous transform, m: the joint frame in the parent link frame. The child link
-        frame coincides with the joint frame at the joint's neutral configuration.
-    """
-
-    name: str
+    name: str  #: unique
+    #: link names; the parent may be `GROUND`
     parent: Hashable
     child: str
-    joint: Joint
+    joint: Joint  #: the joint's type with its parameters
+    #: (4, 4) homogeneous transform, m: the joint frame in the parent link frame. The child link frame
+    #: coincides with the joint frame at the joint's neutral configuration
     placement: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """N moving bodies in depth-first order; joint i moves body i.
+    """N moving bodies in depth-first order; joint i moves body i."""
 
-    Parameters
-    ----------
-    body_names, joint_names, joints : N each; a body has the name of the link that its joint moves.
-    links : N tuples, the names of the links merged into each body, its own first.
-    parents : (N,) number of the parent body, -1 for the ground; parents[i] < i.
-    quaternions, positions : (N, 4) and (N, 3), m: joint frame i in the frame of its parent body.
-    inertias : (N, 6, 6) spatial inertias in body frames, merged links included.
-    placements : for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m.
-    """
-
+    #: N each; a body has the name of the link that its joint moves
     body_names: tuple[str, ...]
     joint_names: tuple[str, ...]
     joints: tuple[Joint, ...]
+    #: N tuples, the names of the links merged into each body, its own first
     links: tuple[tuple[str, ...], ...]
-    parents: np.ndarray
+    parents: np.ndarray  #: (N,) number of the parent body, -1 for the ground; parents[i] < i
+    #: (N, 4) and (N, 3), m: joint frame i in the frame of its parent body
     quaternions: np.ndarray
     positions: np.ndarray
-    inertias: np.ndarray
+    inertias: np.ndarray  #: (N, 6, 6) spatial inertias in body frames, merged links included
+    #: for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m
     placements: Mapping[Hashable, tuple[int, np.ndarray]]
 
     @property

@@ -29,23 +29,15 @@ _CHOICES = 2000  # sets of independent joints that are compared
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """The conditions of all loops and couplings.
+    """The conditions of all loops and couplings."""
 
-    Parameters
-    ----------
-    spanning : the spanning tree.
-    of_body : (N,) the cluster of each body.
-    rows, functions : the conditions.
-    names : of loops and couplings, numbered as ``rows.owners``.
-    sizes : (M,) m, characteristic lengths of the clusters (`lengths`).
-    """
-
-    spanning: Kinematics
-    of_body: np.ndarray
+    spanning: Kinematics  #: the spanning tree
+    of_body: np.ndarray  #: (N,) the cluster of each body
+    #: the conditions
     rows: Rows
     functions: tuple[FunctionCondition, ...]
-    names: tuple[str, ...]
-    sizes: np.ndarray
+    names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
+    sizes: np.ndarray  #: (M,) m, characteristic lengths of the clusters (`lengths`)
 
     @cached_property
     def units(self) -> np.ndarray:

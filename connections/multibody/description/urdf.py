@@ -32,23 +32,15 @@ ROOT_JOINT = "root_joint"
 
 
 class _File(NamedTuple):
-    """The contents of a URDF file.
+    """The contents of a URDF file."""
 
-    Parameters
-    ----------
-    links : in the file's order.
-    edges : the joints, sorted by name.
-    root : the link that is no joint's child.
-    loops, couplings : of URDF+, mimic joints among the couplings.
-    flaws : messages about inertias that no distribution of mass has.
-    """
-
-    links: list[Link]
-    edges: list[Edge]
-    root: str
+    links: list[Link]  #: in the file's order
+    edges: list[Edge]  #: the joints, sorted by name
+    root: str  #: the link that is no joint's child
+    #: of URDF+, mimic joints among the couplings
     loops: list[Loop]
     couplings: list[Coupling]
-    flaws: list[str]
+    flaws: list[str]  #: messages about inertias that no distribution of mass has
 
 
 def from_urdf(

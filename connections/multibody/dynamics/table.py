@@ -16,36 +16,26 @@ N, PARAMETERS = "n", "10 N"  # axes of a result: velocities; inertial parameters
 
 @dataclass(frozen=True)
 class Recursion:
-    """A recursion.
+    """A recursion."""
 
-    Parameters
-    ----------
-    kernel : the file of the kernel for trees, a function of the recursion's name that is called as
-        ``kernel(tree, work, result)``. With `body_factor` a further argument says whether the factor is
-        ``"force_cross"``, with `mirrored` one more whether to write all entries.
-    closed : the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``,
-        followed by the choice of the body-level factor.
-    vectors : names of the vectors (..., nv) that follow q.
-    shape : axes of the result for one configuration.
-    sparse : entries of columns, or of a column and a body, on different branches are zero, and the kernel
-        does not write them.
-    body_factor : whether the caller chooses the body-level factor.
-    mirrored : the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j].
-    inverse : the mass matrix has to be regular.
-    bias_rates : for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector.
-    in_jax : what computes the same where JAX traces; empty if nothing does.
-    """
-
+    #: the file of the kernel for trees, a function of the recursion's name that is called as ``kernel(tree,
+    #: work, result)``. With `body_factor` a further argument says whether the factor is ``"force_cross"``,
+    #: with `mirrored` one more whether to write all entries
     kernel: str
+    #: the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
+    #: by the choice of the body-level factor
     closed: str
-    vectors: tuple[str, ...] = ()
-    shape: tuple[int | str, ...] = (N,)
+    vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
+    shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
+    #: entries of columns, or of a column and a body, on different branches are zero, and the kernel does not
+    #: write them
     sparse: bool = False
-    body_factor: bool = False
-    mirrored: bool = False
-    inverse: bool = False
+    body_factor: bool = False  #: whether the caller chooses the body-level factor
+    mirrored: bool = False  #: the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j]
+    inverse: bool = False  #: the mass matrix has to be regular
+    #: for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector
     bias_rates: bool = False
-    in_jax: str = ""
+    in_jax: str = ""  #: what computes the same where JAX traces; empty if nothing does
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""

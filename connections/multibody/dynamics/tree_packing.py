@@ -38,26 +38,16 @@ _KINDS: dict[type[Joint], int] = {
 
 
 class Links(NamedTuple):
-    """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground.
+    """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground."""
 
-    Parameters
-    ----------
-    parent : the link relative to which it moves.
-    kind : of its joint, as in `kernels.layout`; -1 for the ground.
-    body : the body whose joint has the link; -1 for the ground.
-    carrier : (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground.
-    coordinate : its first coordinate in q.
-    first : (links + 2,) its first column.
-    parameters : (links + 1, PARAMETERS).
-    """
-
-    parent: np.ndarray
-    kind: np.ndarray
-    body: np.ndarray
+    parent: np.ndarray  #: the link relative to which it moves
+    kind: np.ndarray  #: of its joint, as in `kernels.layout`; -1 for the ground
+    body: np.ndarray  #: the body whose joint has the link; -1 for the ground
+    #: (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground
     carrier: np.ndarray
-    coordinate: np.ndarray
-    first: np.ndarray
-    parameters: np.ndarray
+    coordinate: np.ndarray  #: its first coordinate in q
+    first: np.ndarray  #: (links + 2,) its first column
+    parameters: np.ndarray  #: (links + 1, PARAMETERS)
 
     @classmethod
     def of(cls, kinematics: Kinematics) -> Links:

@@ -41,22 +41,15 @@ _NOTHING = 1e-14  # entries of constant G below this, relative to the terms of t
 
 @dataclass(frozen=True, eq=False)
 class ClosedKinematics(Coordinates):
-    """The layout of a closed chain's configuration, and its kinematics at one configuration.
+    """The layout of a closed chain's configuration, and its kinematics at one configuration."""
 
-    Parameters
-    ----------
-    spanning : the spanning tree, without loops and couplings.
-    clusters, rows, functions : the cluster tree, and the conditions.
-    names : of loops and couplings, numbered as ``rows.owners``.
-    reference : (nq_s,) a regular spanning configuration in which all loops close.
-    """
-
-    spanning: Kinematics
+    spanning: Kinematics  #: the spanning tree, without loops and couplings
+    #: the cluster tree, and the conditions
     clusters: Clusters
     rows: Rows
     functions: tuple[FunctionCondition, ...]
-    names: tuple[str, ...]
-    reference: np.ndarray
+    names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
+    reference: np.ndarray  #: (nq_s,) a regular spanning configuration in which all loops close
 
     # --- layout ------------------------------------------------------------------------------------------
 

@@ -151,44 +151,29 @@ def _across(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A closed loop: a closure between a frame of link a and a frame of link b.
+    """A closed loop: a closure between a frame of link a and a frame of link b."""
 
-    Parameters
-    ----------
-    name : unique among loops and couplings.
-    link_a, link_b : links, or the ground.
-    closure : the constraint on the pose of frame b in frame a.
-    placement_a, placement_b : (4, 4) homogeneous transforms, m: the frames in their links.
-    independent : names of the independent joints of its cluster. The other joints in the loop are then
-        dependent, unless another loop or coupling names them. None leaves the choice to the assembly.
-    """
-
-    name: str
+    name: str  #: unique among loops and couplings
+    #: links, or the ground
     link_a: Hashable
     link_b: Hashable
-    closure: Closure
+    closure: Closure  #: the constraint on the pose of frame b in frame a
+    #: (4, 4) homogeneous transforms, m: the frames in their links
     placement_a: np.ndarray
     placement_b: np.ndarray
+    #: names of the independent joints of its cluster. The other joints in the loop are then dependent, unless
+    #: another loop or coupling names them. None leaves the choice to the assembly
     independent: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """A coupling of joints: sum of coefficient * position = offset, or function(*positions) = offset.
+    """A coupling of joints: sum of coefficient * position = offset, or function(*positions) = offset."""
 
-    Parameters
-    ----------
-    name : unique among loops and couplings.
-    joints : names.
-    coefficients : one per joint; empty if there is a function.
-    offset : in the unit of the sum, rad or m.
-    function : JAX-traceable; one argument per joint, its configuration (a number if it has one coordinate).
-    independent : as for `Loop`.
-    """
-
-    name: str
-    joints: tuple[str, ...]
-    coefficients: tuple[float, ...]
-    offset: float = 0.0
+    name: str  #: unique among loops and couplings
+    joints: tuple[str, ...]  #: names
+    coefficients: tuple[float, ...]  #: one per joint; empty if there is a function
+    offset: float = 0.0  #: in the unit of the sum, rad or m
+    #: JAX-traceable; one argument per joint, its configuration (a number if it has one coordinate)
     function: Callable[..., Any] | None = None
-    independent: tuple[str, ...] | None = None
+    independent: tuple[str, ...] | None = None  #: as for `Loop`

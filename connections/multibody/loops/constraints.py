@@ -25,17 +25,11 @@ from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 
 
 class Placed(NamedTuple):
-    """A mechanism at one spanning configuration.
+    """A mechanism at one spanning configuration."""
 
-    Parameters
-    ----------
-    kinematics : the spanning tree.
-    transforms : (N + 1, 4, 4), m: the bodies in the world; the last one is the ground.
-    columns : (nv, 6) twists [omega; v at the world origin] of the spanning velocities, world axes.
-    """
-
-    kinematics: Kinematics
-    transforms: np.ndarray
+    kinematics: Kinematics  #: the spanning tree
+    transforms: np.ndarray  #: (N + 1, 4, 4), m: the bodies in the world; the last one is the ground
+    #: (nv, 6) twists [omega; v at the world origin] of the spanning velocities, world axes
     columns: np.ndarray
 
 
@@ -77,20 +71,15 @@ class FunctionCondition(abc.ABC):
 
 @dataclass(frozen=True, eq=False)
 class FunctionLoop(FunctionCondition):
-    """function(T) = 0, T (4, 4) the transform of frame b in frame a.
+    """function(T) = 0, T (4, 4) the transform of frame b in frame a."""
 
-    Parameters
-    ----------
-    body_a, body_b : bodies, -1 the ground.
-    frame_a, frame_b : (4, 4), m: the frames in their bodies.
-    function : (4, 4) -> (k,).
-    """
-
+    #: bodies, -1 the ground
     body_a: int
     body_b: int
+    #: (4, 4), m: the frames in their bodies
     frame_a: np.ndarray
     frame_b: np.ndarray
-    function: Callable[[Any], Any]
+    function: Callable[[Any], Any]  #: (4, 4) -> (k,)
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the pose of frame b in frame a."""
@@ -119,18 +108,12 @@ class FunctionLoop(FunctionCondition):
 
 @dataclass(frozen=True, eq=False)
 class FunctionCoupling(FunctionCondition):
-    """function(*positions) - offset = 0.
+    """function(*positions) - offset = 0."""
 
-    Parameters
-    ----------
-    slices : the joints' coordinates in q_s.
-    function : one argument per joint (a number if the joint has one coordinate) -> a number or (k,).
-    offset : the value that the function must have.
-    """
-
-    slices: tuple[slice, ...]
+    slices: tuple[slice, ...]  #: the joints' coordinates in q_s
+    #: one argument per joint (a number if the joint has one coordinate) -> a number or (k,)
     function: Callable[..., Any]
-    offset: float
+    offset: float  #: the value that the function must have
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the joints' configurations, minus the offset."""

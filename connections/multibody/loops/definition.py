@@ -28,53 +28,36 @@ _CONVERGED, _POLISHING = 1e-12, 3  # a step ends after so many corrections that 
 
 
 class Continuation(NamedTuple):
-    """The result of a continuation.
+    """The result of a continuation."""
 
-    Parameters
-    ----------
-    q : (nq_s,) the spanning configuration at the last point of the path that was reached.
-    reached : the fraction of the path up to that point; 1 is success.
-    pivot : (n_d,) for each dependent velocity, the sine of the angle between its column of K_d and the span
-        of the columns before it.
-    """
-
-    q: jax.Array
-    reached: jax.Array
+    q: jax.Array  #: (nq_s,) the spanning configuration at the last point of the path that was reached
+    reached: jax.Array  #: the fraction of the path up to that point; 1 is success
+    #: (n_d,) for each dependent velocity, the sine of the angle between its column of K_d and the span of the
+    #: columns before it
     pivot: jax.Array
 
 
 @dataclass(frozen=True, eq=False)
 class LoopClosure:
-    """The implicit conditions of a mechanism.
+    """The implicit conditions of a mechanism."""
 
-    Parameters
-    ----------
-    spanning : the spanning tree.
-    joint_frame : the product of the independent joints' frames.
-    rows, functions : the conditions.
-    dependent : (n_d,) numbers of the spanning velocities that the conditions determine.
-    free : (n_i,) numbers in v of the independent velocities of the same clusters.
-    independent : (n_i,) numbers of these independent velocities among the spanning velocities.
-    local : (nq_s,) whether a spanning coordinate belongs to these clusters.
-    unknown : (nq_s,) whether a spanning coordinate belongs to a dependent joint of these clusters.
-    q_columns : (nq,) the number among the spanning coordinates of each independent coordinate.
-    affine, offset : q_s = affine q + offset for all coordinates but the unknown ones.
-    lengths, free_lengths : (n_d,) and (n_i,) units of the dependent and of the independent velocities
-        (`lengths.velocity_units`): 1, or the cluster's size in m.
-    """
-
-    spanning: Kinematics
-    joint_frame: FrameField
+    spanning: Kinematics  #: the spanning tree
+    joint_frame: FrameField  #: the product of the independent joints' frames
+    #: the conditions
     rows: Rows
     functions: tuple[FunctionCondition, ...]
-    dependent: np.ndarray
-    free: np.ndarray
-    independent: np.ndarray
-    local: np.ndarray
+    dependent: np.ndarray  #: (n_d,) numbers of the spanning velocities that the conditions determine
+    free: np.ndarray  #: (n_i,) numbers in v of the independent velocities of the same clusters
+    independent: np.ndarray  #: (n_i,) numbers of these independent velocities among the spanning velocities
+    local: np.ndarray  #: (nq_s,) whether a spanning coordinate belongs to these clusters
+    #: (nq_s,) whether a spanning coordinate belongs to a dependent joint of these clusters
     unknown: np.ndarray
-    q_columns: np.ndarray
+    q_columns: np.ndarray  #: (nq,) the number among the spanning coordinates of each independent coordinate
+    #: q_s = affine q + offset for all coordinates but the unknown ones
     affine: np.ndarray
     offset: np.ndarray
+    #: (n_d,) and (n_i,) units of the dependent and of the independent velocities (`lengths.velocity_units`):
+    #: 1, or the cluster's size in m
     lengths: np.ndarray
     free_lengths: np.ndarray
 
@@ -233,30 +216,24 @@ class LoopClosure:
 
 
 class _Path(NamedTuple):
-    """The state of a continuation; the current step is the one that is being corrected.
+    """The state of a continuation; the current step is the one that is being corrected."""
 
-    Parameters
-    ----------
-    t, step : the fraction of the path that was followed, and the length of a step as such a fraction.
-    q, K : (nq_s,) the spanning configuration at t, and K there.
-    began : whether the loops have been closed at the start.
-    aim, tried : the fraction at which the current step ends, and q_s there as corrected so far.
-    corrections, before, settled : the number of corrections in the current step, the length of the last one,
-        and the number of those that were small.
-    within : whether the current step turns no joint too far.
-    """
-
+    #: the fraction of the path that was followed, and the length of a step as such a fraction
     t: jax.Array
     step: jax.Array
+    #: (nq_s,) the spanning configuration at t, and K there
     q: jax.Array
     K: jax.Array
-    began: jax.Array
+    began: jax.Array  #: whether the loops have been closed at the start
+    #: the fraction at which the current step ends, and q_s there as corrected so far
     aim: jax.Array
     tried: jax.Array
+    #: the number of corrections in the current step, the length of the last one, and the number of those that
+    #: were small
     corrections: jax.Array
     before: jax.Array
     settled: jax.Array
-    within: jax.Array
+    within: jax.Array  #: whether the current step turns no joint too far
 
 
 def _points(rows: Rows, T: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
