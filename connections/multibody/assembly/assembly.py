@@ -25,7 +25,9 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.loops.constraints import (
     FunctionCondition,
+    frame_in_body,
     gather,
+    sides_of,
     tied_by_coupling,
     tied_by_loop,
 )
@@ -143,13 +145,12 @@ class _Assembler:
     def spanning(self) -> Kinematics:
         return self.conditions.spanning
 
-    @property
-    def tree(self) -> Tree:
-        return self.spanning.tree
-
     def closed(self, q: np.ndarray) -> bool:
         """Whether all conditions hold, and no axis points the wrong way."""
-        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED) and not self._reversed(q)
+        return self._holds(q) and not self._reversed(q)
+
+    def _holds(self, q: np.ndarray) -> bool:
+        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED)
 
     def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Damped Newton's method: least-norm steps of the spanning velocities `columns`, from q (nq_s,)."""
@@ -178,9 +179,9 @@ class _Assembler:
             if callable(loop.closure):
                 continue
             sides = conditions_of(loop.closure).sides
-            (a, pose_a), (b, pose_b) = (self.tree.placements[link] for link in (loop.link_a, loop.link_b))
-            R_a, R_b = T[a] @ pose_a @ loop.placement_a, T[b] @ pose_b @ loop.placement_b
-            if any((R_a[:3, :3] @ u) @ (R_b[:3, :3] @ w) < 0.0 for u, w in sides):
+            (a, frame_a), (b, frame_b) = (frame_in_body(self.spanning.tree, *side) for side in sides_of(loop))
+            R_a, R_b = (T[a] @ frame_a)[:3, :3], (T[b] @ frame_b)[:3, :3]
+            if any((R_a @ u) @ (R_b @ w) < 0.0 for u, w in sides):
                 return True
         return False
 
@@ -201,9 +202,7 @@ class _Assembler:
 
     def reference(self, given: Mapping[str, Any] | None, wanted: np.ndarray) -> np.ndarray:
         """A regular spanning configuration (nq_s,) in which all loops close."""
-        everything = self.conditions.columns_of(
-            np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.owners[1]))
-        )
+        everything = self.conditions.tied_columns
         if given is not None:
             q = self._given(given)
             held = np.flatnonzero(wanted == 1)
@@ -221,10 +220,10 @@ class _Assembler:
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
         q = self.spanning.neutral()
         for name, value in given.items():
-            if name not in self.tree.joint_names:
+            if name not in self.spanning.joint_names:
                 raise ModelError(f"reference: there is no moving joint '{name}'")
-            number = self.tree.joint_names.index(name)
-            joint, start = self.tree.joints[number], self.spanning.q_starts[number]
+            number = self.spanning.joint_names.index(name)
+            joint, start = self.spanning.joints[number], self.spanning.q_starts[number]
             try:
                 numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
             except (TypeError, ValueError) as error:
@@ -288,14 +287,12 @@ class _Assembler:
     def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
         """The largest rank of each cluster's K among configurations near q in which the loops close."""
         rng, ranks = np.random.default_rng(1), [self.conditions.ranks(q)]
-        columns = self.conditions.columns_of(
-            np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
-        )
+        columns = self.conditions.tied_columns
         for size in (0.05, 0.1, 0.1):
             step = np.zeros(self.spanning.nv)
             step[columns] = rng.uniform(-size, size, len(columns))
             nearby = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
-            if np.abs(self.conditions.at(nearby)[0]).max(initial=0.0) < CLOSED:
+            if self._holds(nearby):
                 ranks.append(self.conditions.ranks(nearby))
         return np.asarray(np.max(ranks, axis=0))
 

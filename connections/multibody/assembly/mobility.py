@@ -17,10 +17,9 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.clusters import Rows
 from connections.multibody.dynamics.host_conditions import HostConditions
-from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
-from connections.multibody.loops.lengths import velocity_units
+from connections.multibody.loops.lengths import least_sine, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
@@ -49,11 +48,6 @@ class Conditions:
         """The conditions as functions of the spanning configuration."""
         return HostConditions(self.spanning, self.rows, self.functions)
 
-    @property
-    def tree(self) -> Tree:
-        """The spanning tree of bodies."""
-        return self.spanning.tree
-
     def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """phi (p,) and K (p, nv_s)."""
         return self.host.at(q)
@@ -66,10 +60,6 @@ class Conditions:
         clusters = np.repeat([f.cluster for f in self.functions], sizes).astype(np.int64)
         return np.concatenate([self.rows.owners, owners]), np.concatenate([self.rows.clusters, clusters])
 
-    def rows_of(self, cluster: int) -> np.ndarray:
-        """Whether a condition belongs to a cluster."""
-        return self.owners[1] == cluster
-
     def columns_of(self, members: Any) -> np.ndarray:
         """The numbers of the spanning velocities of the joints that move the bodies `members`."""
         return np.flatnonzero(np.isin(self.spanning.body_of, members))
@@ -78,6 +68,11 @@ class Conditions:
     def tied(self) -> np.ndarray:
         """The numbers of the clusters that have conditions."""
         return np.unique(self.owners[1])
+
+    @property
+    def tied_columns(self) -> np.ndarray:
+        """The numbers of the spanning velocities of these clusters."""
+        return self.columns_of(np.flatnonzero(np.isin(self.of_body, self.tied)))
 
     def ranks(self, q: np.ndarray) -> np.ndarray:
         """The rank of K of each cluster that has conditions."""
@@ -109,7 +104,8 @@ class Conditions:
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
         """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
         columns = self.columns_of(members)
-        return np.asarray(self.at(q)[1][np.ix_(self.rows_of(cluster), columns)] * self.units[columns])
+        K = self.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
+        return np.asarray(K * self.units[columns])
 
     def names_of(self, cluster: int) -> str:
         """The loops and couplings of a cluster in words."""
@@ -126,9 +122,9 @@ class Conditions:
         """
         K = self.scaled(q, cluster, members)
         rank = _rank(K)
-        widths = np.array([self.tree.joints[body].nv for body in members])
+        widths = np.array([self.spanning.joints[body].nv for body in members])
         mobility = int(widths.sum()) - rank
-        bodies = ", ".join(f"'{self.tree.body_names[body]}'" for body in members)
+        bodies = ", ".join(f"'{self.spanning.tree.body_names[body]}'" for body in members)
         if mobility == 0:
             raise ModelError(
                 f"over-constrained: {self.names_of(cluster)} leaves the bodies {bodies} nothing to move: "
@@ -156,8 +152,8 @@ class Conditions:
                 "determines the others; replace joints of several velocities by joints of one"
             )
         declared = members[fixed == 1]
-        names = ", ".join(f"'{self.tree.joint_names[body]}'" for body in declared) or "none"
-        count = sum(self.tree.joints[body].nv for body in declared)
+        names = ", ".join(f"'{self.spanning.joint_names[body]}'" for body in declared) or "none"
+        count = sum(self.spanning.joints[body].nv for body in declared)
         if count != mobility:
             return (
                 f"{loops} leaves {mobility} independent velocities, but the joints declared independent "
@@ -186,19 +182,3 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[i
 def _rank(K: np.ndarray) -> int:
     """Number of singular values that are not zero, relative to the largest (`_RANK`)."""
     return int(np.linalg.matrix_rank(K, rtol=_RANK))
-
-
-def least_sine(K: np.ndarray) -> float:
-    """The least sine of the angle between a column of K and the span of the columns before it.
-
-    It is 0 if K has more columns than rows.
-    """
-    if K.shape[1] == 0:
-        return 1.0
-    if K.shape[0] < K.shape[1]:
-        return 0.0
-    R = np.linalg.qr(K, mode="r")
-    norms = np.linalg.norm(R, axis=0)
-    if not (norms > 0.0).all():
-        return 0.0
-    return float(np.min(np.abs(np.diagonal(R)) / norms))

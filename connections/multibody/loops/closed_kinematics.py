@@ -32,7 +32,7 @@ from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Coordinates, Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
-from connections.multibody.loops.lengths import coordinate_units, velocity_units
+from connections.multibody.loops.lengths import coordinate_units, least_sine, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # `random` returns configurations of this `_least_sine`, or half of the reference's
@@ -343,9 +343,8 @@ class ClosedKinematics(Coordinates):
         return jnp.where(good, solution.q, jnp.nan)
 
     def _least_sine(self, K: np.ndarray) -> float:
-        """The least sine of the angle between a column of K_d and the span of the columns before it."""
-        R = np.linalg.qr(K[:, self.loops.dependent] * self.loops.lengths, mode="r")
-        return float((np.abs(np.diagonal(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)).min())
+        """`least_sine` of the dependent columns of K."""
+        return least_sine(K[:, self.loops.dependent] * self.loops.lengths)
 
     @cached_property
     def _compiled_solution(self) -> Any:
