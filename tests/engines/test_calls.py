@@ -1,0 +1,89 @@
+"""What brings arrays to compiled functions: the registry, fingerprints, workspaces, pieces for threads."""
+
+import threading
+
+import numpy as np
+import pytest
+from numba import njit
+
+from connections.engines import pieces, registry
+from connections.engines.arguments import apart, as_rows, plain
+from connections.engines.fingerprint import fingerprint
+from connections.engines.threads import get_num_threads, set_num_threads
+from connections.engines.workspaces import Workspaces, aligned, with_workspace
+
+
+@njit
+def doubled(x, out):
+    out[:] = 2.0 * x
+    return True
+
+
+def test_a_function_is_compiled_at_its_first_use_for_its_types_only():
+    found = []
+
+    def find(name):
+        found.append(name)
+        return doubled, (np.zeros(0), np.zeros(0))
+
+    functions = registry.Registry(find)
+    assert not found and not doubled.signatures
+    out = np.zeros(3)
+    assert functions.doubled(np.arange(3.0), out) and out.tolist() == [0.0, 2.0, 4.0]
+    assert functions.require("doubled") is functions.doubled and found == ["doubled"]
+    for other in (np.arange(3), np.zeros((2, 2)), np.arange(3.0).astype(">f8"), [1.0]):
+        with pytest.raises(TypeError):
+            functions.doubled(other, out)
+    assert len(doubled.signatures) == 1
+    with pytest.raises(AttributeError):
+        functions._hidden  # noqa: B018
+
+
+def test_a_fingerprint_is_of_files_folders_and_constants(tmp_path):
+    folder, file = tmp_path / "folder", tmp_path / "file.py"
+    folder.mkdir()
+    (folder / "a.py").write_text("1")
+    file.write_text("2")
+    first = fingerprint(folder, file, 0.5)
+    assert first == fingerprint(folder, file, 0.5) < 2**56
+    assert first != fingerprint(folder, file, 0.25)
+    (folder / "notes.txt").write_text("not compiled")
+    assert first == fingerprint(folder, file, 0.5)
+    (folder / "b.py").write_text("")
+    assert first != fingerprint(folder, file, 0.5)
+
+
+def test_workspaces_are_kept_and_never_shared():
+    spaces = Workspaces(lambda: aligned(3, 4))
+    first, second = spaces.take(), spaces.take()
+    assert first is not second and first.shape == (3, 4) and not np.shares_memory(first, second)
+    spaces.give_back(first)
+    assert spaces.take() is first
+    memory = with_workspace(np.arange(3.0), 2)
+    assert memory.tolist() == [0.0, 1.0, 2.0, 0.0, 0.0] and memory.ctypes.data % 64 == 0
+
+
+def test_pieces_cover_all_rows_once(monkeypatch):
+    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    threads = get_num_threads()
+    for count in (1, 3):
+        set_num_threads(count)
+        for rows in (0, 5, 1000):
+            filled, lock = np.zeros(rows, dtype=int), threading.Lock()
+
+            def fill(piece, filled=filled, lock=lock):
+                with lock:
+                    filled[piece] += 1
+                return True
+
+            assert pieces.in_pieces(rows, fill) and (filled == 1).all()
+            assert pieces.in_pieces(rows, lambda piece: piece.stop < 900) is (rows < 900)
+    set_num_threads(threads)
+
+
+def test_arguments_made_ready():
+    x = np.arange(6.0).reshape(2, 3)
+    assert as_rows(x, (4, 2)).shape == (8, 3) and as_rows(x, (4, 2)).flags.c_contiguous
+    assert plain(x) is x and plain(x.T) is not x.T and plain(x.T).flags.c_contiguous
+    one, other = apart((x, np.ones(2)), x[:1])
+    assert not np.shares_memory(one, x) and (one == x).all() and other.shape == (2,)

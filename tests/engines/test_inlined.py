@@ -1,0 +1,196 @@
+"""What is compiled into kernels, by itself: linear algebra, rotations, sine and cosine, layouts, rows."""
+
+import numpy as np
+from numba import njit
+from scipy.spatial.transform import Rotation
+
+from connections.engines.inlined import elimination, least_squares, vectors
+from connections.engines.inlined.layout import Layout, bits, record
+from connections.engines.inlined.rows import are_above, read_numbers, read_rows, rows_are_above
+from connections.engines.inlined.simd import LANES, flat_slots_of, sine_cosine, slots_of
+
+compiled = njit(error_model="numpy")
+
+
+# --- linear algebra ----------------------------------------------------------------------------------------
+
+
+@compiled
+def least(A, b, x, p, d, smallest):
+    pivot = least_squares.factorize(flat_slots_of(A), p, d, smallest)
+    length = 0.0
+    if pivot >= smallest:
+        length = least_squares.solve_least(flat_slots_of(A), p, d, flat_slots_of(b), flat_slots_of(x))
+    return pivot, length
+
+
+def solve_least(A, b, smallest=1e-6):
+    """Pivot, |D x| and x, D the lengths of the columns of A."""
+    p, d = A.shape
+    room = np.zeros(least_squares.factorization_slots(p, d))
+    room[: p * d] = A.T.ravel()
+    x = np.full(d, np.nan)
+    return *least(room, b.copy(), x, p, d, smallest), x
+
+
+def test_least_squares_are_those_of_numpy(rng):
+    for p, d in ((3, 3), (7, 4), (12, 5), (4, 1)):
+        A, b = rng.standard_normal((p, d)) * 10.0 ** rng.uniform(-3, 3, d), rng.standard_normal(p)
+        pivot, length, x = solve_least(A, b)
+        expected = np.linalg.lstsq(A, b, rcond=None)[0]
+        np.testing.assert_allclose(x, expected, rtol=1e-9)
+        np.testing.assert_allclose(length, np.linalg.norm(np.linalg.norm(A, axis=0) * x), rtol=1e-12)
+        assert 0.0 < pivot <= 1.0
+        assert np.linalg.norm(A @ (1.01 * x) - b) > np.linalg.norm(A @ x - b)  # negative control
+
+
+def test_a_matrix_without_full_rank_has_a_small_pivot(rng):
+    A = rng.standard_normal((6, 3))
+    A[:, 2] = A[:, 0] - 2.0 * A[:, 1]
+    assert solve_least(A, np.ones(6))[0] < 1e-14
+    A[:, 2] += 1e-4 * rng.standard_normal(6)
+    assert 1e-6 < solve_least(A, np.ones(6))[0] < 1e-3
+    assert solve_least(np.zeros((3, 2)), np.ones(3))[0] == 0.0
+    assert solve_least(rng.standard_normal((2, 3)), np.ones(2))[0] == 0.0
+
+
+@compiled
+def invert(n, up, run, work, pivots, inverse):
+    elimination.invert_by_elimination(n, up, run, slots_of(work), 0, pivots, slots_of(inverse))
+
+
+@compiled
+def solve(n, up, run, work, pivots, x):
+    elimination.solve_by_elimination(n, up, run, slots_of(work), 0, pivots, x)
+
+
+def forest(rng, n):
+    """The column before each column, the first of its run, and a matrix of that sparsity."""
+    up = np.array([int(rng.integers(-1, k)) for k in range(n)])
+    up[1::3] = np.arange(n)[1::3] - 1
+    run = np.arange(n)
+    for k in range(1, n):
+        run[k] = run[k - 1] if up[k] == k - 1 else k
+    L = np.eye(n)
+    for k in range(n):
+        i = up[k]
+        while i >= 0:
+            L[k, i], i = rng.standard_normal(), up[i]
+    return up, run, L.T @ np.diag(rng.uniform(0.5, 2.0, n)) @ L
+
+
+def test_elimination_along_a_forest(rng):
+    for n in (1, 2, 7, 12):
+        up, run, H = forest(rng, n)
+        scales, inverse = rng.uniform(1.0, 2.0, n), np.full(n * n, np.nan)
+        work = np.concatenate([H.ravel(), scales, rng.standard_normal(n)])
+        b = work[-n:].copy()
+        invert(n, up, run, work.copy(), n * n, inverse)
+        np.testing.assert_allclose(inverse.reshape(n, n) @ H, np.eye(n), atol=1e-9)
+        solve(n, up, run, work, n * n, n * n + n)
+        np.testing.assert_allclose(H @ work[-n:], b, atol=1e-9)
+        assert (work[n * n : n * n + n] * scales > 0.0).all()  # the pivots of a positive definite matrix
+    wrong = work.copy()
+    wrong[: n * n] = H.ravel()
+    invert(n, np.full(n, -1), np.arange(n), wrong, n * n, inverse)  # negative control: no column before
+    assert np.abs(inverse.reshape(n, n) @ H - np.eye(n)).max() > 1e-2
+
+
+# --- rotations, sine and cosine ----------------------------------------------------------------------------
+
+
+@compiled
+def rotations(q, p):
+    axes = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+    return (
+        vectors.quaternion_product(q, p),
+        vectors.matrix_of(*vectors.turned_by_quaternion(*axes, q)),
+        vectors.turned(axes[0], axes[1], *sine_cosine(p[0])),
+        vectors.unit_quaternion((2.0 * q[0], 2.0 * q[1], 2.0 * q[2], 2.0 * q[3])),
+    )
+
+
+def test_rotations_are_those_of_scipy(rng):
+    first, second = Rotation.random(2, rng=rng)
+    q, p = tuple(first.as_quat()), tuple(second.as_quat())
+    product, matrix, (x, y), unit = rotations(q, p)
+    np.testing.assert_allclose(
+        Rotation.from_quat(product).as_matrix(), (first * second).as_matrix(), atol=1e-14
+    )
+    assert np.abs(Rotation.from_quat(product).as_matrix() - (second * first).as_matrix()).max() > 1e-2
+    np.testing.assert_allclose(np.reshape(matrix, (3, 3)), first.as_matrix(), atol=1e-14)
+    turn = Rotation.from_rotvec([0.0, 0.0, p[0]]).as_matrix()
+    np.testing.assert_allclose(np.stack([x, y], axis=1), turn[:, :2], atol=1e-15)
+    np.testing.assert_allclose(unit, q, rtol=1e-14)
+
+
+@compiled
+def sines(angles, out):
+    for i in range(len(angles)):
+        out[0, i], out[1, i] = sine_cosine(angles[i])
+
+
+def test_sine_and_cosine(rng):
+    angles = np.concatenate([rng.uniform(-1e6, 1e6, 1000), np.arange(-40, 40) * np.pi / 4, [0.0, -0.0]])
+    out = np.empty((2, len(angles)))
+    sines(angles, out)
+    np.testing.assert_allclose(out, [np.sin(angles), np.cos(angles)], atol=4e-16)
+
+
+# --- layouts and rows --------------------------------------------------------------------------------------
+
+PAIR = record("Pair", left=2, right=3)
+LAYOUT = Layout(
+    "Things",
+    123,
+    sizes=("count", "width"),
+    integers=("starts",),
+    numbers=("values", "work"),
+    work={"pairs": lambda n: PAIR.size * n.count, "rest": lambda n: n.width},
+)
+unpack = LAYOUT.unpacker()
+
+
+@compiled
+def parts(array):
+    things = unpack(slots_of(array))
+    return things.stamp, things.count, things.starts[1], things.values[2], things.pairs, things.rest
+
+
+def test_a_layout_is_written_and_read():
+    assert (PAIR.left, PAIR.right, PAIR.size) == (0, 2, 5)
+    sizes, values = {"count": 4, "width": 7}, np.array([[0.5, 1.5], [2.5, 3.5]])
+    array = LAYOUT.pack(sizes, {"starts": [3, 9]}, {"values": values, "work": ()}, begin=100)
+    assert parts(array) == (123, 4, 9, 2.5, 100, 120)
+    assert LAYOUT.slots(sizes) == 27
+    assert [LAYOUT.read(array, name) for name in ("width", "pairs", "rest")] == [7, 100, 120]
+    assert parts(LAYOUT.empty(3))[:3] == (123, 0, 0)
+    assert bits([1, -2]).view(np.int64).tolist() == [1, -2]
+
+
+@compiled
+def copied(work, x, size, least):
+    return read_numbers(slots_of(work), 1, size, x), are_above(slots_of(work), 1, size, least)
+
+
+@compiled
+def copied_rows(work, x, row, least):
+    return read_rows(work, 1, x.shape[1], x, row), rows_are_above(work, 1, x.shape[1], least)
+
+
+def test_numbers_are_read_and_judged(rng):
+    x, work = rng.uniform(1.0, 2.0, 5), np.zeros(7)
+    assert copied(work, x, 5, 0.5) == (True, True)
+    np.testing.assert_array_equal(work, [0.0, *x, 0.0])
+    assert copied(work, x, 4, 0.5)[0] is False  # another size
+    assert copied(work, x, 5, 1.5)[1] == (x > 1.5).all()
+    for bad in (np.nan, np.inf, -np.inf):
+        assert copied(work, np.where(np.arange(5) == 4, bad, x), 5, 0.5)[0] is False
+    rows, lanes = rng.uniform(1.0, 2.0, (LANES + 2, 3)), np.zeros((5, LANES))
+    for row in (0, LANES):
+        assert copied_rows(lanes, rows, row, 0.5) == (True, True)
+        chosen = np.minimum(row + np.arange(LANES), LANES + 1)  # the last row is repeated
+        np.testing.assert_array_equal(lanes[1:4], rows[chosen].T)
+    rows[1, 2] = np.nan
+    assert copied_rows(lanes, rows, 0, 0.5) == (False, False)
+    assert copied_rows(lanes, rows, 2, 0.5) == (True, True)
