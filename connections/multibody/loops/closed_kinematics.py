@@ -101,7 +101,7 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def moves(self) -> np.ndarray:
-        """(N, nv) whether a velocity may move a body: it is of the body's cluster or of an ancestor."""
+        """(N, nv) whether a velocity may move a body, as one of its own cluster or of an ancestor does."""
         moves = np.zeros((len(self.tree.joints), self.nv), dtype=bool)
         for body in range(len(moves)):
             support = self.clusters.supports[body]
