@@ -47,9 +47,14 @@ class Stamps:
 
     def __init__(self, folder: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(folder)}
-        command = [sys.executable, "-c", FINGERPRINTS]
-        pipe = subprocess.PIPE
-        self._child = subprocess.Popen(command, env=environment, cwd=folder, stdin=pipe, stdout=pipe, text=True)
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", FINGERPRINTS],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.first = self._read()
 
     def now(self) -> int:
