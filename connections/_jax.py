@@ -13,16 +13,22 @@ import atexit
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 #: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
 MOST_BYTES = 512 * 2**20
 
 jax.config.update("jax_enable_x64", True)
+
+#: `jax.numpy.linalg.solve`, which has no types in JAX.
+solve: Callable[[ArrayLike, ArrayLike], jax.Array] = jnp.linalg.solve
 
 
 def cache_folder() -> Path | None:

@@ -41,7 +41,7 @@ class Described:
 def heading_of(thing: Any) -> str:
     """The kind and size of an object in a frame."""
     n, nq = thing.frame.dim, thing.frame.ambient_dim
-    return f"{type(thing).__name__}, n = {n}" + f" in {nq} coordinates" * (nq != n)
+    return f"{type(thing).__name__}, n = {n}" + (f" in {nq} coordinates" if nq != n else "")
 
 
 def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:

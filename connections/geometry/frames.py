@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.checks import (
     FrameError,
     NonFiniteError,
@@ -64,9 +65,10 @@ class FrameField(Parametrized, abc.ABC):
         """Left inverse of X(q), (n, nq): turns an ambient tangent vector into frame components."""
         X = self.matrix_at(q)
         if self.dim == self.ambient_dim:
-            return jnp.linalg.inv(X)
+            inverse: jax.Array = jnp.linalg.inv(X)
+            return inverse
         rows = row_units(jax.lax.stop_gradient(X))[:, None]  # for tangent vectors all weights agree
-        return jnp.linalg.solve((X / rows).T @ (X / rows), (X / rows**2).T)
+        return solve((X / rows).T @ (X / rows), (X / rows**2).T)
 
     def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
         """Frame components v (n,) of the tangent vector `q_dot` (nq,)."""
@@ -329,7 +331,7 @@ class ChangedFrame(FrameField):
 
     def dual_at(self, q: jax.Array) -> jax.Array:
         """A^-1 times the base's dual, (n, nq)."""
-        return jnp.linalg.solve(self.change_at(q), self.base.dual_at(q))
+        return solve(self.change_at(q), self.base.dual_at(q))
 
     def change_at(self, q: jax.Array) -> jax.Array:
         """A(q), (n, n)."""
@@ -344,7 +346,7 @@ class ChangedFrame(FrameField):
         dA = jnp.einsum("mi,mkj->kij", A, self.base.lie_derivative_at(self.change_at, q))
         s = jnp.einsum("kab,ai,bj->kij", self.base.structure_functions_at(q), A, A)
         brackets = dA - jnp.swapaxes(dA, 1, 2) + s
-        return jnp.linalg.solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
+        return solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
         """The sum of the absolute values of those terms."""

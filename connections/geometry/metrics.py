@@ -30,7 +30,7 @@ from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.parameters import Parametrized, with_parameters
-from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
+from connections.geometry.scales import FLOOR, Array, inverse_lengths_of, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
 _INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry
@@ -361,7 +361,7 @@ class ChangedMetric(Metric):
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
 
 
-def asymmetry(H: Any) -> Any:
+def asymmetry(H: Array) -> Array:
     """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
 
     By NumPy if H is an array of NumPy's.
@@ -370,4 +370,5 @@ def asymmetry(H: Any) -> Any:
     length = lengths_of(H)
     gap = by.abs(H - H.T)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
+        largest: Array = by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
+    return largest

@@ -8,7 +8,7 @@ round-off does not show in its size, but in that it changes where q changes by r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import numpy as np
 
 from connections.checks import Check
 
+Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
 
@@ -52,12 +53,13 @@ def sizes_of_columns(matrix: jax.Array) -> jax.Array:
     return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
 
 
-def lengths_of(H: Any) -> Any:
+def lengths_of(H: Array) -> Array:
     """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. By NumPy if H is an array of NumPy's."""
     by: Any = np if isinstance(H, np.ndarray) else jnp
     square = by.diagonal(H)
     positive = square > 0.0
-    return by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
+    lengths: Array = by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
+    return lengths
 
 
 def inverse_lengths_of(H: jax.Array) -> jax.Array:
@@ -90,7 +92,8 @@ def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         return r, _norms(size / r[:, None], 0)
 
     start = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
-    return jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+    units: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+    return units
 
 
 def row_units(matrix: jax.Array) -> jax.Array:
@@ -163,7 +166,8 @@ def _near(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array
 
 
 def _pivots(unit: jax.Array) -> jax.Array:
-    return jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+    pivots: jax.Array = jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+    return pivots
 
 
 def _norms(matrix: jax.Array, axis: int) -> jax.Array:
