@@ -38,13 +38,15 @@ class Chords:
         """Velocities (m, n) at q0 with the lines' directions and lengths, in the orthonormal basis there."""
         towards = on(self.start.root, on(self.start.dual, self.aim - self.start.q))
         size = np.linalg.norm(towards, axis=1)
-        return towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
+        velocity: np.ndarray = towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
+        return velocity
 
     def nodes(self, pair: int, count: int) -> np.ndarray:
         """Points (count, nq) on one line at equal distances."""
         travelled = self._travelled[pair]
         s = np.interp(np.linspace(0.0, travelled[-1], count), travelled, _FINE)
-        return self._points(np.array([pair]), s)[0]
+        points: np.ndarray = self._points(np.array([pair]), s)[0]
+        return points
 
     # --- private -----------------------------------------------------------------------------------------
 
@@ -52,9 +54,8 @@ class Chords:
         """At the parameters s (k,) from 0 to 1, (p, k, nq)."""
         points = self.start.q[pairs, None] + s[:, None] * (self.aim - self.start.q)[pairs, None]
         flat = points.reshape(-1, self.shooting.nq)
-        return self.shooting.mapped("project", self.shooting.nabla.frame.project_at, flat).reshape(
-            points.shape
-        )
+        nearest: np.ndarray = self.shooting.mapped("project", self.shooting.nabla.frame.project_at, flat)
+        return nearest.reshape(points.shape)
 
     @cached_property
     def _travelled(self) -> np.ndarray:

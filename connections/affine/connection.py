@@ -15,10 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.definition import PointwiseConnection, carried
 from connections.affine.koszul import raise_first_index, raised_terms
 from connections.checks import Check, as_array, require_function, require_same_frame, require_type
-from connections.geometry.evaluation import Argument, Pair, evaluate
+from connections.geometry.evaluation import Argument, Pair, Value, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import worst, worst_check
@@ -310,8 +311,8 @@ class AffineConnection(PointwiseConnection):
         return Argument(name, value, (self.frame.dim,))
 
     def _with_metric(
-        self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument, numbers: int = 0
-    ) -> Any:
+        self, key: Any, metric: Metric, at: Callable[..., Value], q: Any, *more: Argument, numbers: int = 0
+    ) -> Value:
         require_type("metric", metric, Metric)
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
@@ -342,7 +343,7 @@ class ConnectionOfMetric(AffineConnection):
         require_function("forms", forms, "q -> components (p, n)")
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), forms(p).T)
+            return solve(self.metric.matrix_at(p), forms(p).T)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 

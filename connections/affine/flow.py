@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from connections.checks import IntegrationError, ShapeError, as_array, require_f
 from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
     Argument,
+    Value,
     admit_at,
     as_given,
     batch_of,
@@ -40,9 +41,11 @@ from connections.geometry.parameters import Parametrized, derived
 BY_STEPS, ONE_BY_ONE = 2000, 500  # motions of one kind followed on the host, by JAX and by NumPy
 _FEWEST_TIMES = 8  # whole integrations are compiled for 8, 16, 32, ... requested times
 
+Record = tuple[Value, jax.Array, jax.Array]  # what is asked for, the point, and whether it is admissible
+
 
 @dataclass(frozen=True, eq=False)
-class Flow(Parametrized):
+class Flow(Parametrized, Generic[Value]):
     """dy/dt = rate(t, y, *given), with y a tuple of arrays; all functions are JAX-traceable.
 
     Parameters
@@ -61,7 +64,7 @@ class Flow(Parametrized):
 
     start: Callable[..., Any]
     rate: Callable[..., Any]
-    record: Callable[..., Any]
+    record: Callable[..., Record[Value]]
     sizes: Callable[..., Any]
     points: tuple[int, ...] = (0,)
     project: Callable[[Any], Any] | None = None
@@ -69,7 +72,7 @@ class Flow(Parametrized):
     atol: Any = ATOL
     host: Any = None
 
-    def solve_at(self, times: jax.Array, *given: jax.Array, max_steps: int = MAX_STEPS) -> tuple[Any, ...]:
+    def solve_at(self, times: jax.Array, *given: jax.Array, max_steps: int = MAX_STEPS) -> Record[Value]:
         """(values, points, ok) at the times of one motion, JAX-traceable; NaN from where it fails."""
         start = self.start(*given)
         if not start:
@@ -124,13 +127,14 @@ class Trajectories(Parametrized):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the owner is defined at the initial point."""
-        return self.owner.valid_at(q)
+        valid: jax.Array = self.owner.valid_at(q)
+        return valid
 
     def explain(self, q: Any) -> None:
         """The owner's error at the initial point."""
         self.owner.explain(q)
 
-    def run(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def run(self, key: Any, flow: Flow[Value], arguments: tuple[Argument, ...], times: Any) -> Value:
         """The values that the flow records over all batch axes, with an error where it leaves the domain.
 
         Parameters
@@ -157,7 +161,7 @@ class Trajectories(Parametrized):
         if batch:
             items = zip(arrays, arguments, strict=True)
             rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
-            follow = self._many if flow.host is None else self._one_by_one
+            follow: Callable[..., Value] = self._many if flow.host is None else self._one_by_one
             values = follow(key, flow, rows, times, first)
             values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         else:
@@ -166,7 +170,7 @@ class Trajectories(Parametrized):
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _one(self, key: Any, flow: Flow, arrays: list[Any], times: np.ndarray, first: str) -> Any:
+    def _one(self, key: Any, flow: Flow[Any], arrays: list[Any], times: np.ndarray, first: str) -> Any:
         """The values of one motion, integrated on the host."""
         functions = flow.host
         if functions is None:
@@ -178,7 +182,7 @@ class Trajectories(Parametrized):
         values: list[Any] = []
         seen = [(float(t0), np.asarray(given[0]))] if self.begin_at_a_point else []
         refused: ValueError | None = None
-        attempt = functions.attempt(t0, y0, given)
+        attempt: Attempt = functions.attempt(t0, y0, given)
 
         def guarded(t: float, h: float, y: np.ndarray, f: np.ndarray) -> np.ndarray:
             nonlocal refused
@@ -211,18 +215,20 @@ class Trajectories(Parametrized):
             self._raise_stopped(key, stop, float(times[len(values)]), seen[-1:], refused)
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
-    def _pays(self, key: Any, flow: Flow, count: int) -> bool:
+    def _pays(self, key: Any, flow: Flow[Any], count: int) -> bool:
         """Whether to follow so many motions step by step, and not to compile their integration as a whole."""
         followed = kept(self, (key, "followed"), lambda: [0])
         followed[0] += count
         return 0 < count and followed[0] <= (BY_STEPS if flow.host is None else ONE_BY_ONE)
 
-    def _one_by_one(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+    def _one_by_one(
+        self, key: Any, flow: Flow[Any], rows: tuple[Any, ...], times: np.ndarray, first: str
+    ) -> Any:
         """The values of many motions (m, T, ...), each integrated by itself."""
         values = [self._one(key, flow, list(row), times, first) for row in zip(*rows, strict=True)]
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
-    def _many(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+    def _many(self, key: Any, flow: Flow[Any], rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
         """The values of many motions (m, T, ...), integrated together on the host."""
         motions = kept(self, (key, "many"), lambda: Batch(*OneMotion.traceable(self, flow)))
         found = motions.run(rows, times, (float(flow.rtol), float(flow.atol)), MAX_STEPS)
@@ -232,7 +238,7 @@ class Trajectories(Parametrized):
             row = np.argwhere(~found.good)[0]
             if row[-1] == 0 and self.begin_at_a_point:
                 require_admissible(self.owner, first, found.points[tuple(row)])
-            self._raise(key, times, found.good, found.points, np.isfinite(found.points).all(axis=-1))
+            self._raise(key, times, found.good, found.points, np.all(np.isfinite(found.points), axis=-1))
         return found.values
 
     def _raise_stopped(
@@ -245,14 +251,14 @@ class Trajectories(Parametrized):
         more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
         raise IntegrationError(f"{_failed(key, target)}{where}; {more}") from refused
 
-    def _whole(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def _whole(self, key: Any, flow: Flow[Value], arguments: tuple[Argument, ...], times: Any) -> Value:
         """The values of all motions, integrated inside one compiled function."""
         count, clock, flow = len(times), times, replace(flow, host=None)
         if not isinstance(times, jax.core.Tracer):
             more = max(_FEWEST_TIMES, 1 << (count - 1).bit_length()) - count
             clock = np.concatenate([times, np.full(more, times[-1])])
 
-        def at(*arrays: jax.Array) -> tuple[Any, ...]:
+        def at(*arrays: jax.Array) -> tuple[Value, jax.Array, jax.Array, jax.Array]:
             *given, instants = arrays
             values, points, ok = flow.solve_at(instants, *given)
             inside = jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
@@ -267,9 +273,9 @@ class Trajectories(Parametrized):
         last = Argument("times", clock, (len(clock),), batched=False)
         found = evaluate(self, key, at, *arguments, last, checked=self.begin_at_a_point, long=True)
         axes = found[1].ndim - 1
-        values, good, points, known = jax.tree_util.tree_map(
-            lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found
-        )
+        values: Value
+        found = jax.tree_util.tree_map(lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found)
+        values, good, points, known = found
         if not isinstance(good, jax.core.Tracer) and not np.asarray(good).all():
             self._raise(key, times, *map(np.asarray, (good, points, known)))
         return values
@@ -302,20 +308,20 @@ class OneMotion(NamedTuple):
     """
 
     start: Callable[..., Any]
-    step: Callable[..., Any]
-    record: Callable[..., Any]
+    step: Callable[..., jax.Array]
+    record: Callable[..., Record[Any]]
 
     def attempt(self, t0: Any, y0: Any, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion."""
         return lambda t, h, y, f: np.asarray(self.step(np.array([t0, t, h]), np.stack([y, f]), *given))
 
     @classmethod
-    def of(cls, owner: Trajectories, flow: Flow) -> OneMotion:
+    def of(cls, owner: Trajectories, flow: Flow[Any]) -> OneMotion:
         """The functions of a flow, compiled."""
         return cls(*map(compiled, cls.traceable(owner, flow)))
 
     @classmethod
-    def traceable(cls, owner: Trajectories, flow: Flow) -> OneMotion:
+    def traceable(cls, owner: Trajectories, flow: Flow[Any]) -> OneMotion:
         """The functions of a flow, for use in others that are compiled."""
 
         def state(y: jax.Array, given: tuple[Any, ...]) -> Any:
@@ -357,7 +363,7 @@ class OneMotion(NamedTuple):
         return cls(start, step, record)
 
 
-def readings(record: Callable[..., Any]) -> Flow:
+def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
     """What `record` reads at each time, as a flow without a state."""
 
     def nothing(*given: Any) -> tuple[()]:

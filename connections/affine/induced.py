@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
 from connections.checks import require_same_frame, require_type
@@ -77,7 +78,7 @@ class InducedConnection(ConnectionOfMetric):
         A, A_dot = jax.jvp(metric.inclusion_at, (q,), (X @ v,))
         H, p = metric.ambient_metric.matrix_at(metric.embed_at(q)), metric.embed_at(q)
         low = A.T @ (H @ (A_dot @ w) + self.ambient.lowered_at(metric.ambient_metric, p, A @ v, A @ w))
-        return jnp.linalg.solve(A.T @ H @ A, low)
+        return solve(A.T @ H @ A, low)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and what the lengths allow, (m, m, m)."""

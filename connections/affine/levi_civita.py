@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
@@ -45,7 +46,7 @@ class LeviCivita(ConnectionOfMetric):
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 (Gamma*_ijk v^j w^k), (n,): one column to solve for, not n^2."""
-        return jnp.linalg.solve(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+        return solve(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""

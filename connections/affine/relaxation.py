@@ -87,7 +87,7 @@ def _least(
         return float(value) / size, np.asarray(slope).ravel() / size
 
     options = {"maxiter": _STEPS, "maxcor": 20, "gtol": 1e-5}
-    y = minimize(value_and_slope, bend.ravel(), jac=True, method="L-BFGS-B", options=options).x
+    y: np.ndarray = minimize(value_and_slope, bend.ravel(), jac=True, method="L-BFGS-B", options=options).x
     return y.reshape(bend.shape)
 
 
@@ -111,4 +111,5 @@ def _energy(chords: Chords) -> Callable[..., jax.Array]:
 @cache
 def _sines() -> np.ndarray:
     s, k = np.linspace(0.0, 1.0, _PIECES + 1)[:, None], np.arange(1, _MODES + 1)
-    return np.sin(np.pi * k * s) / (np.pi * k)
+    sines: np.ndarray = np.sin(np.pi * k * s) / (np.pi * k)
+    return sines

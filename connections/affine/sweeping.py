@@ -17,7 +17,7 @@ from connections.geometry.evaluation import kept, require_admissible
 
 def sweep_motions(
     owner: Any,
-    member: Callable[[jax.Array], tuple[Any, Flow]],
+    member: Callable[[jax.Array], tuple[Any, Flow[Any]]],
     numbers: np.ndarray,
     start: tuple[np.ndarray, ...],
     times: np.ndarray,

@@ -101,7 +101,8 @@ class GroupAction(Parametrized):
 
     def generators_at(self, q: jax.Array) -> jax.Array:
         """d Phi_g(q) / dg at g = e, (nq, k)."""
-        return jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
+        generators: jax.Array = jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
+        return generators
 
     # --- public functions ----------------------------------------------------------------------------------
 
@@ -387,7 +388,8 @@ def compared(
 def _relative(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Residual over scale; zero where both are."""
     with np.errstate(divide="ignore"):
-        return residual / np.where(residual == 0.0, 1.0, scale)
+        relative: np.ndarray = residual / np.where(residual == 0.0, 1.0, scale)
+    return relative
 
 
 def _broadcast(*arrays: Any) -> list[np.ndarray]:
