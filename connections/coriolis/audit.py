@@ -285,7 +285,7 @@ def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int)
 
 def _beta(D: Array, n: int) -> Array:
     """beta_ijk = -D_ijk for i < j < k, averaged over the six signed permutations; (m, C(n, 3))."""
-    cyclic = D + np.einsum("mijk->mjki", D) + np.einsum("mijk->mkij", D)
+    cyclic: Array = D + np.einsum("mijk->mjki", D) + np.einsum("mijk->mkij", D)
     average = (cyclic - np.swapaxes(cyclic, 2, 3)) / 6.0
     triples = np.array(list(combinations(range(n), 3)), dtype=int).reshape(-1, 3)
     return -average[:, triples[:, 0], triples[:, 1], triples[:, 2]]

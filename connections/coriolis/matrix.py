@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
 from connections.checks import (
@@ -90,7 +91,8 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
     n, m = A.shape[-2:]
     C, H = (jnp.asarray(as_array(name, value, (n, n))) for name, value in (("C", C), ("H", H)))
     A_dot = jnp.asarray(as_array("A_dot", A_dot, (n, m)))
-    return jnp.swapaxes(A, -1, -2) @ (C @ A + H @ A_dot)
+    compressed: jax.Array = jnp.swapaxes(A, -1, -2) @ (C @ A + H @ A_dot)
+    return compressed
 
 
 def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
@@ -116,7 +118,7 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
     regular = _independent_rows(*jax.lax.stop_gradient((H, J)))
     if J.shape[-2] > J.shape[-1] or not (isinstance(regular, jax.core.Tracer) or jnp.all(regular)):
         raise FrameError(f"the task Jacobian J {J.shape} lost rank: its rows are dependent")
-    weighted = jnp.linalg.solve(H, jnp.swapaxes(J, -1, -2))
+    weighted = solve(H, jnp.swapaxes(J, -1, -2))
     Lambda = jnp.where(regular[..., None, None], jnp.linalg.inv(J @ weighted), jnp.nan)
     return weighted @ Lambda, Lambda
 
@@ -125,7 +127,7 @@ def _independent_rows(H: jax.Array, J: jax.Array) -> jax.Array:
     """Whether the rows of J, as covectors of unit length in the metric, are independent, (...,)."""
     length = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
     unit, rows = H / (length[..., :, None] * length[..., None, :]), J / length[..., None, :]
-    whitened = jnp.swapaxes(jnp.linalg.solve(jnp.linalg.cholesky(unit), jnp.swapaxes(rows, -1, -2)), -1, -2)
+    whitened = jnp.swapaxes(solve(jnp.linalg.cholesky(unit), jnp.swapaxes(rows, -1, -2)), -1, -2)
     sigma = jnp.linalg.svd(whitened / jnp.linalg.norm(whitened, axis=-1, keepdims=True), compute_uv=False)
     return sigma[..., -1] > _INDEPENDENT * sigma[..., 0]
 

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Trajectories
 from connections.affine.geodesics import geodesic_flow_of
@@ -108,7 +109,7 @@ class MechanicalSystem(Described, Parametrized):
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
         """H^-1 (tau + F - g) - Gamma(v, v), (n,)."""
         generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q)
-        return jnp.linalg.solve(self.metric.matrix_at(q), generalized) - self._nabla.apply_at(q, v, v)
+        return solve(self.metric.matrix_at(q), generalized) - self._nabla.apply_at(q, v, v)
 
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(1/2) v^T H v + V, a scalar."""
@@ -122,6 +123,7 @@ class MechanicalSystem(Described, Parametrized):
             return 0.5 * velocity @ self.metric.matrix_at(point) @ velocity - self.potential_at(point)
 
         momentum = jax.grad(lagrangian, argnums=1)
+        rate: jax.Array
         _, rate = jax.jvp(momentum, (q, v), (frame.matrix_at(q) @ v, a))
         turning = jnp.einsum("kij,k,j->i", frame.structure_functions_at(q), momentum(q, v), v)
         return rate + turning - frame.lie_derivative_at(lambda p: lagrangian(p, v), q)
@@ -252,7 +254,7 @@ class MechanicalSystem(Described, Parametrized):
             tau = self.forces_at(t, q, v) - self.gravity_at(q)
             if control is not None:
                 tau = tau + control(t, q, v)
-            return jnp.linalg.solve(self.metric.matrix_at(q), tau)
+            return solve(self.metric.matrix_at(q), tau)
 
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
@@ -279,5 +281,5 @@ class MechanicalSystem(Described, Parametrized):
             Argument(k, x, n) for k, x in vectors.items()
         ]
 
-    def _evaluate(self, name: str, at: Any, q: Any, **vectors: Any) -> jax.Array:
+    def _evaluate(self, name: str, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> jax.Array:
         return evaluate(self, name, at, *self._arguments(q, **vectors))
