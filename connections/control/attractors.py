@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.checks import ShapeError, require_finite, require_function, require_same_frame, require_type
 from connections.control.gains import gain_matrix
 from connections.control.references import FieldReference, output_length, require_output
@@ -211,10 +212,10 @@ def _attractor(
         J = jax.jacfwd(phi, argnums=1)(t, q) @ frame.matrix_at(q)
         rate = -Lambda @ value - drift
         if size == frame.dim:
-            return jnp.linalg.solve(J, rate)
+            return solve(J, rate)
         along = jnp.zeros(frame.dim) if w is None else w(t, q)
-        weighted = J.T if metric is None else jnp.linalg.solve(metric.matrix_at(q), J.T)
-        return along + weighted @ jnp.linalg.solve(J @ weighted, rate - J @ along)
+        weighted = J.T if metric is None else solve(metric.matrix_at(q), J.T)
+        return along + weighted @ solve(J @ weighted, rate - J @ along)
 
     return FieldReference(frame, field, span=span)
 

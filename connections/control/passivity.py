@@ -59,7 +59,8 @@ class PassivityController(Described, Parametrized):
 
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """The force tau (n,) at one point: the law itself."""
-        return reference_force_at(self.model, q, v, v_r, a_r) - self.gain @ (v - v_r)
+        damping: jax.Array = self.gain @ (v - v_r)
+        return reference_force_at(self.model, q, v, v_r, a_r) - damping
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
         """The force tau, (..., n), covector components in the frame.

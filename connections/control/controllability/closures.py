@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
 from connections.checks import (
@@ -169,7 +170,7 @@ def input_fields(nabla: Any, forms: PointFunction) -> PointFunction:
     def fields(q: jax.Array) -> jax.Array:
         F = jnp.asarray(forms(q), dtype=float)
         F = F @ nabla.basis_at(q) if isinstance(nabla.frame, DistributionFrame) else F
-        return jnp.linalg.solve(nabla.metric.matrix_at(q), F.T)
+        return solve(nabla.metric.matrix_at(q), F.T)
 
     return fields
 
