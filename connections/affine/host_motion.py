@@ -46,6 +46,9 @@ class HostMechanics(Protocol):
     def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
         """Write -Gamma(v, v) to `out` (n,)."""
 
+    def free_motion(self) -> HostMotion:
+        """The geodesics."""
+
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) at points (s, nq), (s, n, n)."""
 
@@ -70,10 +73,20 @@ class HostMotion(_InNumPy):
     ----------
     host : the manifold.
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
+    step : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`.
     """
 
-    def __init__(self, host: HostMechanics, acceleration: Acceleration) -> None:
-        self._host, self._acceleration = host, acceleration
+    def __init__(
+        self, host: HostMechanics, acceleration: Acceleration, step: Callable[..., Array] | None = None
+    ) -> None:
+        self._host, self._acceleration, self._step = host, acceleration, step
+
+    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion."""
+        step = self._step
+        if step is None:
+            return super().attempt(t0, y0, given)
+        return lambda t, h, y, f: step(h, abs(t + h - t0), y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
         """As `OneMotion.start`; what is wrong with the first point is told here."""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections.affine.dop853 import A, E
+from connections.affine.host_motion import HostMotion
+from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Array = np.ndarray
+_WEIGHTS = np.vstack([A, E])
 
 
 class HostRobot:
@@ -89,6 +93,11 @@ class HostRobot:
         """Write the acceleration without forces to `out` (nv,); without gravity, it is -Gamma(v, v)."""
         out[:] = self._call("forward_dynamics", q, v, self._nothing, None)
 
+    def free_motion(self) -> HostMotion:
+        """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
+        step = self._step if self._program.loops is None else None
+        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), step)
+
     def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
         out[:] = self._call("forward_dynamics", q, v, tau, None)
@@ -97,6 +106,15 @@ class HostRobot:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
         C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
         return self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+
+    def _step(self, h: float, elapsed: float, y: Array, rate: Array) -> Array:
+        """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""
+        found = np.empty((5 + len(A), len(y)))
+        if not compiled.motion_at(self._program.memory, _WEIGHTS, h, elapsed, y, rate, found):
+            q, v = np.split(found[0], [len(y) - len(self._nothing)])
+            given = self.normalized(q), v, self._nothing, None
+            raise InputRefused(self._program.functions["forward_dynamics"], given)
+        return found[:5]
 
     def _call(self, name: str, *arguments: Any) -> Array:
         """The result of a recursion.
