@@ -1,11 +1,14 @@
-"""A step of a tree's free motion in one compiled call, against the same step by its rates in NumPy."""
+"""Steps of a tree's free motion and of transport in compiled code, against steps by their rates in NumPy."""
 
+import jax
 import numpy as np
 import pytest
 from mechanisms import MOVING, mechanism_of_all_pairs, pairs_of, random_mechanism, sample
 
 import connections as cn
 from connections import multibody as mb
+from connections.affine.dop853 import C
+from connections.affine.host_integration import numpy_attempt
 from connections.affine.host_motion import HostMotion
 from connections.multibody.dynamics import host_robot
 from connections.multibody.dynamics.host_robot import HostRobot, InputRefused
@@ -80,3 +83,41 @@ def test_what_is_no_state_is_refused():
     for q, why in (((0.3, 0.0), "singular along joint 'turn'"), ((0.3, np.nan), r"q\[1\] is nan")):
         with pytest.raises(InputRefused, match=why):
             attempt(0.0, 0.0, np.array([*q, 1.0, 0.0]), np.zeros(4))
+
+
+# --- transport ----------------------------------------------------------------------------------------
+
+
+def test_the_step_of_a_linear_equation_is_that_by_its_rates(rng):
+    model = random_mechanism(rng, 3, MOVING)
+    A, y = rng.standard_normal((len(C), 4, 4)), rng.standard_normal(12)
+    A[-2] = A[-1]  # at the same time
+    at = {float(T + c * H): stage for stage, c in enumerate(C)}
+
+    def rate(t, y, out):
+        out[:] = (A[at[t]] @ y.reshape(4, 3)).ravel()
+
+    first = np.empty(12)
+    rate(T, y, first)
+    expected = numpy_attempt(rate, lambda t, y: y)(T, H, y, first)[:4]
+    linear = model.recursive_connection.host.linear_step
+    np.testing.assert_allclose(linear(H, A, y, first)[:4], expected, rtol=0, atol=1e-14)
+    A[3] += 1e-9
+    assert np.max(np.abs(linear(H, A, y, first)[:4] - expected)) > 1e-12
+
+
+def test_the_velocity_of_a_curve_beside_the_manifold(rng):
+    model = mechanism_of_all_pairs(rng, branch=20)
+    host, frame = model.recursive_connection.host, model.frame
+    points, _ = sample(model, rng, 3)
+    points, rates = 1.2 * points, rng.standard_normal(points.shape)
+    q, v = host.along(points, rates)
+
+    def definition(p, p_dot):
+        q, q_dot = jax.jvp(frame.project_at, (p,), (p_dot,))
+        return q, frame.velocity_at(q, q_dot)
+
+    expected = jax.vmap(definition)(points, rates)
+    np.testing.assert_allclose(q, expected[0], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(v, expected[1], rtol=0, atol=1e-13)
+    assert np.max(np.abs(host.along(points / 1.2, rates)[1] - expected[1])) > 1e-2

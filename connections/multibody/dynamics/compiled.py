@@ -27,6 +27,7 @@ SOLVERS: dict[str, tuple[str, str]] = {
     "bias_rates_rows": ("loop_entries", "l 2 2 2"),
     "conditions_at": ("loop_entries", "l 1 1 2 2 2"),
     "motion_at": ("motion", "m 2 f f 1 1 2"),
+    "linear_at": ("motion", "m 2 f 3 1 1 2"),
 }
 _lock = threading.Lock()
 

@@ -102,6 +102,31 @@ class HostRobot:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
         out[:] = self._call("forward_dynamics", q, v, tau, None)
 
+    def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """The configurations (s, nq) for which a curve's points stand, and its velocities (s, nv)."""
+        if not self._turning:
+            return points, rates
+        q, v = points.copy(), rates @ self._X
+        for at, column, free in self._turning:
+            first = at + 3 if free else at
+            part = slice(first, first + 4)
+            norm = np.sqrt(np.sum(q[:, part] ** 2, axis=1, keepdims=True))
+            q[:, part] /= norm
+            r, w = q[:, first : first + 3], q[:, first + 3, None]
+            s, s_w = rates[:, first : first + 3] / norm, rates[:, first + 3, None] / norm
+            v[:, column : column + 3] = 2.0 * (w * s - s_w * r - np.cross(r, s))
+            if free:
+                u = rates[:, at : at + 3]
+                turned = np.cross(r, u)
+                v[:, column + 3 : column + 6] = u - 2.0 * (w * turned - np.cross(r, turned))
+        return q, v
+
+    def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
+        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+        found = np.empty((5 + len(A), len(y)))
+        compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
+        return found[:5]
+
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
         C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")

@@ -32,30 +32,64 @@ def motion_at(memory, weights, h, elapsed, y, rate, out):
     tree, slots, k, stages = unpack_tree(memory), flat_slots_of(out), y.shape[0], weights.shape[1]
     if k != tree.nq + tree.nv:
         return False
-    out[2:4] = 0.0
-    for i in range(k):
-        store(slots, 5 * k + i, rate[i])
+    _begin(slots, rate, k)
     for stage in range(1, stages):
-        for i in range(k):
-            store(slots, i, y[i])
-        _add_rates(slots, 0, h, weights, stage, stage, k)
+        _move(slots, y, h, weights, stage, k)
         if not _rate(tree, slots, beyond(slots, (5 + stage) * k)):
             return False
-    for i in range(k):
-        store(slots, k + i, load(slots, (4 + stages) * k + i))
-    for estimate in range(2):
-        _add_rates(slots, (2 + estimate) * k, 1.0, weights, stages + estimate, stages, k)
+    _finish(slots, weights, k)
     _sizes(tree, elapsed, beyond(slots, 4 * k))
     return True
 
 
+@one
+def linear_at(memory, weights, h, A, y, rate, out):
+    """The same for Pdot = A P, without sizes; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
+    if not is_current(memory):
+        return False
+    slots, k, n = flat_slots_of(out), y.shape[0], A.shape[1]
+    _begin(slots, rate, k)
+    for stage in range(1, weights.shape[1]):
+        _move(slots, y, h, weights, stage, k)
+        for i in range(n):
+            row = (5 + stage) * k + i * (k // n)
+            for j in range(k // n):
+                store(slots, row + j, 0.0)
+            for j in range(n):
+                subtract_row(slots, -A[stage, i, j], row, j * (k // n), k // n)
+    _finish(slots, weights, k)
+    return True
+
+
 @inlined
-def _add_rates(slots, at, factor, weights, row, count, k):
-    """Add `factor` times the weighted sum of the first `count` stages' rates to the slots from `at` on."""
-    for stage in range(count):
-        weight = factor * weights[row, stage]
+def _begin(slots, rate, k):
+    """The rate of the first stage."""
+    for i in range(k):
+        store(slots, 5 * k + i, rate[i])
+
+
+@inlined
+def _move(slots, y, h, weights, stage, k):
+    """Write the state of a stage to row 0."""
+    for i in range(k):
+        store(slots, i, y[i])
+    for before in range(stage):
+        weight = h * weights[stage, before]
         if weight != 0.0:
-            subtract_row(slots, -weight, at, (5 + stage) * k, k)
+            subtract_row(slots, -weight, 0, (5 + before) * k, k)
+
+
+@inlined
+def _finish(slots, weights, k):
+    """Write the rate at the end to row 1, and the estimates of the error to rows 2 and 3."""
+    stages = weights.shape[1]
+    for i in range(k):
+        store(slots, k + i, load(slots, (4 + stages) * k + i))
+    for estimate in range(2):
+        for i in range(k):
+            store(slots, (2 + estimate) * k + i, 0.0)
+        for stage in range(stages):
+            subtract_row(slots, -weights[stages + estimate, stage], (2 + estimate) * k, (5 + stage) * k, k)
 
 
 @inlined
