@@ -167,13 +167,15 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
             return value
     elif not isinstance(value, jax.Array):
         given = value
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
         try:
             value = np.asarray(value)
             numbers = value.dtype.kind in "biufO"
             value = np.asarray(value, dtype=np.float64) if numbers else value
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: expected an array of real numbers, got {_words(given)}") from error
-    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSU":
+    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
     if value.dtype != np.float64:
         value = value.astype(np.float64)
@@ -212,6 +214,19 @@ def require_finite(name: str, value: Any) -> None:
     index = tuple(int(i) for i in np.argwhere(~finite)[0])  # empty for a scalar
     where = f"{name}[{', '.join(map(str, index))}]" if index else name
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
+
+
+def finite_result(what: str, value: Any) -> Any:
+    """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
+
+    Parameters
+    ----------
+    what : how the caller calls the result.
+    value : an array; one that JAX is tracing is not judged.
+    """
+    if not isinstance(value, jax.core.Tracer) and not np.isfinite(value).all():
+        raise NonFiniteError(f"{what} is not finite: the numbers that were given are too large for it")
+    return value
 
 
 def require_positive_int(name: str, value: Any) -> None:
