@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import numpy as np
@@ -31,6 +31,8 @@ __all__ = [
     "SubjectError",
     "SymmetryError",
 ]
+
+Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
 
 
 class ShapeError(ValueError):
@@ -195,7 +197,7 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
     ------
     ShapeError : they do not; the message gives all shapes.
     """
-    shapes = [array.shape[:-own] for array in arrays]
+    shapes: list[tuple[int, ...]] = [array.shape[:-own] for array in arrays]
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     try:
@@ -216,7 +218,7 @@ def require_finite(name: str, value: Any) -> None:
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
-def finite_result(what: str, value: Any) -> Any:
+def finite_result(what: str, value: Array) -> Array:
     """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
 
     Parameters

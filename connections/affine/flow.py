@@ -161,8 +161,8 @@ class Trajectories(Parametrized):
         if batch:
             items = zip(arrays, arguments, strict=True)
             rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
-            follow: Callable[..., Value] = self._many if flow.host is None else self._one_by_one
-            values = follow(key, flow, rows, times, first)
+            follow = self._many if flow.host is None else self._one_by_one
+            values: Value = follow(key, flow, rows, times, first)
             values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         else:
             values = self._one(key, flow, arrays, times, first)

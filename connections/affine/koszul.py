@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
+from connections.checks import Array
 from connections.geometry.metrics import Metric
-from connections.geometry.scales import FLOOR, Array, lengths_of
+from connections.geometry.scales import FLOOR, lengths_of
 
 
 def koszul(dH: Array, s_low: Array) -> Array:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import (
+    Array,
     FrameError,
     MetricError,
     NonFiniteError,
@@ -30,7 +31,7 @@ from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.parameters import Parametrized, with_parameters
-from connections.geometry.scales import FLOOR, Array, inverse_lengths_of, lengths_of
+from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
 _INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry

@@ -8,15 +8,14 @@ round-off does not show in its size, but in that it changes where q changes by r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import Check, ShapeError
+from connections.checks import Array, Check, ShapeError
 
-Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
 
