@@ -101,7 +101,8 @@ def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
     x = np.where((pieces.row[at] != ray)[..., None] | (x > 1.0 + 1e-9), np.nan, x)
     (a, b), (da, db) = (np.moveaxis(ends[at], 2, 0) for ends in (pieces.q, pieces.q_dot))
     bend = (1.0 - x) * (h * da - (b - a)) + x * ((b - a) - h * db)
-    return a + x * (b - a) + x * (1.0 - x) * bend
+    points: np.ndarray = a + x * (b - a) + x * (1.0 - x) * bend
+    return points
 
 
 def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:

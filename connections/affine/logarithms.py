@@ -68,7 +68,8 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     ]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
     rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
-    return as_given(logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,)), q0, q1)
+    v: np.ndarray = logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,))
+    return as_given(v, q0, q1)
 
 
 def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
@@ -118,7 +119,8 @@ class _Guesses:
     @property
     def length(self) -> np.ndarray:
         """||w||, (c,)."""
-        return np.linalg.norm(self.w, axis=1)
+        lengths: np.ndarray = np.linalg.norm(self.w, axis=1)
+        return lengths
 
 
 class _Search:
@@ -180,7 +182,8 @@ class _Search:
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
             alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
             todo = todo[alive[todo]]
-        return near & ~_follow(pair, w, miss)
+        arrived: np.ndarray = near & ~_follow(pair, w, miss)
+        return arrived
 
     def _followed(self, curves: Curves) -> _Guesses:
         """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""
@@ -216,7 +219,8 @@ class _Search:
         nabla = self.shooting.nabla
         points = shots.pieces.q[:, 1]
         valid = self.shooting.mapped("valid", lambda q: nabla.valid_at(nabla.frame.project_at(q)), points)
-        return shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+        inside: np.ndarray = shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+        return inside
 
     # --- shots ---------------------------------------------------------------------------------------------
 
@@ -252,14 +256,16 @@ def _gap_in(frame: FrameField) -> Callable[..., tuple[jax.Array, ...]]:
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
     """Which velocities (c, n) have come to one of the same pair that misses by less."""
     gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
-    return ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    behind: np.ndarray = ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    return behind
 
 
 def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Which velocities (c, n) are longer, by more than their step, than one of the same pair that is near."""
     length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
     np.minimum.at(shortest, pair[near], length[near])
-    return length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+    longer: np.ndarray = length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+    return longer
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
@@ -270,4 +276,6 @@ def _inverse(A: np.ndarray) -> np.ndarray:
 
 def _at_most(step: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Vectors (c, n), those that are longer than `size` (c,) shortened to it."""
-    return step * np.minimum(1.0, size / np.maximum(np.linalg.norm(step, axis=1), 1e-300))[:, None]
+    length = np.maximum(np.linalg.norm(step, axis=1), 1e-300)
+    shortened: np.ndarray = step * np.minimum(1.0, size / length)[:, None]
+    return shortened

@@ -136,7 +136,8 @@ class Shooting(Parametrized):
 
     def norm(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """|v|, (m,)."""
-        return np.linalg.norm(on(self.ground(q).root, v), axis=1)
+        lengths: np.ndarray = np.linalg.norm(on(self.ground(q).root, v), axis=1)
+        return lengths
 
     def mapped(self, name: str, function: Callable[..., Any], *rows: np.ndarray) -> Any:
         """`function` of every row, compiled under `name` for blocks of 8, 64 and 512; NumPy in and out."""
@@ -264,7 +265,8 @@ class Shooting(Parametrized):
 
 def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Matrices (m, a, b) on vectors (m, b), row by row."""
-    return np.einsum("mij,mj->mi", matrices, vectors)
+    turned: np.ndarray = np.einsum("mij,mj->mi", matrices, vectors)
+    return turned
 
 
 _END = 12  # the stage after the step
