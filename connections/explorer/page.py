@@ -54,7 +54,7 @@ class Page:
         )
         views: list[View] = [] if robot is None else [RobotView(desk, robot, titles[0])]
         views += [make(desk) for make in makers]
-        self.views = dict(zip(titles, views, strict=True))
+        self.views: dict[str, View] = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)

@@ -76,7 +76,8 @@ class RobotMotion:
     @property
     def energy(self) -> np.ndarray:
         """(T,) kinetic energy, J; constant."""
-        return 0.5 * np.einsum("ti,tij,tj->t", self.v, self.H, self.v)
+        energy: np.ndarray = 0.5 * np.einsum("ti,tij,tj->t", self.v, self.H, self.v)
+        return energy
 
     def carry(self, gamma: float) -> np.ndarray:
         """W (T, nv, nv): what is z at the start has become W z, under C* + gamma (C_x - C*).
@@ -92,7 +93,8 @@ class RobotMotion:
         require_finite("gamma", gamma)
         turning = np.linalg.solve(self._carried_plainly, -self.extra[::2] @ self._carried_plainly)
         turned = _linear(float(gamma) * turning, self.times[1] - self.times[0])
-        return self._carried_plainly[::2] @ turned
+        W: np.ndarray = self._carried_plainly[::2] @ turned
+        return W
 
     @cached_property
     def _carried_plainly(self) -> np.ndarray:
@@ -108,11 +110,13 @@ class RobotMotion:
         """
         L = np.linalg.cholesky(self.H[-1])
         turned = L.T @ np.linalg.solve(self.carry(0.0)[-1].T, self.carry(gamma)[-1].T).T @ np.linalg.inv(L.T)
-        return np.abs(np.angle(np.linalg.eigvals(turned)))
+        angles: np.ndarray = np.abs(np.angle(np.linalg.eigvals(turned)))
+        return angles
 
     def lengths(self, z: np.ndarray) -> np.ndarray:
         """(T,) lengths of vectors (T, nv) in the kinetic-energy metric, sqrt(J)."""
-        return np.sqrt(np.einsum("ti,tij,tj->t", z, self.H, z))
+        lengths: np.ndarray = np.sqrt(np.einsum("ti,tij,tj->t", z, self.H, z))
+        return lengths
 
     def angle(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(T,) angle between vectors (T, nv) in the kinetic-energy metric, rad.
@@ -122,7 +126,8 @@ class RobotMotion:
         first, second : (T, nv).
         """
         a, b = (z / self.lengths(z)[:, None] for z in (first, second))
-        return 2.0 * np.arctan2(self.lengths(a - b), self.lengths(a + b))  # exact for small angles
+        half: np.ndarray = np.arctan2(self.lengths(a - b), self.lengths(a + b))  # exact for small angles
+        return 2.0 * half
 
     def point_velocities(self, z: np.ndarray, points: np.ndarray) -> np.ndarray:
         """(T, N, 3) world velocities that z gives to one point of each body, m/s.
@@ -134,11 +139,13 @@ class RobotMotion:
         """
         twists = np.einsum("tnai,ti->tna", self.jacobians, z)
         local = twists[..., 3:] + np.cross(twists[..., :3], points)
-        return np.einsum("tnab,tnb->tna", self.rotations, local)
+        velocities: np.ndarray = np.einsum("tnab,tnb->tna", self.rotations, local)
+        return velocities
 
     def world_points(self, points: np.ndarray) -> np.ndarray:
         """(T, N, 3) m, where points (N, 3) of the bodies are in the world."""
-        return self.positions + np.einsum("tnab,nb->tna", self.rotations, points)
+        there: np.ndarray = self.positions + np.einsum("tnab,nb->tna", self.rotations, points)
+        return there
 
 
 class Robot:
@@ -196,7 +203,8 @@ class Robot:
         for joint, kind in zip(self.model.joint_names, self.model.kinematics.joints, strict=True):
             if isinstance(kind, mb.Free):
                 v[self.model.velocity_slice(joint)][3:] = 0.0
-        return v / np.abs(v).max()
+        unit: np.ndarray = v / np.abs(v).max()
+        return unit
 
     def poses(self, q: Any) -> tuple[np.ndarray, np.ndarray]:
         """Positions (N, 3), m, and rotations (N, 3, 3) of the bodies at q (nq,), in the world."""
