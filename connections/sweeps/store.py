@@ -144,7 +144,8 @@ class Store:
     @property
     def finished(self) -> np.ndarray:
         """Which chunks say that they are finished, (chunks,)."""
-        return (np.asarray(self._checksums[:]) != 0).all(axis=1)
+        finished: np.ndarray = (np.asarray(self._checksums[:]) != 0).all(axis=1)
+        return finished
 
     def bounds(self, number: int) -> tuple[int, int]:
         """First row of a chunk, and the one behind its last."""

@@ -86,7 +86,8 @@ def pack(sweep: Sweep, path: str) -> bytes:
     import cloudpickle  # of distributed
 
     try:
-        return cloudpickle.dumps((sweep, path, versions()))
+        packed: bytes = cloudpickle.dumps((sweep, path, versions()))
+        return packed
     except Exception as error:  # whatever an object says that cannot be pickled
         raise SweepError(f"the sweep's function cannot be sent to workers: {error}") from error
 
