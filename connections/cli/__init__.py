@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
-            return options.run(options)
+            status: int = options.run(options)
+            return status
     except (ValueError, OSError, metadata.PackageNotFoundError, checks.IntegrationError) as error:
         print(_text(error), file=sys.stderr)
         return 2
