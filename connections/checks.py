@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
+Value = TypeVar("Value")  # an array, or several
 
 
 class ShapeError(ValueError):

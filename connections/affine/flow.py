@@ -23,11 +23,10 @@ from connections.affine import dop853
 from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
-from connections.checks import IntegrationError, ShapeError, as_array, require_finite
+from connections.checks import IntegrationError, ShapeError, Value, as_array, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
     Argument,
-    Value,
     admit_at,
     as_given,
     batch_of,

@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
 from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
+from connections.checks import Value
 from connections.geometry.dependence import is_installed
 from connections.geometry.parameters import Structure, take_apart
 
@@ -152,22 +153,23 @@ def jit(function: Callable[..., Any], options: dict[str, Any] | None) -> Callabl
     return jax.jit(function, compiler_options=options)
 
 
-class traced_once:  # noqa: N801 - a decorator
+class traced_once(Generic[Value]):  # noqa: N801 - a decorator
     """A method of arrays that is traced once for each object, and not again wherever it is used.
 
     JAX runs a definition in Python each time that a function containing it is compiled, vectorized or
     differentiated. Of a function under `jax.jit` it keeps what it has traced. The object must not change.
     """
 
-    def __init__(self, method: Callable[..., Any]) -> None:
+    def __init__(self, method: Callable[..., Value]) -> None:
         self._method = method
         self.__doc__ = method.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Value]:
         if instance is None:
             return self._method
         function = jax.jit(partial(self._method, instance))
-        return instance.__dict__.setdefault(self._name, function)
+        known: Callable[..., Value] = instance.__dict__.setdefault(self._name, function)
+        return known

@@ -15,21 +15,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeVar, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import NonFiniteError, ShapeError, Value, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled, trace_state_clean
 from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
 
 _PAUSE = 0.05  # s, after which an interrupt is noticed
 MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
-
-Value = TypeVar("Value")  # an array, or several
 
 
 class Argument(NamedTuple):

@@ -16,11 +16,10 @@ import numpy as np
 
 from connections._jax import solve
 from connections.affine import AffineConnection
-from connections.checks import ShapeError, as_array, require_type
+from connections.checks import ShapeError, Value, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.geometry import Metric
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Value
 from connections.geometry.parameters import derived
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
