@@ -268,7 +268,7 @@ class _Assembler:
         qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
         good = np.flatnonzero(qualities >= 0.5 * qualities.max())
         distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
-        return found[good[int(np.argmin(distances))]]
+        return found[int(good[np.argmin(distances)])]
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """The largest distance of a start from neutral: half a turn, or the size of the cluster."""

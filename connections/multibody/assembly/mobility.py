@@ -76,7 +76,8 @@ class Conditions:
 
     def rows_of(self, cluster: int) -> np.ndarray:
         """Whether a condition belongs to a cluster."""
-        return self.owners[1] == cluster
+        belongs: np.ndarray = self.owners[1] == cluster
+        return belongs
 
     def columns_of(self, members: Any) -> np.ndarray:
         """The numbers of the spanning velocities of the joints that move the bodies `members`."""

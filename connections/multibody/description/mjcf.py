@@ -95,7 +95,8 @@ def _mujoco() -> ModuleType:
         import mujoco
     except ImportError as error:
         raise ImportError('from_mjcf needs MuJoCo: pip install "connections[mjcf]"') from error
-    return mujoco
+    module: ModuleType = mujoco
+    return module
 
 
 def _compile(mujoco: ModuleType, path: Path) -> Any:

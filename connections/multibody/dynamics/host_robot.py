@@ -130,7 +130,8 @@ class HostRobot:
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
         C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
-        return self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        return carrying
 
     def _step(self, h: float, elapsed: float, y: Array, rate: Array) -> Array:
         """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""

@@ -214,7 +214,8 @@ class Program:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         assert self.loops is not None  # asked of closed chains only
         try:
-            return self.loops.spanning_rows(q[None], None)[0]
+            q_s: np.ndarray = self.loops.spanning_rows(q[None], None)[0]
+            return q_s
         except Refused:
             return np.full(self.loops.spanning_nq, np.nan)
 

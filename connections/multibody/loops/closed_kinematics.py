@@ -114,12 +114,14 @@ class ClosedKinematics:
     @cached_property
     def body_of(self) -> np.ndarray:
         """(nv,) the body whose joint has this velocity component."""
-        return self.spanning.body_of[self.v_columns]
+        bodies: np.ndarray = self.spanning.body_of[self.v_columns]
+        return bodies
 
     @cached_property
     def cluster_of_column(self) -> np.ndarray:
         """(nv,) the cluster that each independent velocity belongs to."""
-        return self.clusters.of_body[self.body_of]
+        clusters: np.ndarray = self.clusters.of_body[self.body_of]
+        return clusters
 
     @cached_property
     def column_starts(self) -> np.ndarray:
@@ -226,7 +228,7 @@ class ClosedKinematics:
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements; implicit clusters as in `reference`."""
-        q = np.concatenate([joint.neutral() for joint in self.joints])
+        q: np.ndarray = np.concatenate([joint.neutral() for joint in self.joints])
         closed = self._implicit_coordinates
         q[closed] = self.reference[self.q_columns[closed]]
         return q
@@ -249,7 +251,7 @@ class ClosedKinematics:
         derivative : q_s (nq_s,) -> K (p, nv_s) of the conditions of implicit clusters.
         """
         closed = self._implicit_coordinates
-        drawn = np.concatenate([joint.random(rng) for joint in self.joints])
+        drawn: np.ndarray = np.concatenate([joint.random(rng) for joint in self.joints])
         if not closed.any():
             return drawn
         units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
@@ -269,7 +271,8 @@ class ClosedKinematics:
     def _implicit_coordinates(self) -> np.ndarray:
         """(nq,) whether a coordinate belongs to an implicit cluster."""
         bodies = self.independent_bodies[_owners(self.q_starts)]
-        return self.implicit_clusters[self.clusters.of_body[bodies]]
+        implicit: np.ndarray = self.implicit_clusters[self.clusters.of_body[bodies]]
+        return implicit
 
     # --- definitions -------------------------------------------------------------------------------------
 
@@ -286,7 +289,7 @@ class ClosedKinematics:
         return self._followed_at(q, start)
 
     @cached_property
-    def _spanning(self) -> Any:
+    def _spanning(self) -> Callable[[jax.Array], jax.Array]:
         @jax.custom_jvp
         def spanning(q: jax.Array) -> jax.Array:
             return self._followed_at(q, jnp.asarray(self.reference))

@@ -56,7 +56,7 @@ class FunctionCondition(abc.ABC):
 
     owner: int
     cluster: int
-    scale: Any = field(default=1.0, kw_only=True)
+    scale: np.ndarray | float = field(default=1.0, kw_only=True)
 
     @abc.abstractmethod
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
