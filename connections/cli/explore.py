@@ -97,7 +97,7 @@ def _serve(options: argparse.Namespace) -> int:
         if not server.local:
             print(
                 f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
-                "can look at it and use it",
+                "and has the address with its token can look at it and use it; nothing is encrypted",
                 file=sys.stderr,
             )
         print("Ctrl-C ends it.", flush=True)
