@@ -8,8 +8,10 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -268,6 +270,15 @@ _INSTEAD = {
     ("function", "array"): "for a constant, write a function that returns it",
     ("function", "number"): "for a constant, write a function that returns it",
 }
+
+
+def require_writable(folder: Path) -> None:
+    """Raise `OSError` unless files can be made in a folder, which need not exist yet; before the work."""
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        Path(tempfile.mkdtemp(prefix=".", dir=place)).rmdir()
+    except OSError as error:
+        raise OSError(f"cannot write to {folder}: {error.strerror} ({place})") from None
 
 
 def require_type(name: str, value: Any, expected: type, instead: str = "") -> None:

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
     explore.add_argument(
         "--output",
         dest="directory",
-        type=Path,
+        type=arguments.folder,
         metavar="DIR",
         help="where the figures go (default ./connections-figures)",
     )
