@@ -287,6 +287,14 @@ class CoordinateFrame(FrameField):
         """Every finite q is a point of the chart."""
         return jnp.asarray(True)
 
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """q (nq,): every q is a point of the chart."""
+        return np.asarray(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise `NonFiniteError` if q is not finite."""
+        require_finite("q", q)
+
 
 @dataclass(frozen=True)
 class ChangedFrame(FrameField):
