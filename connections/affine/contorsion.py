@@ -172,7 +172,7 @@ class ContorsionFamily(Described, Parametrized):
         ------
         ShapeError, NonFiniteError.
         """
-        if callable(beta):
+        if callable(beta) and not isinstance(beta, type):
             beta = with_parameters(beta, parameters)
         else:
             beta = as_array("beta", beta, (self.dimension,))

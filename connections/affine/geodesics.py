@@ -87,7 +87,7 @@ def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
     if host is None:
         return None
     if force is None:
-        return HostMotion(host, lambda t, q, v, out: host.free_acceleration(q, v, out))
+        return host.free_motion()
     extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
 
     def forced(t: float, q: Any, v: Any, out: Any) -> None:

@@ -254,10 +254,7 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     if host is None:
         return Flow(start, rate, record, sizes, points=())
 
-    def velocity(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        return *_velocity(nabla, lambda s: curve(s, *given), t), _on(curve, t, *given)
+    def points(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
 
-    def velocities(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        return jax.vmap(lambda t: velocity(t, *given))(times)
-
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocities), n))
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(points), n))

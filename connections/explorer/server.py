@@ -83,7 +83,7 @@ def serve(
 
     Parameters
     ----------
-    model : a robot to show beside the views of R^3; a `robot.Robot` keeps what is compiled for it.
+    model : a robot to show beside the views of R^3, or its `robot.Robot`.
     name : of the robot, where it is a model.
     beta : where the slider stands at first, kg/m.
     host : address to bind to; the default is reached from this machine only.

@@ -115,7 +115,7 @@ class _Reader:
             return jnp.concatenate([jnp.ravel(jnp.asarray(x, jnp.float64)) for x in self._found])
         flat = [np.ravel(np.asarray(number, np.float64)) for number in self._found]
         with jax.ensure_compile_time_eval():
-            return jnp.asarray(np.concatenate([np.zeros(0), *flat]))
+            return jax.device_put(np.concatenate([np.zeros(0), *flat]))
 
     def key_of(self, value: Any) -> Any:
         if is_number(value):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import Check
+from connections.checks import Check, ShapeError
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
@@ -144,7 +144,14 @@ def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
-    """The check of the point with the largest ratio; residuals and scales (...,) of points."""
+    """The check of the point with the largest ratio; residuals and scales (...,) of points.
+
+    Raises
+    ------
+    ShapeError : there is no point.
+    """
+    if np.size(measured[0]) == 0:
+        raise ShapeError("q", "at least one point", np.shape(measured[0]))
     residual, scale = worst(*(jnp.asarray(a) for a in measured))
     return Check(name, float(residual), float(scale), tol)
 

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
+from connections.checks import (
+    ShapeError,
+    as_array,
+    batch_axes,
+    finite_result,
+    require_finite,
+    require_function,
+)
 from connections.multibody.host_kinematics import configuration, joint_slices
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.wrong_arguments import require_model
@@ -93,6 +100,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
             moved[..., at_q] = np.concatenate(parts, axis=-1)
         else:
             moved[..., at_q] = a + b
+    finite_result("q exp(xi)", moved)
     return moved
 
 

@@ -16,16 +16,18 @@ import numpy as np
 
 from connections.multibody.dynamics.table import RECURSIONS
 
-# The solvers of loops: the module of each, and the types of its arguments. 1, 2, 3 is a float64 array of so
-# many axes, i1 an int64 array, b a boolean; m, l and c are the arrays of the tree, the loops and the
-# clusters, and w is a workspace for several configurations. Every compiled function returns whether the input
-# was good, or an integer that is zero if it was.
+# The solvers of loops and of motions: the module of each, and the types of its arguments. 1, 2, 3 is a
+# float64 array of so many axes, i1 an int64 array, f a float, b a boolean; m, l and c are the arrays of the
+# tree, the loops and the clusters, and w is a workspace for several configurations. Every compiled function
+# returns whether the input was good, or an integer that is zero if it was.
 SOLVERS: dict[str, tuple[str, str]] = {
     "closure_at": ("loop_entries", "l 1 1 1"),
     "closure_rows": ("loop_entries", "l 2 2 2"),
     "bias_rates_at": ("loop_entries", "l 1 1 1"),
     "bias_rates_rows": ("loop_entries", "l 2 2 2"),
     "conditions_at": ("loop_entries", "l 1 1 2 2 2"),
+    "motion_at": ("motion", "m 2 f f 1 1 2"),
+    "linear_at": ("motion", "m 2 f 3 1 1 2"),
 }
 _lock = threading.Lock()
 
@@ -66,7 +68,7 @@ class Compiled:
 
 
 def _solver(name: str) -> tuple[Any, str, list[Any]]:
-    """A solver of loops, the types of its arguments, and arguments for a trial call."""
+    """A solver, the types of its arguments, and arguments for a trial call."""
     module, arguments = SOLVERS[name]
     home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
     return getattr(home, name), arguments, _trial(arguments)
@@ -93,7 +95,7 @@ def _signature(arguments: str) -> Any:
 
     arrays = {"m": float64[::1], "1": float64[::1], "2": float64[:, ::1], "3": float64[:, :, ::1]}
     arrays |= {"l": arrays["1"], "c": arrays["1"], "w": arrays["2"]}
-    kinds = arrays | {"i1": int64[::1], "b": boolean}
+    kinds = arrays | {"i1": int64[::1], "f": float64, "b": boolean}
     return tuple(kinds[argument] for argument in arguments.split())
 
 
@@ -129,6 +131,7 @@ def _trial(arguments: str) -> list[Any]:
         "c": no_clusters(),
         "w": np.zeros((1, LANES)),
         "i1": np.zeros(0, np.int64),
+        "f": 0.0,
         "b": False,
     }
     return [nothing[argument] for argument in arguments.split()]
