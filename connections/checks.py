@@ -8,8 +8,10 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import jax
@@ -210,8 +212,7 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
 
 def require_finite(name: str, value: Any) -> None:
     """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
-    array = np.asarray(value)
-    finite = np.isfinite(array)
+    finite = np.isfinite(array := np.asarray(value))
     if finite.all():
         return
     index = tuple(int(i) for i in np.argwhere(~finite)[0])  # empty for a scalar
@@ -238,6 +239,15 @@ def require_positive_int(name: str, value: Any) -> None:
         raise ShapeError(name, "a positive integer", value)
 
 
+def require_writable(folder: Path) -> None:
+    """Raise `OSError` unless files can be made in a folder, which need not exist yet; before the work."""
+    try:
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        Path(tempfile.mkdtemp(prefix=".", dir=place)).rmdir()
+    except OSError as error:
+        raise OSError(f"cannot write to {folder}: {error.strerror}") from None
+
+
 # --- types of arguments ------------------------------------------------------------------------------------
 
 # What instances of our classes are called; by name, because no room is imported here.
@@ -253,6 +263,7 @@ _KINDS = {
     "Mechanism": "a mechanism",
 }
 
+_FOR_A_CONSTANT = "for a constant, write a function that returns it"
 # (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
 _INSTEAD = {
     ("Metric", "FrameField"): "write ConstantMetric(frame, H) or MatrixMetric(frame, function of q)",
@@ -282,9 +293,7 @@ _INSTEAD = {
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",
-    ("function", "matrix"): "for a constant, write a function that returns it",
-    ("function", "array"): "for a constant, write a function that returns it",
-    ("function", "number"): "for a constant, write a function that returns it",
+    **dict.fromkeys((("function", kind) for kind in ("matrix", "array", "number")), _FOR_A_CONSTANT),
 }
 
 

@@ -69,11 +69,6 @@ class Page:
         """Have the view drawn anew, soon."""
         self._stale.set()
 
-    @property
-    def alive(self) -> bool:
-        """Whether its thread still runs."""
-        return self._thread.is_alive()
-
     def close(self, wait: float = 0.0) -> None:
         """End the thread, when it has computed what it is at.
 

@@ -26,12 +26,14 @@ from typing import Any
 import jax
 import llvmlite.binding as llvm
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, njit, types
 from numba.core import cgutils
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.table import RECURSIONS
+from connections.multibody.kernels.disk_cache import cache_of
 
 _METADATA = 1  # type of the extension by which XLA asks for the version of the interface
 _MAJOR_VERSION = 0  # of the layout above
@@ -64,7 +66,7 @@ def operation(
     with _lock:
         if name not in _ready:
             _give_name(f"{name}_at")
-            handler = cfunc(types.int64(types.CPointer(types.int64)), cache=True)(_handler(name))
+            handler = _callback(_handler(name))
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
             _ready.add(name)
     result = jax.ShapeDtypeStruct(shape, np.float64)
@@ -74,6 +76,14 @@ def operation(
         closure, clusters = loops
         attributes |= {"c_closure": closure, "d_clusters": clusters, "e_solved": np.array([float(solved)])}
     return call(*vectors, **attributes)
+
+
+def _callback(function: Any) -> Any:
+    """The C function of a handler, as by Numba's `cfunc`, but with our cache."""
+    callback = CFunc(function, ((types.CPointer(types.int64),), types.int64), {}, {})
+    callback._cache = cache_of(function)
+    callback.compile()
+    return callback
 
 
 # --- compiled entries, by name ------------------------------------------------------------------------------
