@@ -64,7 +64,7 @@ class _InNumPy:
 
 
 class HostMotion(_InNumPy):
-    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `flow.OneMotion`.
+    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `OneMotion`.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class HostMotion(_InNumPy):
 
 
 class HostTransport:
-    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
+    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `OneMotion`.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class HostTransport:
 
 
 class HostReading(_InNumPy):
-    """zdot + Gamma(v, z) along a curve, with the functions of `flow.OneMotion` and no state.
+    """zdot + Gamma(v, z) along a curve, with the functions of `OneMotion` and no state.
 
     Parameters
     ----------
