@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 from connections._jax import solve
 from connections.affine.definition import PointwiseConnection, carried
-from connections.affine.koszul import raise_first_index, raised_terms
 from connections.checks import Check, Value, as_array, require_function, require_same_frame, require_type
+from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
@@ -343,7 +343,7 @@ class ConnectionOfMetric(AffineConnection):
         require_function("forms", forms, "q -> components (p, n)")
 
         def at(p: jax.Array) -> jax.Array:
-            return solve(self.metric.matrix_at(p), forms(p).T)
+            return solve_definite(self.metric.matrix_at(p), forms(p).T)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
@@ -371,7 +371,7 @@ class ChangedConnection(AffineConnection):
         A = self.frame.change_at(q)
         dA = jnp.einsum("mj,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))
         pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
-        return raise_first_index(A, pulled)
+        return solve(A, pulled.reshape(len(A), -1)).reshape(pulled.shape)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """The sum of the absolute values of the terms, (n, n, n)."""
@@ -379,7 +379,8 @@ class ChangedConnection(AffineConnection):
         dA = jnp.abs(self.base.frame.lie_derivative_at(self.frame.change_at, q))
         terms = jnp.einsum("mj,mlk->ljk", A, dA)
         terms += jnp.einsum("lab,aj,bk->ljk", self.base.scale_at(q), A, A)
-        return raised_terms(self.frame.change_at(q), terms)
+        inverse = jnp.linalg.inv(self.frame.change_at(q))
+        return jnp.einsum("il,l...->i...", jnp.abs(inverse), terms)
 
     @cached_property
     def known_metric(self) -> Metric | None:

@@ -11,20 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, NoReturn
+from typing import Any, ClassVar, Generic, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.core import trace_state_clean  # which JAX has under no public name
-from jax.flatten_util import ravel_pytree
 
-from connections.affine import dop853
 from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
+from connections.affine.one_motion import OneMotion
 from connections.checks import IntegrationError, ShapeError, Value, as_array, require_finite
-from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
     Argument,
     admit_at,
@@ -211,6 +209,7 @@ class Trajectories(Parametrized):
         except Stopped as stop:
             if not values and self.begin_at_a_point:
                 require_admissible(self.owner, first, seen[-1][1])
+            refused = refused or self._refused_beyond(stop, functions.record, given)
             self._raise_stopped(key, stop, float(times[len(values)]), seen[-1:], refused)
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
@@ -237,8 +236,23 @@ class Trajectories(Parametrized):
             row = np.argwhere(~found.good)[0]
             if row[-1] == 0 and self.begin_at_a_point:
                 require_admissible(self.owner, first, found.points[tuple(row)])
+            self._one(key, flow, [array[row[0]] for array in rows], times, first)  # it says more
             self._raise(key, times, found.good, found.points, np.all(np.isfinite(found.points), axis=-1))
         return found.values
+
+    def _refused_beyond(
+        self, stop: Stopped, record: Callable[..., Any], given: tuple[Any, ...]
+    ) -> ValueError | None:
+        """The owner's error where the motion would have been next, if that is what stopped it."""
+        if stop.beyond is None:
+            return None
+        try:
+            q = np.asarray(record(np.float64(stop.beyond[0]), stop.beyond[1], *given)[1])
+            if np.isfinite(q).all():
+                require_admissible(self.owner, "q", q)
+        except ValueError as error:
+            return error
+        return None
 
     def _raise_stopped(
         self, key: Any, stop: Stopped, target: float, seen: list[tuple[float, np.ndarray]], refused: Any
@@ -246,7 +260,7 @@ class Trajectories(Parametrized):
         if not stop.why:
             self._raise_at(_failed(key, stop.t), seen[0][1])
         where = "".join(f", last seen at t = {t:.6g}, q = {_numbers(q)}" for t, q in seen)
-        reason = f"{stop.why} ({refused})" if refused else stop.why
+        reason = f"{stop.why}, because {refused}" if refused else stop.why
         more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
         raise IntegrationError(f"{_failed(key, target)}{where}; {more}") from refused
 
@@ -294,72 +308,6 @@ class Trajectories(Parametrized):
         except ValueError as error:
             raise IntegrationError(f"{what}: {error}") from error
         raise IntegrationError(f"{what}, near q = {_numbers(q)}")
-
-
-class OneMotion(NamedTuple):
-    """What the host needs of a flow, as functions of one flat state y (k,).
-
-    Parameters
-    ----------
-    start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
-    step : ((t0, t, h), (y, dy/dt), *given) -> a step of the method, as `Attempt`.
-    record : (t, y, *given) -> (values, q, whether all is admissible and finite).
-    """
-
-    start: Callable[..., Any]
-    step: Callable[..., jax.Array]
-    record: Callable[..., Record[Any]]
-
-    def attempt(self, t0: Any, y0: Any, given: tuple[Any, ...]) -> Attempt:
-        """The steps of one motion."""
-        return lambda t, h, y, f: np.asarray(self.step(np.array([t0, t, h]), np.stack([y, f]), *given))
-
-    @classmethod
-    def of(cls, owner: Trajectories, flow: Flow[Any]) -> OneMotion:
-        """The functions of a flow, compiled."""
-        return cls(*map(compiled, cls.traceable(owner, flow)))
-
-    @classmethod
-    def traceable(cls, owner: Trajectories, flow: Flow[Any]) -> OneMotion:
-        """The functions of a flow, for use in others that are compiled."""
-
-        def state(y: jax.Array, given: tuple[Any, ...]) -> Any:
-            shapes = jax.eval_shape(flow.start, *given)
-            _, unravel = ravel_pytree(jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape), shapes))
-            y = unravel(y)
-            return y if flow.project is None else flow.project(y)
-
-        def start(*given: jax.Array) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-            near = jnp.asarray(True)
-            if owner.begin_at_a_point:
-                frame, q, rest = owner.frame, given[0], given[1:]
-                given, near = (frame.project_at(q), *rest), frame.near_at(q)
-            y = flow.start(*given)
-            return given, ravel_pytree(y)[0], ravel_pytree(flow.origin(y))[0], near
-
-        def step(instants: jax.Array, state_and_rate: jax.Array, *given: jax.Array) -> jax.Array:
-            (t0, t, h), (y, f) = instants, state_and_rate
-            A, C, E = map(jnp.asarray, (dop853.A, dop853.C, dop853.E))
-
-            def rate(time: jax.Array, now: jax.Array) -> jax.Array:
-                return ravel_pytree(flow.rate(time, state(now, given), *given))[0]
-
-            def stage(i: jax.Array, K: jax.Array) -> jax.Array:
-                return K.at[i].set(rate(t + C[i] * h, y + h * (A[i] @ K)))
-
-            K = jax.lax.fori_loop(1, len(C), stage, jnp.zeros((len(C), len(y))).at[0].set(f))
-            new = y + h * (A[-1] @ K)
-            sizes = ravel_pytree(flow.sizes(t0, t + h, state(new, given), *given))[0]
-            return jnp.concatenate([jnp.stack([new, K[-1]]), E @ K, sizes[None]])
-
-        def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
-            values, q, ok = flow.record(t, state(y, given), *given)
-            ok = ok & admit_at(owner.owner, q)[1]
-            for leaf in (q, *jax.tree_util.tree_leaves(values)):
-                ok = ok & jnp.all(jnp.isfinite(leaf))
-            return values, q, ok
-
-        return cls(start, step, record)
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:

@@ -73,7 +73,7 @@ class _InNumPy:
 
 
 class HostMotion(_InNumPy):
-    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `flow.OneMotion`.
+    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `OneMotion`.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class HostMotion(_InNumPy):
 
 
 class HostTransport:
-    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
+    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `OneMotion`.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class HostTransport:
 
 
 class HostReading(_InNumPy):
-    """zdot + Gamma(v, z) along a curve, with the functions of `flow.OneMotion` and no state.
+    """zdot + Gamma(v, z) along a curve, with the functions of `OneMotion` and no state.
 
     Parameters
     ----------

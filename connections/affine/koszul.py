@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
 from connections.checks import Array
+from connections.geometry.definite import inverse_of_definite, solve_definite
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, lengths_of
 
@@ -72,10 +72,10 @@ def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
 
 
 def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
-    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative."""
-    return jnp.einsum("il,l...->i...", jnp.abs(jnp.linalg.inv(H)), terms)
+    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative; H is a metric's."""
+    return jnp.einsum("il,l...->i...", jnp.abs(inverse_of_definite(H)), terms)
 
 
 def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
-    """H^-1 applied to the first index of `tensor` (n, ...)."""
-    return solve(H, tensor.reshape(tensor.shape[0], -1)).reshape(tensor.shape)
+    """H^-1 applied to the first index of `tensor` (n, ...); H is a metric's."""
+    return solve_definite(H, tensor)

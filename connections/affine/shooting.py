@@ -19,6 +19,7 @@ import numpy as np
 from connections.affine.connection import AffineConnection
 from connections.affine.dop853 import A, E
 from connections.geometry.compilation import compiled
+from connections.geometry.definite import orthonormal_basis
 from connections.geometry.evaluation import kept
 from connections.geometry.parameters import Parametrized, derived
 
@@ -163,8 +164,7 @@ class Shooting(Parametrized):
         frame = self.nabla.frame
         p = frame.project_at(q)
         H, dual = self.nabla.gram_at(p), frame.dual_at(p)
-        root = jnp.linalg.cholesky(H).T
-        basis = jax.scipy.linalg.solve_triangular(root, jnp.eye(self.n))
+        root, basis = orthonormal_basis(H)
         grain = _ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
         return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
 

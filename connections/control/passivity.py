@@ -103,8 +103,8 @@ def reference_force_at(
 
     C is that of the system's connection, applied to v_r without forming it.
     """
-    H = system.metric.matrix_at(q)
-    return H @ (a_r + connection_of(system).apply_at(q, v, v_r)) + system.gravity_at(q)
+    bias = connection_of(system).lowered_at(system.metric, q, v, v_r)
+    return system.metric.matrix_at(q) @ a_r + bias + system.gravity_at(q)
 
 
 def connection_of(system: MechanicalSystem) -> AffineConnection:

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import solve
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.flow import Flow, Record, Trajectories
@@ -23,6 +22,7 @@ from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError, require_function, require_type
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
 from connections.geometry.compilation import shape_of
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
@@ -115,7 +115,7 @@ class NonholonomicSystem(Described, Parametrized):
         base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
         given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
         slope = base.lie_derivative_at(self.reduced.potential_at, q)
-        free = solve(H, given - slope) - nabla.ambient.apply_at(q, V, V)
+        free = solve_definite(H, given - slope) - nabla.ambient.apply_at(q, V, V)
         return nabla.feasible_rate_at(q, V, free)
 
     def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -141,7 +141,7 @@ class NonholonomicSystem(Described, Parametrized):
         """lambda with W^T lambda = R, (p,)."""
         inverse = inverse_lengths_of(self.connection.ambient_metric.matrix_at(q))
         W = self.connection.forms_at(q) * inverse
-        return solve(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
+        return solve_definite(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The connection is valid."""

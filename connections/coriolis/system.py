@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import solve
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Trajectories
 from connections.affine.geodesics import geodesic_flow_of
@@ -21,6 +20,7 @@ from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_function, require_same_frame, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
@@ -85,7 +85,7 @@ class MechanicalSystem(Described, Parametrized):
 
     def bias_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """C v = H Gamma(v, v), (n,)."""
-        return self.metric.matrix_at(q) @ self._nabla.apply_at(q, v, v)
+        return self._nabla.lowered_at(self.metric, q, v, v)
 
     def potential_at(self, q: jax.Array) -> jax.Array:
         """V(q), a scalar; zero without a potential."""
@@ -103,13 +103,12 @@ class MechanicalSystem(Described, Parametrized):
 
     def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
         """H a + C v + g, (n,)."""
-        H = self.metric.matrix_at(q)
-        return H @ (a + self._nabla.apply_at(q, v, v)) + self.gravity_at(q)
+        return self.metric.matrix_at(q) @ a + self.bias_at(q, v) + self.gravity_at(q)
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
-        """H^-1 (tau + F - g) - Gamma(v, v), (n,)."""
-        generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q)
-        return solve(self.metric.matrix_at(q), generalized) - self._nabla.apply_at(q, v, v)
+        """H^-1 (tau + F - g - C v), (n,)."""
+        generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q) - self.bias_at(q, v)
+        return solve_definite(self.metric.matrix_at(q), generalized)
 
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(1/2) v^T H v + V, a scalar."""
@@ -254,7 +253,7 @@ class MechanicalSystem(Described, Parametrized):
             tau = self.forces_at(t, q, v) - self.gravity_at(q)
             if control is not None:
                 tau = tau + control(t, q, v)
-            return solve(self.metric.matrix_at(q), tau)
+            return solve_definite(self.metric.matrix_at(q), tau)
 
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))

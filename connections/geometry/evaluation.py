@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import NonFiniteError, ShapeError, Value, as_array, raise_at, require_finite
-from connections.geometry.compilation import compiled, trace_state_clean
+from connections.geometry.compilation import Compiler, called, trace_state_clean
 from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
 
@@ -156,7 +156,8 @@ def kept(owner: Any, key: Hashable, make: Callable[[], Value]) -> Value:
 
 def _pair(function: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
     """For one point and for batches."""
-    return compiled(function), compiled(function, options=None)
+    functions = Compiler(function)
+    return functions.compiled(called), functions.compiled(called, options=None)
 
 
 def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:

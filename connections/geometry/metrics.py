@@ -27,6 +27,7 @@ from connections.checks import (
     require_function,
     require_type,
 )
+from connections.geometry.definite import is_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
@@ -70,8 +71,7 @@ class Metric(Described, Parametrized, abc.ABC):
         """The frame is valid and H symmetric positive definite; one boolean."""
         H = self.matrix_at(q)
         symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
-        positive = jnp.all(jnp.isfinite(jnp.linalg.cholesky(H)))
-        return self.frame.valid_at(q) & symmetric & positive
+        return self.frame.valid_at(q) & symmetric & is_definite(H)
 
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
@@ -83,7 +83,7 @@ class Metric(Described, Parametrized, abc.ABC):
             gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
         smallest = float(np.linalg.eigvalsh(H)[0])
-        if not np.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
+        if not jax.jit(is_definite)(H):
             raise_at(
                 MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
             )

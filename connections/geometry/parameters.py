@@ -83,12 +83,20 @@ class Structure:
 def take_apart(thing: Any) -> tuple[Structure, Any]:
     """The structure of an object or function, and its numbers (k,)."""
     reader = _Reader()
-    key = reader.key_of(thing)
+    return _structure(reader.key_of(thing)), reader.numbers()
+
+
+def structure_of(thing: Any) -> Structure:
+    """The structure of an object or function without numbers."""
+    return _structure(_Reader().key_of(thing))
+
+
+def _structure(key: Any) -> Structure:
     with _LOCK:
         structure = _KNOWN.get(key)
         if structure is None:
             structure = _KNOWN[key] = Structure(key)
-    return structure, reader.numbers()
+    return structure
 
 
 _KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()

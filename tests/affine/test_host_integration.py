@@ -54,6 +54,22 @@ def test_oscillator(times):
     np.testing.assert_allclose(y / units, np.stack([np.sin(phase), np.cos(phase)], 1), atol=2e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_in_which_squares_overflow(unit):
+    """The steps are those of other units: the square of an error is nothing, or infinite, in these."""
+    end = {}
+    for size in (1.0, unit):
+        steps = []
+
+        def rate(t, y, size=size, steps=steps):
+            steps.append(t)
+            return np.array([y[1], -y[0]]) * np.array([size, 1.0 / size])
+
+        end[size] = solve(rate, np.array([0.0, 1.0]), [0.0, 20.0])[1][-1] / [size, 1.0], steps
+    np.testing.assert_allclose(end[unit][0], [np.sin(20.0), np.cos(20.0)], atol=2e-9)
+    np.testing.assert_allclose(end[unit][1], end[1.0][1], rtol=1e-6)
+
+
 def test_order():
     """Half the step, an error 2^8 times as small: y' = y over one step."""
     attempt = attempt_of(lambda t, y: y, lambda t, y: y)
