@@ -19,11 +19,12 @@ import numpy as np
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 from jax.flatten_util import ravel_pytree
 
+from connections._jax import Value
 from connections.affine import dop853
 from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
-from connections.checks import IntegrationError, ShapeError, Value, as_array, require_finite
+from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
     Argument,

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
-from connections.checks import Array
+from connections._jax import Array, solve
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, lengths_of
 
