@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -33,9 +33,6 @@ __all__ = [
     "SubjectError",
     "SymmetryError",
 ]
-
-Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
-Value = TypeVar("Value")  # an array, or several
 
 
 class ShapeError(ValueError):
@@ -220,7 +217,7 @@ def require_finite(name: str, value: Any) -> None:
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
-def finite_result(what: str, value: Array) -> Array:
+def finite_result(what: str, value: Any) -> Any:
     """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
 
     Parameters

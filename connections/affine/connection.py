@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import solve
+from connections._jax import Value, solve
 from connections.affine.definition import PointwiseConnection, carried
-from connections.checks import Check, Value, as_array, require_function, require_same_frame, require_type
+from connections.checks import Check, as_array, require_function, require_same_frame, require_type
 from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction

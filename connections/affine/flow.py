@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.core import trace_state_clean  # which JAX has under no public name
 
+from connections._jax import Value
 from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
 from connections.affine.one_motion import OneMotion
-from connections.checks import IntegrationError, ShapeError, Value, as_array, require_finite
+from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.evaluation import (
     Argument,
     admit_at,

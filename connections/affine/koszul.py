@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import Array
+from connections._jax import Array
 from connections.geometry.definite import inverse_of_definite, solve_definite
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, lengths_of

@@ -96,8 +96,9 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
     for name, value in given.items():
         if not isinstance(value, jax.core.Tracer):
             require_finite(name, value)
-    result: jax.Array = jnp.swapaxes(A, -1, -2) @ (jnp.asarray(C) @ A + jnp.asarray(H) @ A_dot)
-    return as_given(finite_result("A^T C A + A^T H A_dot", result), *given.values())
+    result = jnp.swapaxes(A, -1, -2) @ (jnp.asarray(C) @ A + jnp.asarray(H) @ A_dot)
+    finite: jax.Array = finite_result("A^T C A + A^T H A_dot", result)
+    return as_given(finite, *given.values())
 
 
 def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
-from connections.checks import Value
+from connections._jax import Value
 from connections.geometry.dependence import is_installed
 from connections.geometry.parameters import Structure, structure_of, take_apart
 

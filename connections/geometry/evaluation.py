@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import NonFiniteError, ShapeError, Value, as_array, raise_at, require_finite
+from connections._jax import Value
+from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
 from connections.geometry.compilation import Compiler, called, trace_state_clean
 from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.checks import (
-    Array,
     FrameError,
     MetricError,
     NonFiniteError,

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import Array, Check, ShapeError
+from connections._jax import Array
+from connections.checks import Check, ShapeError
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4

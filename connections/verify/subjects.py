@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import Value, solve
 from connections.affine import AffineConnection
-from connections.checks import ShapeError, Value, as_array, require_type
+from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.geometry import Metric
 from connections.geometry.compilation import compiled

@@ -135,10 +135,8 @@ class Surroundings:
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
         """Those of a connection, made once."""
-        known: dict[type[Surroundings], Surroundings] = derived(nabla)
-        if cls not in known:
-            known[cls] = cls(nabla)
-        return known[cls]
+        known: Surroundings = derived(nabla).get(cls) or derived(nabla).setdefault(cls, cls(nabla))
+        return known
 
     @property
     def base(self) -> FrameField:
@@ -179,9 +177,8 @@ class Surroundings:
 
     def terms(self, q: Array) -> Array:
         """What enters the symmetrized coefficients before cancellation, (m, m, m)."""
-        scale = self._scale.value(q)
-        terms: Array = scale + np.swapaxes(scale, 1, 2)
-        return terms
+        scale: np.ndarray[Any, np.dtype[np.float64]] = self._scale.value(q)
+        return scale + np.swapaxes(scale, 1, 2)
 
     def expand(self, q: Array, order: int) -> tuple[Array, Array]:
         """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m)."""
