@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -144,8 +145,27 @@ class Check:
     def __bool__(self) -> bool:
         raise TypeError("a Check has no truth value: read .ok or call .require()")
 
+    def _repr_html_(self) -> str:
+        names, numbers = ("residual", "scale", "relative", "tol"), self.to_dict()
+        rows = [(name, f"{numbers[name]:.2e}") for name in names]
+        return html_table(f"{self.name}: {'holds' if self.ok else 'fails'}", rows)
+
     def __str__(self) -> str:
         return f"{self.name}: residual {self.residual:.2e}, scale {self.scale:.2e}, tolerance {self.tol:.1e}"
+
+
+def html_table(
+    title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = (), notes: Sequence[str] = ()
+) -> str:
+    """An HTML table of texts, which are escaped; a notebook shows it."""
+
+    def line(cells: Sequence[str], tag: str = "td") -> str:
+        look = ' style="text-align: left; white-space: pre"'
+        return "<tr>" + "".join(f"<{tag}{look}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = line(header, "th") * bool(header) + "".join(map(line, rows))
+    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<b>{escape(title)}</b><table>{body}</table>{after}"
 
 
 def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import Check, NonFiniteError, ShapeError, as_array
+from connections.checks import Check, NonFiniteError, ShapeError, as_array, html_table
 from connections.coriolis.differences import FrameDifferences
 from connections.coriolis.measurements import (
     LARGEST_TOLERANCE,
@@ -36,7 +36,6 @@ from connections.coriolis.measurements import (
     measure,
     worst_of,
 )
-from connections.geometry.describing import html_table
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 

@@ -22,13 +22,14 @@ from connections.checks import (
     NonFiniteError,
     PointError,
     ShapeError,
+    html_table,
     raise_at,
     require_finite,
     require_function,
     require_positive_int,
     require_type,
 )
-from connections.geometry.describing import IN_TABLE, heading_of, html_table, parts_of
+from connections.geometry.describing import IN_TABLE, heading_of, parts_of
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
