@@ -7,22 +7,34 @@ JAX's persistent cache is switched on in the user's cache folder (``$XDG_CACHE_H
 that the second process does not compile what the first one has compiled. It is left as it is if a folder is
 configured, as by ``JAX_COMPILATION_CACHE_DIR``; ``JAX_ENABLE_COMPILATION_CACHE=false`` switches it off. There
 is none without a folder that can be written. Machine code depends on the processor, so the folder does, too.
+
+What all rooms need for the types of arrays is here, too.
 """
 
 import atexit
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 
 #: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
 MOST_BYTES = 512 * 2**20
 
 jax.config.update("jax_enable_x64", True)
+
+Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
+Value = TypeVar("Value")  # an array, or several
+
+#: `jax.numpy.linalg.solve`, which has no types in JAX.
+solve: Callable[[ArrayLike, ArrayLike], jax.Array] = jnp.linalg.solve
 
 
 def cache_folder() -> Path | None:

@@ -8,8 +8,11 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -142,8 +145,27 @@ class Check:
     def __bool__(self) -> bool:
         raise TypeError("a Check has no truth value: read .ok or call .require()")
 
+    def _repr_html_(self) -> str:
+        names, numbers = ("residual", "scale", "relative", "tol"), self.to_dict()
+        rows = [(name, f"{numbers[name]:.2e}") for name in names]
+        return html_table(f"{self.name}: {'holds' if self.ok else 'fails'}", rows)
+
     def __str__(self) -> str:
         return f"{self.name}: residual {self.residual:.2e}, scale {self.scale:.2e}, tolerance {self.tol:.1e}"
+
+
+def html_table(
+    title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = (), notes: Sequence[str] = ()
+) -> str:
+    """An HTML table of texts, which are escaped; a notebook shows it."""
+
+    def line(cells: Sequence[str], tag: str = "td") -> str:
+        look = ' style="text-align: left; white-space: pre"'
+        return "<tr>" + "".join(f"<{tag}{look}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = line(header, "th") * bool(header) + "".join(map(line, rows))
+    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<b>{escape(title)}</b><table>{body}</table>{after}"
 
 
 def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
@@ -167,13 +189,15 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
             return value
     elif not isinstance(value, jax.Array):
         given = value
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
         try:
             value = np.asarray(value)
             numbers = value.dtype.kind in "biufO"
             value = np.asarray(value, dtype=np.float64) if numbers else value
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: expected an array of real numbers, got {_words(given)}") from error
-    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSU":
+    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
     if value.dtype != np.float64:
         value = value.astype(np.float64)
@@ -193,7 +217,7 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
     ------
     ShapeError : they do not; the message gives all shapes.
     """
-    shapes = [array.shape[:-own] for array in arrays]
+    shapes: list[tuple[int, ...]] = [array.shape[:-own] for array in arrays]
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     try:
@@ -205,8 +229,7 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
 
 def require_finite(name: str, value: Any) -> None:
     """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
-    array = np.asarray(value)
-    finite = np.isfinite(array)
+    finite = np.isfinite(array := np.asarray(value))
     if finite.all():
         return
     index = tuple(int(i) for i in np.argwhere(~finite)[0])  # empty for a scalar
@@ -214,10 +237,32 @@ def require_finite(name: str, value: Any) -> None:
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
+def finite_result(what: str, value: Any) -> Any:
+    """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
+
+    Parameters
+    ----------
+    what : how the caller calls the result.
+    value : an array; one that JAX is tracing is not judged.
+    """
+    if not isinstance(value, jax.core.Tracer) and not np.isfinite(value).all():
+        raise NonFiniteError(f"{what} is not finite: the numbers that were given are too large for it")
+    return value
+
+
 def require_positive_int(name: str, value: Any) -> None:
     """Raise `ShapeError` unless `value` is a positive integer."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ShapeError(name, "a positive integer", value)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise `OSError` unless files can be made in a folder, which need not exist yet; before the work."""
+    try:
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        Path(tempfile.mkdtemp(prefix=".", dir=place)).rmdir()
+    except OSError as error:
+        raise OSError(f"cannot write to {folder}: {error.strerror}") from None
 
 
 # --- types of arguments ------------------------------------------------------------------------------------
@@ -235,6 +280,7 @@ _KINDS = {
     "Mechanism": "a mechanism",
 }
 
+_FOR_A_CONSTANT = "for a constant, write a function that returns it"
 # (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
 _INSTEAD = {
     ("Metric", "FrameField"): "write ConstantMetric(frame, H) or MatrixMetric(frame, function of q)",
@@ -264,9 +310,7 @@ _INSTEAD = {
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",
-    ("function", "matrix"): "for a constant, write a function that returns it",
-    ("function", "array"): "for a constant, write a function that returns it",
-    ("function", "number"): "for a constant, write a function that returns it",
+    **dict.fromkeys((("function", kind) for kind in ("matrix", "array", "number")), _FOR_A_CONSTANT),
 }
 
 

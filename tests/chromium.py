@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import viser
 from PIL import Image
 
 CHANGED = 0.002  # of the pixels of a picture
@@ -81,7 +82,7 @@ class Window:
 
     def __init__(self, driver: Any, url: str, resolution: float = 0.5) -> None:
         self.driver = driver
-        driver.get(f"{url}/?fixedDpr={resolution}")  # the resolution does not follow the machine's load
+        driver.get(f"{url}&fixedDpr={resolution}")  # the resolution does not follow the machine's load
 
     @property
     def text(self) -> str:
@@ -177,6 +178,17 @@ class Window:
                 return True
             time.sleep(0.2)
         return False
+
+    def can_talk_to(self, server: Any) -> str:
+        """Whether the page that is shown, of whatever site, can open the WebSocket of an explorer."""
+        return self.driver.execute_async_script(
+            """const [port, version, done] = arguments;
+            const socket = new WebSocket(`ws://127.0.0.1:${port}/`, [`viser-v${version}`]);
+            socket.onopen = () => { socket.close(); done("open"); };
+            socket.onerror = () => done("refused");""",
+            server.port,
+            viser.__version__,
+        )
 
     def complaints(self) -> list[str]:
         """What the console has said: errors only."""

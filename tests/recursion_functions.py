@@ -12,8 +12,8 @@ from connections import multibody as mb
 def stacked(derivatives):
     """A function that returns three matrices, as one that returns them in one array."""
 
-    def call(model, *arguments, out=None):
-        parts = derivatives(model, *arguments, out=out)
+    def call(model, *arguments, out=None, **named):
+        parts = derivatives(model, *arguments, out=out, **named)
         if out is None:
             return np.stack(parts, axis=-3)
         assert all(part.size == 0 or np.shares_memory(part, out) for part in parts)

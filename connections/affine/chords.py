@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.shooting import Ground, Shooting, on
@@ -22,46 +22,41 @@ class Chords:
     Attributes
     ----------
     aim : (m, nq) the representatives of q1 that are nearest to q0.
+    length : (m,) of the lines, as far as they lie in the domain: no shortest geodesic is longer.
+    velocity : (m, n) at q0 with the lines' directions and lengths, in the orthonormal basis there.
     """
 
     def __init__(self, shooting: Shooting, start: Ground, end: Ground) -> None:
         self.shooting, self.start, self.end = shooting, start, end
-        self.aim = shooting.mapped("align", shooting.nabla.frame.align_at, end.q, start.q)
-
-    @cached_property
-    def length(self) -> np.ndarray:
-        """Lengths (m,), as far as the lines lie in the domain: no shortest geodesic is longer."""
-        return self._travelled[:, -1]
-
-    @cached_property
-    def velocity(self) -> np.ndarray:
-        """Velocities (m, n) at q0 with the lines' directions and lengths, in the orthonormal basis there."""
-        towards = on(self.start.root, on(self.start.dual, self.aim - self.start.q))
+        self.aim, pieces = shooting.mapped("chord", _chord_at, start.q, end.q)
+        # From q0 to the parameters `_FINE`, (m, 129).
+        self._travelled = np.pad(np.cumsum(np.nan_to_num(pieces), axis=1), ((0, 0), (1, 0)))
+        self.length = self._travelled[:, -1]
+        towards = on(start.root, on(start.dual, self.aim - start.q))
         size = np.linalg.norm(towards, axis=1)
-        return towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
+        self.velocity = towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
 
-    def nodes(self, pair: int, count: int) -> np.ndarray:
-        """Points (count, nq) on one line at equal distances."""
+    def nodes(self, pair: int, count: int) -> Ground:
+        """The measures at `count` points on one line at equal distances."""
         travelled = self._travelled[pair]
         s = np.interp(np.linspace(0.0, travelled[-1], count), travelled, _FINE)
-        return self._points(np.array([pair]), s)[0]
+        line = self.start.q[pair] + s[:, None] * (self.aim - self.start.q)[pair]
+        return self.shooting.ground(line)
 
-    # --- private -----------------------------------------------------------------------------------------
 
-    def _points(self, pairs: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """At the parameters s (k,) from 0 to 1, (p, k, nq)."""
-        points = self.start.q[pairs, None] + s[:, None] * (self.aim - self.start.q)[pairs, None]
-        flat = points.reshape(-1, self.shooting.nq)
-        return self.shooting.mapped("project", self.shooting.nabla.frame.project_at, flat).reshape(
-            points.shape
-        )
+def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The representative of q1 that is nearest to q0, and the lengths of the line's pieces (128,)."""
+    nabla, frame = shooting.nabla, shooting.nabla.frame
+    aim = frame.align_at(q1, q0)
 
-    @cached_property
-    def _travelled(self) -> np.ndarray:
-        """Length of the lines from q0 to the parameters `_FINE`, (m, 129)."""
-        everything = np.arange(len(self.aim))
-        ends, middle = (self._points(everything, s) for s in (_FINE, (_FINE[1:] + _FINE[:-1]) / 2.0))
-        ground = self.shooting.ground(middle.reshape(-1, self.shooting.nq))
-        steps = np.diff(ends, axis=1).reshape(-1, self.shooting.nq)
-        pieces = np.nan_to_num(np.linalg.norm(on(ground.root, on(ground.dual, steps)), axis=1))
-        return np.pad(np.cumsum(pieces.reshape(len(ends), -1), axis=1), ((0, 0), (1, 0)))
+    def point(s: jax.Array) -> jax.Array:
+        return frame.project_at(q0 + s * (aim - q0))
+
+    def length(middle: jax.Array, step: jax.Array) -> jax.Array:
+        v = frame.dual_at(middle) @ step
+        return jnp.sqrt(v @ nabla.gram_at(middle) @ v)
+
+    ends, middles = (
+        jax.vmap(point)(s) for s in (jnp.asarray(_FINE), jnp.asarray(_FINE[1:] + _FINE[:-1]) / 2.0)
+    )
+    return aim, jax.vmap(length)(middles, jnp.diff(ends, axis=0))

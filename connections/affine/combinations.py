@@ -166,7 +166,7 @@ class ProductConnection(AffineConnection):
 
 def require_cube(name: str, value: Any, n: int) -> jax.Array:
     """`value` as an array, or `ShapeError` unless it is (n, n, n)."""
-    value = jnp.asarray(value)
-    if value.shape != (n, n, n):
-        raise ShapeError(name, (n, n, n), value.shape)
-    return value
+    array = jnp.asarray(value)
+    if array.shape != (n, n, n):
+        raise ShapeError(name, (n, n, n), array.shape)
+    return array

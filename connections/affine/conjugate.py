@@ -51,7 +51,8 @@ def _injective(P: np.ndarray, middle: np.ndarray) -> np.ndarray:
     good = np.isfinite(P).all(axis=(1, 2, 3))
     inverse = np.linalg.pinv(np.where(good[:, None, None], middle, 0.0))
     gap = inverse[:, None] @ np.where(good[:, None, None, None], P, 0.0) - np.eye(P.shape[-1])
-    return good & (np.linalg.norm(gap, axis=(2, 3)) < _CLOSE).all(axis=1)
+    proven: np.ndarray = good & (np.linalg.norm(gap, axis=(2, 3)) < _CLOSE).all(axis=1)
+    return proven
 
 
 def _split(P: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,12 +71,14 @@ def _over_time(P: np.ndarray) -> np.ndarray:
     order = np.arange(DEGREE + 1).reshape(-1, 1, 1)
     lower = P[:, 1:] * DEGREE / order[1:]
     ends = np.pad(lower, ((0, 0), (1, 1), (0, 0), (0, 0)))
-    return order / DEGREE * ends[:, :-1] + (1.0 - order / DEGREE) * ends[:, 1:]
+    points: np.ndarray = order / DEGREE * ends[:, :-1] + (1.0 - order / DEGREE) * ends[:, 1:]
+    return points
 
 
 def _control_points(dense: np.ndarray) -> np.ndarray:
     """Those of y + x (F0 + (1 - x)(F1 + x (F2 + ..))) for x in [0, 1], with dense = (y, F0, .., F6)."""
-    return np.einsum("ij,sj...->si...", _basis_change(), dense)
+    points: np.ndarray = np.einsum("ij,sj...->si...", _basis_change(), dense)
+    return points
 
 
 @cache

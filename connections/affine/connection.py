@@ -15,9 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Value, solve
 from connections.affine.definition import PointwiseConnection, carried
-from connections.affine.koszul import raise_first_index, raised_terms
 from connections.checks import Check, as_array, require_function, require_same_frame, require_type
+from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
@@ -310,8 +311,8 @@ class AffineConnection(PointwiseConnection):
         return Argument(name, value, (self.frame.dim,))
 
     def _with_metric(
-        self, key: Any, metric: Metric, at: Callable[..., Any], q: Any, *more: Argument, numbers: int = 0
-    ) -> Any:
+        self, key: Any, metric: Metric, at: Callable[..., Value], q: Any, *more: Argument, numbers: int = 0
+    ) -> Value:
         require_type("metric", metric, Metric)
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
@@ -342,7 +343,7 @@ class ConnectionOfMetric(AffineConnection):
         require_function("forms", forms, "q -> components (p, n)")
 
         def at(p: jax.Array) -> jax.Array:
-            return jnp.linalg.solve(self.metric.matrix_at(p), forms(p).T)
+            return solve_definite(self.metric.matrix_at(p), forms(p).T)
 
         return evaluate(self, ("input_coefficients", forms), at, self._point(q))
 
@@ -370,7 +371,7 @@ class ChangedConnection(AffineConnection):
         A = self.frame.change_at(q)
         dA = jnp.einsum("mj,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))
         pulled = dA + jnp.einsum("lab,aj,bk->ljk", self.base.coefficients_at(q), A, A)
-        return raise_first_index(A, pulled)
+        return solve(A, pulled.reshape(len(A), -1)).reshape(pulled.shape)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """The sum of the absolute values of the terms, (n, n, n)."""
@@ -378,7 +379,8 @@ class ChangedConnection(AffineConnection):
         dA = jnp.abs(self.base.frame.lie_derivative_at(self.frame.change_at, q))
         terms = jnp.einsum("mj,mlk->ljk", A, dA)
         terms += jnp.einsum("lab,aj,bk->ljk", self.base.scale_at(q), A, A)
-        return raised_terms(self.frame.change_at(q), terms)
+        inverse = jnp.linalg.inv(self.frame.change_at(q))
+        return jnp.einsum("il,l...->i...", jnp.abs(inverse), terms)
 
     @cached_property
     def known_metric(self) -> Metric | None:

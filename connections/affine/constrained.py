@@ -26,6 +26,7 @@ from connections.affine.distributions import (
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_type
+from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
@@ -195,7 +196,8 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         direction = self.ambient.frame.matrix_at(q) @ V
         P_perp, turning = jax.jvp(self.distribution.complement_at, (q,), (direction,))
-        return free - P_perp @ free - turning @ V
+        rate: jax.Array = free - P_perp @ free - turning @ V
+        return rate
 
     def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
         """P V of vectors (n, ...): the nearest that the constraints allow."""
@@ -203,11 +205,11 @@ class ConstrainedConnection(ConnectionOfMetric):
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """(A^T H A)^-1 A^T F_a, (m, a), of covectors F (a, n) in the ambient metric's frame."""
-        return jnp.linalg.solve(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)
+        return solve_definite(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)
 
     def input_coefficients_of_functions_at(self, functions: PointFunction, q: jax.Array) -> jax.Array:
         """(A^T H A)^-1 L_{X_k} phi_a, (m, a)."""
-        return jnp.linalg.solve(self.metric.matrix_at(q), self.frame.lie_derivative_at(functions, q))
+        return solve_definite(self.metric.matrix_at(q), self.frame.lie_derivative_at(functions, q))
 
     # --- public functions ----------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from connections.checks import (
     require_type,
 )
 from connections.geometry.compilation import compiled, trace_state_clean
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import as_given
 from connections.geometry.frames import FrameField, PointFunction
@@ -95,8 +96,17 @@ class ContorsionConnection(ConnectionOfMetric):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 (Gamma*_low - D), (n, n, n)."""
-        low = christoffel_first_kind(self.metric, q) - self.contorsion_at(q)
-        return raise_first_index(self.metric.matrix_at(q), low)
+        return raise_first_index(self.metric.matrix_at(q), self._first_kind_here(q))
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one column to solve for, not n^2."""
+        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
+        if metric is not self.metric:
+            return super().lowered_at(metric, q, v, w)
+        return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|H^-1| times the terms of Gamma*_low and |D|, (n, n, n)."""
@@ -113,6 +123,10 @@ class ContorsionConnection(ConnectionOfMetric):
         if self.symmetry is not None and not self._symmetry_gap_at(jnp.asarray(q)) <= SYMMETRY_TOLERANCE:
             wanted = CONTORSION_SYMMETRIES[self.symmetry][0]
             raise_at(SymmetryError, f"the contorsion is not {wanted}, which {self.symmetry!r} needs", q)
+
+    def _first_kind_here(self, q: jax.Array) -> jax.Array:
+        """Gamma*_ijk - D_ijk, (n, n, n)."""
+        return christoffel_first_kind(self.metric, q) - self.contorsion_at(q)
 
     def _symmetry_gap_at(self, q: jax.Array) -> jax.Array:
         if self.symmetry is None:
@@ -172,7 +186,7 @@ class ContorsionFamily(Described, Parametrized):
         ------
         ShapeError, NonFiniteError.
         """
-        if callable(beta):
+        if callable(beta) and not isinstance(beta, type):
             beta = with_parameters(beta, parameters)
         else:
             beta = as_array("beta", beta, (self.dimension,))

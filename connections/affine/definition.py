@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from connections.affine.host_motion import HostMechanics
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -134,7 +135,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return (u @ H @ bent) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
 
     def _scalar_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return jnp.trace(jnp.linalg.solve(metric.matrix_at(q), self._ricci_at(q)))
+        return jnp.trace(solve_definite(metric.matrix_at(q), self._ricci_at(q)))
 
     def _ricci_at(self, q: jax.Array) -> jax.Array:
         return jnp.einsum("ikij->jk", self.curvature_at(q))

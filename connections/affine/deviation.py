@@ -15,17 +15,21 @@ Source: [B]; equality of mixed derivatives of a variation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import Force, recorded
 from connections.affine.integrate import motion_sizes
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
+
+Definition = Callable[..., jax.Array]
+Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and their derivative
 
 
 def linearization(
@@ -112,7 +116,7 @@ def geodesic_flow(
         return _flow_sizes(nabla, q, jnp.abs(t - t0), *state)
 
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-    flow = Flow(start, rate, recorded, sizes, project=project)
+    flow: Flow[Sensitive] = Flow(start, rate, recorded, sizes, project=project)
     return Trajectories.of(nabla).run(("geodesic_flow", force), flow, arguments, times)
 
 
@@ -162,7 +166,7 @@ def transport_flow(
         q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
         return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
 
-    def record(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
         q, _, z, Phi, covariant = state
         turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
         return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
@@ -240,7 +244,7 @@ def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array
 
 
 def _evaluate(
-    name: str, at: Any, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
+    name: str, at: Definition, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
 ) -> jax.Array:
     return evaluate(
         nabla,

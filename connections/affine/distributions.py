@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.checks import (
     ConstraintError,
     FrameError,
@@ -26,6 +27,7 @@ from connections.checks import (
     require_type,
 )
 from connections.geometry.compilation import shape_of
+from connections.geometry.definite import solve_definite
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized
@@ -130,7 +132,7 @@ class SpannedDistribution(Distribution):
         """1 - A (A^T H A)^-1 A^T H, (n, n)."""
         A = self.basis_at(q)
         weighted = A.T @ self.metric.matrix_at(q)
-        return jnp.eye(len(A)) - A @ jnp.linalg.solve(weighted @ A, weighted)
+        return jnp.eye(len(A)) - A @ solve_definite(weighted @ A, weighted)
 
     def regular_at(self, q: jax.Array) -> jax.Array:
         """As `valid_at`: all that is known of the distribution is its basis."""
@@ -209,8 +211,8 @@ class AnnihilatedDistribution(Distribution):
     def complement_at(self, q: jax.Array) -> jax.Array:
         """H^-1 W^T (W H^-1 W^T)^-1 W, (n, n): of the forms alone."""
         W = self.forms_at(q)
-        raised = jnp.linalg.solve(self.metric.matrix_at(q), W.T)
-        return raised @ jnp.linalg.solve(W @ raised, W)
+        raised = solve_definite(self.metric.matrix_at(q), W.T)
+        return raised @ solve_definite(W @ raised, W)
 
     def regular_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and the forms have rank p."""
@@ -273,7 +275,7 @@ class DistributionFrame(FrameField):
         """(A^T H A)^-1 A^T H, (m, n): a vector in the metric's frame to components of its projection."""
         A = self.distribution.basis_at(q)
         weighted = A.T @ self.distribution.metric.matrix_at(q)
-        return jnp.linalg.solve(weighted @ A, weighted)
+        return solve_definite(weighted @ A, weighted)
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """As the metric's frame has it."""
@@ -329,7 +331,7 @@ def null_basis(W: jax.Array) -> tuple[jax.Array, jax.Array]:
     turned = rows @ G
     S, T = turned[:, :p], turned[:, p:]
     tilted = jnp.eye(p) + S
-    KT = T / tilted if p == 1 else jnp.linalg.solve(tilted, T)
+    KT = T / tilted if p == 1 else solve(tilted, T)
     N = jnp.concatenate([-tilted.T @ KT, jnp.eye(n - p) - T.T @ KT])
     return G @ N, tilted[0, 0] if p == 1 else jnp.linalg.det(tilted)
 

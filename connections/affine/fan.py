@@ -7,14 +7,14 @@ Pairs of points that share q0 share the fan; the straight line's own direction i
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from statistics import NormalDist
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.chords import Chords
-from connections.affine.shooting import ROUGH, on
+from connections.affine.shooting import ROUGH, Shooting, on
 
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
 _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
@@ -44,7 +44,7 @@ def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.
     sources = np.concatenate([np.repeat(pairs[first], fans.shape[1]), pairs])
     velocities = np.concatenate([fans.reshape(-1, own.shape[1]), own])
     paths = _paths(chords, sources, velocities)
-    grams = chords.shooting.mapped("gram of rates", _gram_of_rates(chords), paths.reshape(-1, paths.shape[2]))
+    grams = chords.shooting.mapped("gram of rates", _gram_of_rates_at, paths.reshape(-1, paths.shape[2]))
     grams = grams.reshape(*paths.shape, -1)
     found = []
     for index, (pair, here) in enumerate(zip(pairs, group, strict=True)):
@@ -55,16 +55,28 @@ def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.
 
 @cache
 def directions(n: int, count: int) -> np.ndarray:
-    """Unit vectors (count, n) in all directions, evenly, each with its opposite; always the same."""
+    """Unit vectors (count, n) in all directions, evenly, each with its opposite; always the same.
+
+    In more than two dimensions: points that fill a cube evenly, as a normal distribution scatters them.
+    """
     if n <= 2:
         angle = 2.0 * np.pi * np.arange(count if n == 2 else 2) / count
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :n]
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    normal = ndtri(qmc.Halton(n, rng=1).random(count // 2))
+    normal = np.vectorize(NormalDist().inv_cdf)(_evenly(n, count // 2))
     unit = normal / np.linalg.norm(normal, axis=1)[:, None]
     return np.concatenate([unit, -unit])
+
+
+def _evenly(n: int, count: int) -> np.ndarray:
+    """Points (count, n) of the unit cube: 1/2 + k (x^-1, .., x^-n) modulo 1, with x^(n + 1) = x + 1.
+
+    For n = 1, x is the golden ratio, and no multiples of a number fill the interval more evenly.
+    Source: M. Roberts, The unreasonable effectiveness of quasirandom sequences (2018).
+    """
+    x = 2.0
+    for _ in range(64):
+        x = (1.0 + x) ** (1.0 / (n + 1))
+    return (0.5 + np.arange(1, count + 1)[:, None] * x ** -np.arange(1.0, n + 1)) % 1.0
 
 
 def distance(gap: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
@@ -78,20 +90,17 @@ def distance(gap: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array)
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _gram_of_rates(chords: Chords) -> Any:
-    nabla = chords.shooting.nabla
-
-    def at(q: jax.Array) -> jax.Array:
-        dual = nabla.frame.dual_at(nabla.frame.project_at(q))
-        return dual.T @ nabla.gram_at(nabla.frame.project_at(q)) @ dual
-
-    return at
+def _gram_of_rates_at(shooting: Shooting, q: jax.Array) -> jax.Array:
+    nabla = shooting.nabla
+    p = nabla.frame.project_at(q)
+    dual = nabla.frame.dual_at(p)
+    return dual.T @ nabla.gram_at(p) @ dual
 
 
 def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Points (c, 65, nq) of geodesics at equal times, by cubic interpolation; NaN where one is lost."""
-    v = on(chords.start.basis[pairs], w)
-    pieces = chords.shooting.geodesics(chords.start.q[pairs], v, ROUGH, keep=True).pieces
+    start = chords.start.take(pairs)
+    pieces = chords.shooting.geodesics(start, on(start.basis, w), ROUGH, keep=True).pieces
     if not len(pieces.row):
         return np.full((len(w), len(_TIMES), chords.shooting.nq), np.nan)
     ray = np.arange(len(w))[:, None]
@@ -101,23 +110,14 @@ def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
     x = np.where((pieces.row[at] != ray)[..., None] | (x > 1.0 + 1e-9), np.nan, x)
     (a, b), (da, db) = (np.moveaxis(ends[at], 2, 0) for ends in (pieces.q, pieces.q_dot))
     bend = (1.0 - x) * (h * da - (b - a)) + x * ((b - a) - h * db)
-    return a + x * (b - a) + x * (1.0 - x) * bend
+    points: np.ndarray = a + x * (b - a) + x * (1.0 - x) * bend
+    return points
 
 
 def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:
     """Velocities with which the rays w (r, n) would end where they are nearest to q1; the best first."""
-    frame = chords.shooting.nabla.frame
-
-    def misses_at(points: jax.Array, grams: jax.Array, q1: jax.Array, *measures: jax.Array) -> jax.Array:
-        """The larger of the distances measured at q1 and at the rays' points (r, 65, nq)."""
-        aligned = jax.vmap(jax.vmap(frame.align_at, (0, None)), (0, None))(points, q1)
-        gap = aligned - q1
-        return jnp.maximum(
-            distance(gap, *measures), jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap))
-        )
-
     measures = (array[pair] for array in chords.end[:4])
-    miss = chords.shooting.compiled("misses", misses_at)(paths, grams, *measures)
+    miss = chords.shooting.compiled("misses", _misses_at)(paths, grams, *measures)
     miss = np.nan_to_num(np.asarray(miss), nan=np.inf)
     after = np.pad(miss[:, 2:], ((0, 0), (0, 1)), constant_values=np.inf)
     here = miss[:, 1:]
@@ -131,3 +131,13 @@ def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams:
         gap = np.linalg.norm(velocity - velocity[chosen[-1]], axis=1)
         free &= gap > _APART * np.maximum(size, size[chosen[-1]])
     return velocity[chosen]
+
+
+def _misses_at(
+    shooting: Shooting, points: jax.Array, grams: jax.Array, q1: jax.Array, *measures: jax.Array
+) -> jax.Array:
+    """The larger of the distances measured at q1 and at the rays' points (r, 65, nq)."""
+    align = shooting.nabla.frame.align_at
+    gap = jax.vmap(jax.vmap(align, (0, None)), (0, None))(points, q1) - q1
+    there = jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap))
+    return jnp.maximum(distance(gap, *measures), there)

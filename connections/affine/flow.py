@@ -11,20 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, Generic, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.core import trace_state_clean  # which JAX has under no public name
-from jax.flatten_util import ravel_pytree
 
-from connections.affine import dop853
+from connections._jax import Value
 from connections.affine.host_batch import Batch
 from connections.affine.host_integration import Attempt, Stopped, integrate_one
 from connections.affine.integrate import ATOL, MAX_STEPS, RTOL, integrate
+from connections.affine.one_motion import OneMotion
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
-from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
     Argument,
     admit_at,
@@ -40,9 +39,11 @@ from connections.geometry.parameters import Parametrized, derived
 BY_STEPS, ONE_BY_ONE = 2000, 500  # motions of one kind followed on the host, by JAX and by NumPy
 _FEWEST_TIMES = 8  # whole integrations are compiled for 8, 16, 32, ... requested times
 
+Record = tuple[Value, jax.Array, jax.Array]  # what is asked for, the point, and whether it is admissible
+
 
 @dataclass(frozen=True, eq=False)
-class Flow(Parametrized):
+class Flow(Parametrized, Generic[Value]):
     """dy/dt = rate(t, y, *given), with y a tuple of arrays; all functions are JAX-traceable.
 
     Parameters
@@ -61,7 +62,7 @@ class Flow(Parametrized):
 
     start: Callable[..., Any]
     rate: Callable[..., Any]
-    record: Callable[..., Any]
+    record: Callable[..., Record[Value]]
     sizes: Callable[..., Any]
     points: tuple[int, ...] = (0,)
     project: Callable[[Any], Any] | None = None
@@ -69,7 +70,7 @@ class Flow(Parametrized):
     atol: Any = ATOL
     host: Any = None
 
-    def solve_at(self, times: jax.Array, *given: jax.Array, max_steps: int = MAX_STEPS) -> tuple[Any, ...]:
+    def solve_at(self, times: jax.Array, *given: jax.Array, max_steps: int = MAX_STEPS) -> Record[Value]:
         """(values, points, ok) at the times of one motion, JAX-traceable; NaN from where it fails."""
         start = self.start(*given)
         if not start:
@@ -124,13 +125,14 @@ class Trajectories(Parametrized):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the owner is defined at the initial point."""
-        return self.owner.valid_at(q)
+        valid: jax.Array = self.owner.valid_at(q)
+        return valid
 
     def explain(self, q: Any) -> None:
         """The owner's error at the initial point."""
         self.owner.explain(q)
 
-    def run(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def run(self, key: Any, flow: Flow[Value], arguments: tuple[Argument, ...], times: Any) -> Value:
         """The values that the flow records over all batch axes, with an error where it leaves the domain.
 
         Parameters
@@ -158,7 +160,7 @@ class Trajectories(Parametrized):
             items = zip(arrays, arguments, strict=True)
             rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
             follow = self._many if flow.host is None else self._one_by_one
-            values = follow(key, flow, rows, times, first)
+            values: Value = follow(key, flow, rows, times, first)
             values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         else:
             values = self._one(key, flow, arrays, times, first)
@@ -166,7 +168,7 @@ class Trajectories(Parametrized):
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _one(self, key: Any, flow: Flow, arrays: list[Any], times: np.ndarray, first: str) -> Any:
+    def _one(self, key: Any, flow: Flow[Any], arrays: list[Any], times: np.ndarray, first: str) -> Any:
         """The values of one motion, integrated on the host."""
         functions = flow.host
         if functions is None:
@@ -178,7 +180,7 @@ class Trajectories(Parametrized):
         values: list[Any] = []
         seen = [(float(t0), np.asarray(given[0]))] if self.begin_at_a_point else []
         refused: ValueError | None = None
-        attempt = functions.attempt(t0, y0, given)
+        attempt: Attempt = functions.attempt(t0, y0, given)
 
         def guarded(t: float, h: float, y: np.ndarray, f: np.ndarray) -> np.ndarray:
             nonlocal refused
@@ -208,21 +210,24 @@ class Trajectories(Parametrized):
         except Stopped as stop:
             if not values and self.begin_at_a_point:
                 require_admissible(self.owner, first, seen[-1][1])
+            refused = refused or self._refused_beyond(stop, functions.record, given)
             self._raise_stopped(key, stop, float(times[len(values)]), seen[-1:], refused)
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
-    def _pays(self, key: Any, flow: Flow, count: int) -> bool:
+    def _pays(self, key: Any, flow: Flow[Any], count: int) -> bool:
         """Whether to follow so many motions step by step, and not to compile their integration as a whole."""
         followed = kept(self, (key, "followed"), lambda: [0])
         followed[0] += count
         return 0 < count and followed[0] <= (BY_STEPS if flow.host is None else ONE_BY_ONE)
 
-    def _one_by_one(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+    def _one_by_one(
+        self, key: Any, flow: Flow[Any], rows: tuple[Any, ...], times: np.ndarray, first: str
+    ) -> Any:
         """The values of many motions (m, T, ...), each integrated by itself."""
         values = [self._one(key, flow, list(row), times, first) for row in zip(*rows, strict=True)]
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *values)
 
-    def _many(self, key: Any, flow: Flow, rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
+    def _many(self, key: Any, flow: Flow[Any], rows: tuple[Any, ...], times: np.ndarray, first: str) -> Any:
         """The values of many motions (m, T, ...), integrated together on the host."""
         motions = kept(self, (key, "many"), lambda: Batch(*OneMotion.traceable(self, flow)))
         found = motions.run(rows, times, (float(flow.rtol), float(flow.atol)), MAX_STEPS)
@@ -232,8 +237,23 @@ class Trajectories(Parametrized):
             row = np.argwhere(~found.good)[0]
             if row[-1] == 0 and self.begin_at_a_point:
                 require_admissible(self.owner, first, found.points[tuple(row)])
-            self._raise(key, times, found.good, found.points, np.isfinite(found.points).all(axis=-1))
+            self._one(key, flow, [array[row[0]] for array in rows], times, first)  # it says more
+            self._raise(key, times, found.good, found.points, np.all(np.isfinite(found.points), axis=-1))
         return found.values
+
+    def _refused_beyond(
+        self, stop: Stopped, record: Callable[..., Any], given: tuple[Any, ...]
+    ) -> ValueError | None:
+        """The owner's error where the motion would have been next, if that is what stopped it."""
+        if stop.beyond is None:
+            return None
+        try:
+            q = np.asarray(record(np.float64(stop.beyond[0]), stop.beyond[1], *given)[1])
+            if np.isfinite(q).all():
+                require_admissible(self.owner, "q", q)
+        except ValueError as error:
+            return error
+        return None
 
     def _raise_stopped(
         self, key: Any, stop: Stopped, target: float, seen: list[tuple[float, np.ndarray]], refused: Any
@@ -241,18 +261,18 @@ class Trajectories(Parametrized):
         if not stop.why:
             self._raise_at(_failed(key, stop.t), seen[0][1])
         where = "".join(f", last seen at t = {t:.6g}, q = {_numbers(q)}" for t, q in seen)
-        reason = f"{stop.why} ({refused})" if refused else stop.why
+        reason = f"{stop.why}, because {refused}" if refused else stop.why
         more = f"it cannot be followed beyond t = {stop.t:.6g}: {reason}"
         raise IntegrationError(f"{_failed(key, target)}{where}; {more}") from refused
 
-    def _whole(self, key: Any, flow: Flow, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def _whole(self, key: Any, flow: Flow[Value], arguments: tuple[Argument, ...], times: Any) -> Value:
         """The values of all motions, integrated inside one compiled function."""
         count, clock, flow = len(times), times, replace(flow, host=None)
         if not isinstance(times, jax.core.Tracer):
             more = max(_FEWEST_TIMES, 1 << (count - 1).bit_length()) - count
             clock = np.concatenate([times, np.full(more, times[-1])])
 
-        def at(*arrays: jax.Array) -> tuple[Any, ...]:
+        def at(*arrays: jax.Array) -> tuple[Value, jax.Array, jax.Array, jax.Array]:
             *given, instants = arrays
             values, points, ok = flow.solve_at(instants, *given)
             inside = jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
@@ -267,9 +287,9 @@ class Trajectories(Parametrized):
         last = Argument("times", clock, (len(clock),), batched=False)
         found = evaluate(self, key, at, *arguments, last, checked=self.begin_at_a_point, long=True)
         axes = found[1].ndim - 1
-        values, good, points, known = jax.tree_util.tree_map(
-            lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found
-        )
+        values: Value
+        found = jax.tree_util.tree_map(lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found)
+        values, good, points, known = found
         if not isinstance(good, jax.core.Tracer) and not np.asarray(good).all():
             self._raise(key, times, *map(np.asarray, (good, points, known)))
         return values
@@ -291,73 +311,7 @@ class Trajectories(Parametrized):
         raise IntegrationError(f"{what}, near q = {_numbers(q)}")
 
 
-class OneMotion(NamedTuple):
-    """What the host needs of a flow, as functions of one flat state y (k,).
-
-    Parameters
-    ----------
-    start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
-    step : ((t0, t, h), (y, dy/dt), *given) -> a step of the method, as `Attempt`.
-    record : (t, y, *given) -> (values, q, whether all is admissible and finite).
-    """
-
-    start: Callable[..., Any]
-    step: Callable[..., Any]
-    record: Callable[..., Any]
-
-    def attempt(self, t0: Any, y0: Any, given: tuple[Any, ...]) -> Attempt:
-        """The steps of one motion."""
-        return lambda t, h, y, f: np.asarray(self.step(np.array([t0, t, h]), np.stack([y, f]), *given))
-
-    @classmethod
-    def of(cls, owner: Trajectories, flow: Flow) -> OneMotion:
-        """The functions of a flow, compiled."""
-        return cls(*map(compiled, cls.traceable(owner, flow)))
-
-    @classmethod
-    def traceable(cls, owner: Trajectories, flow: Flow) -> OneMotion:
-        """The functions of a flow, for use in others that are compiled."""
-
-        def state(y: jax.Array, given: tuple[Any, ...]) -> Any:
-            shapes = jax.eval_shape(flow.start, *given)
-            _, unravel = ravel_pytree(jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape), shapes))
-            y = unravel(y)
-            return y if flow.project is None else flow.project(y)
-
-        def start(*given: jax.Array) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-            near = jnp.asarray(True)
-            if owner.begin_at_a_point:
-                frame, q, rest = owner.frame, given[0], given[1:]
-                given, near = (frame.project_at(q), *rest), frame.near_at(q)
-            y = flow.start(*given)
-            return given, ravel_pytree(y)[0], ravel_pytree(flow.origin(y))[0], near
-
-        def step(instants: jax.Array, state_and_rate: jax.Array, *given: jax.Array) -> jax.Array:
-            (t0, t, h), (y, f) = instants, state_and_rate
-            A, C, E = map(jnp.asarray, (dop853.A, dop853.C, dop853.E))
-
-            def rate(time: jax.Array, now: jax.Array) -> jax.Array:
-                return ravel_pytree(flow.rate(time, state(now, given), *given))[0]
-
-            def stage(i: jax.Array, K: jax.Array) -> jax.Array:
-                return K.at[i].set(rate(t + C[i] * h, y + h * (A[i] @ K)))
-
-            K = jax.lax.fori_loop(1, len(C), stage, jnp.zeros((len(C), len(y))).at[0].set(f))
-            new = y + h * (A[-1] @ K)
-            sizes = ravel_pytree(flow.sizes(t0, t + h, state(new, given), *given))[0]
-            return jnp.concatenate([jnp.stack([new, K[-1]]), E @ K, sizes[None]])
-
-        def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
-            values, q, ok = flow.record(t, state(y, given), *given)
-            ok = ok & admit_at(owner.owner, q)[1]
-            for leaf in (q, *jax.tree_util.tree_leaves(values)):
-                ok = ok & jnp.all(jnp.isfinite(leaf))
-            return values, q, ok
-
-        return cls(start, step, record)
-
-
-def readings(record: Callable[..., Any]) -> Flow:
+def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
     """What `record` reads at each time, as a flow without a state."""
 
     def nothing(*given: Any) -> tuple[()]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.host_motion import HostMotion, on_host
 from connections.affine.integrate import motion_sizes
 from connections.checks import require_function, require_type
@@ -59,7 +59,7 @@ def geodesic(
     return Trajectories.of(nabla).run(("geodesic", force), geodesic_flow_of(nabla, force), arguments, times)
 
 
-def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flow:
+def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flow[State]:
     """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
         return _feasible_flow(nabla, force)
@@ -87,7 +87,7 @@ def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
     if host is None:
         return None
     if force is None:
-        return HostMotion(host, lambda t, q, v, out: host.free_acceleration(q, v, out))
+        return host.free_motion()
     extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
 
     def forced(t: float, q: Any, v: Any, out: Any) -> None:
@@ -102,12 +102,12 @@ def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:
     return given
 
 
-def recorded(t: jax.Array, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
     """The state itself; its first array is the point."""
     return state, state[0], jnp.asarray(True)
 
 
-def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow:
+def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow[State]:
     """In ambient components, as the basis may be singular on the way where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
@@ -128,7 +128,7 @@ def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow:
     def sizes(t0: jax.Array, t: jax.Array, state: State, *given: jax.Array) -> State:
         return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(t - t0), *state)
 
-    def record(t: jax.Array, state: State, *given: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+    def record(t: jax.Array, state: State, *given: jax.Array) -> Record[State]:
         q, V = state
         return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
 

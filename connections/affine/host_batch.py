@@ -14,13 +14,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.affine.host_integration import FIRST_STEP, SHORTEST, factor_of, largest_error
+from connections.affine.host_integration import FIRST_STEP, NO_LONGER, SHORTEST, factors_of, largest_error
 from connections.geometry.compilation import compiled
 
 Array = NDArray[np.float64]
 PLACES = 8, 32  # motions that a step takes together: few, and more
 ROWS = 256  # states that are recorded together
-_NO_LONGER = 1.0 - 1e-12
 
 #: ((W, 3) of t0, t, h, (W, 2, k) of y and dy/dt, what tells the motions apart (W, ...)) -> (W, 5, k).
 Attempts = Callable[..., Any]
@@ -46,7 +45,7 @@ class Recorded(NamedTuple):
 
 
 class Batch:
-    """Motions that differ in the arguments of three functions of one motion, as those of `flow.OneMotion`.
+    """Motions that differ in the arguments of three functions of one motion, as those of `OneMotion`.
 
     Parameters
     ----------
@@ -155,16 +154,17 @@ def _step(
 ) -> None:
     """One attempt of each motion; of a new one, its first rate."""
     goal = times[lanes.target]
-    ends = np.abs(lanes.h) >= _NO_LONGER * np.abs(goal - lanes.t)
+    ends = np.abs(lanes.h) >= NO_LONGER * np.abs(goal - lanes.t)
     step = np.where(lanes.fresh | ~lanes.busy, 0.0, np.where(ends, goal - lanes.t, lanes.h))
     instants = np.stack([np.full_like(step, lanes.t0), lanes.t, step], axis=1)
     members = (array[lanes.member] for array in lanes.members)
     found = np.asarray(attempts(instants, np.stack([lanes.y, lanes.f], axis=1), *members))
-    new, f_new, fifth, third, sizes = np.moveaxis(found, 1, 0)
+    found = np.moveaxis(found, 1, 0)
+    new, f_new, sizes = found[0], found[1], found[4]
     farther = np.fmax(lanes.moved, np.abs(new - lanes.origin))
     tolerance = np.fmax(tolerances[0] * farther, tolerances[1] * np.fmax(sizes, np.abs(new)))
-    error = largest_error(np.abs(step)[:, None], fifth, third, tolerance)
-    factor = factor_of(error)
+    error = largest_error(np.abs(step)[:, None], found[2:4], tolerance)
+    factor = factors_of(error)
 
     moving = lanes.busy & ~lanes.fresh
     kept = moving & (error < 1.0)

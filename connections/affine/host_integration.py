@@ -24,17 +24,23 @@ Attempt = Callable[[float, float, Array, Array], Array]
 
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
 SHORTEST = 1e-13  # of the whole time; so short a step means that the motion ends here
+_TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
+_BEYOND = 1e-9  # of the whole time: a step that far fails
+NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
 _GROWTH, _CUT, _SAFETY = 10.0, 0.2, 0.9
 _EXPONENT, _LEAST = -1.0 / 8.0, 1e-12  # by which power of the error a step is changed, and from where on
-_NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
+_TINY = np.finfo(np.float64).tiny  # in place of zero, where it would divide zero
 
 
 class Stopped(Exception):
-    """The integration cannot go on; `t` and `y` are the last state, `why` says what happened in words."""
+    """The integration cannot go on; `t` and `y` are the last state, `why` says what happened in words.
 
-    def __init__(self, t: float, y: Array, why: str) -> None:
+    `beyond`, if it is known, are the time and the state a little later: what stopped the motion is there.
+    """
+
+    def __init__(self, t: float, y: Array, why: str, beyond: tuple[float, Array] | None = None) -> None:
         super().__init__(why)
-        self.t, self.y, self.why = t, y, why
+        self.t, self.y, self.why, self.beyond = t, y, why, beyond
 
 
 def integrate_one(
@@ -95,13 +101,14 @@ def _steps(
     moved, f = np.abs(y - origin), attempt(t, 0.0, y, np.zeros_like(y))[1]
     for target in times[1:]:
         while t != target:
-            last = abs(h) >= _NO_LONGER * abs(target - t)
+            last = abs(h) >= NO_LONGER * abs(target - t)
             step = target - t if last else h
-            new, f_new, fifth, third, sizes = attempt(t, step, y, f)
+            found = attempt(t, step, y, f)
+            new, f_new = found[0], found[1]
             farther = np.fmax(moved, np.abs(new - origin))
-            tolerance = np.fmax(rtol * farther, atol * np.fmax(sizes, np.abs(new)))
-            error = largest_error(abs(step), fifth, third, tolerance)
-            factor = factor_of(error)
+            tolerance = np.fmax(rtol * farther, atol * np.fmax(found[4], np.abs(new)))
+            error = float(largest_error(abs(step), found[2:4], tolerance))
+            factor = min(max(_SAFETY * max(error, _LEAST) ** _EXPONENT, _CUT), _GROWTH)
             if error < 1.0:
                 t, y, f, moved = (target if last else t + step), new, f_new, farther
                 if not last or abs(step * factor) > abs(h):
@@ -109,7 +116,8 @@ def _steps(
             else:
                 h = step * min(factor, 1.0)
                 if abs(h) < shortest:
-                    raise Stopped(t, y, "it would need steps shorter than 1e-13 of the whole time")
+                    later = _BEYOND * whole
+                    raise Stopped(t, y, _TOO_SHORT, (t + later, y + later * f))
             steps += 1
             if steps > max_steps:
                 raise Stopped(t, y, f"it takes more than {max_steps:,} steps")
@@ -143,14 +151,21 @@ def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt
     return attempt
 
 
-def factor_of(error: Any) -> Any:
-    """By how much a step of this error, of one motion or of many (m,), is changed."""
-    return np.minimum(np.maximum(_SAFETY * np.maximum(error, _LEAST) ** _EXPONENT, _CUT), _GROWTH)
+def factors_of(error: Array) -> Array:
+    """By how much steps of these errors (m,) are changed."""
+    return np.clip(_SAFETY * np.maximum(error, _LEAST) ** _EXPONENT, _CUT, _GROWTH)
 
 
-def largest_error(step: Any, fifth: Array, third: Array, tolerance: Array) -> Any:
-    """The largest error of a component (..., k) over its tolerance; infinite where it is not a number."""
-    sizes = fifth * fifth / np.hypot(fifth, 0.1 * third) * step / tolerance
-    sizes[(fifth == 0.0) & (third == 0.0)] = 0.0
-    largest = np.max(sizes, axis=-1, initial=0.0)
-    return np.where(np.isfinite(largest), largest, np.inf)
+def largest_error(step: Any, estimates: Array, tolerance: Array) -> Any:
+    """The largest error of a component over its tolerance, (...,); infinite where it is not a number.
+
+    Parameters
+    ----------
+    step : how long the step is, (..., 1) or a number.
+    estimates : (2, ..., k), of fifth and of third order, over a unit of time; the error is made of both.
+    tolerance : (..., k).
+    """
+    # Over the tolerance first: in other units, their squares are infinite, or nothing.
+    fifth, third = estimates / np.maximum(tolerance, _TINY)
+    sizes = step * fifth * (fifth / np.maximum(np.hypot(fifth, 0.1 * third), _TINY))
+    return np.fmin(sizes.max(axis=-1, initial=0.0), np.inf)

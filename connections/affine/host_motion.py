@@ -46,6 +46,15 @@ class HostMechanics(Protocol):
     def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
         """Write -Gamma(v, v) to `out` (n,)."""
 
+    def free_motion(self) -> HostMotion:
+        """The geodesics."""
+
+    def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """Points q (s, nq) for which a curve's points stand, and velocities v (s, n) from its rates."""
+
+    def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
+        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) at points (s, nq), (s, n, n)."""
 
@@ -64,16 +73,26 @@ class _InNumPy:
 
 
 class HostMotion(_InNumPy):
-    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `flow.OneMotion`.
+    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `OneMotion`.
 
     Parameters
     ----------
     host : the manifold.
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
+    step : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`.
     """
 
-    def __init__(self, host: HostMechanics, acceleration: Acceleration) -> None:
-        self._host, self._acceleration = host, acceleration
+    def __init__(
+        self, host: HostMechanics, acceleration: Acceleration, step: Callable[..., Array] | None = None
+    ) -> None:
+        self._host, self._acceleration, self._step = host, acceleration, step
+
+    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion."""
+        step = self._step
+        if step is None:
+            return super().attempt(t0, y0, given)
+        return lambda t, h, y, f: step(h, abs(t + h - t0), y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
         """As `OneMotion.start`; what is wrong with the first point is told here."""
@@ -105,13 +124,12 @@ class HostMotion(_InNumPy):
 
 
 class HostTransport:
-    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `flow.OneMotion`.
+    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `OneMotion`.
 
     Parameters
     ----------
     host : the manifold.
-    curve : (times (s,), *given) -> q (s, nq), v (s, n), whether the curve's velocity is tangent, and its own
-        points (s, nq), for which q stand.
+    curve : (times (s,), *given) -> points (s, nq) and their rates (s, nq).
     n : size of P.
     """
 
@@ -120,25 +138,14 @@ class HostTransport:
 
     def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one transport; what does not depend on P is computed for a whole step at once."""
-        Gamma: dict[float, Array] = {}
-        first, last = self._lengths(self._at(np.full(len(C), t0), given)[0][0]), np.empty(0)
-
-        def rate(t: float, y: Array, out: Array) -> None:
-            out[:] = -(Gamma[t] @ y.reshape(self._n, -1)).ravel()
-
-        def sizes(t: float, y: Array) -> Array:
-            return np.asarray(first / last[:, None], dtype=np.float64).reshape(-1)  # of the lengths
-
-        step = numpy_attempt(rate, sizes)
+        host = self._host
+        lengths = self._lengths(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
 
         def attempt(t: float, h: float, y: Array, f: Array) -> Array:
-            nonlocal last
-            times = t + C * h
-            q, v, _, _ = self._at(times, given)
-            Gamma.clear()
-            Gamma.update(zip(times.tolist(), self._host.carrying(q, v), strict=True))
-            last = self._lengths(q[-1])
-            return step(t, h, y, f)
+            q, v = host.along(*self._at(t + C * h, given))
+            found = host.linear_step(h, -host.carrying(q, v), y, f)
+            found[4] = np.divide.outer(lengths, self._lengths(q[-1])).T.ravel()
+            return found
 
         return attempt
 
@@ -148,16 +155,16 @@ class HostTransport:
         return given, one, np.zeros_like(one), True
 
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
-        """P, the curve's point, and whether P is finite and the curve tangent there."""
-        _, _, tangent, own = self._at(np.full(len(C), t), given)
-        q = self._host.point("q", own[0])
+        """P, the curve's point, and whether P and the curve's velocity are finite."""
+        points, rates = self._at(t + 0.0 * C, given)
+        q = self._host.point("q", points[0])
         self._host.mass_matrix(q)
-        return y.reshape(self._n, -1), q, bool(tangent[0]) and bool(np.isfinite(y).all())
+        return y.reshape(self._n, -1), q, bool(np.isfinite(rates[0]).all() and np.isfinite(y).all())
 
-    def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array, Array, Array]:
+    def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array]:
         """What the curve gives at as many times as a step has stages: it is compiled for so many."""
-        q, v, tangent, own = map(np.array, self._curve(times, *given))
-        return q, v, tangent, own  # writable, as compiled code wants them
+        points, rates = map(np.array, self._curve(times, *given))
+        return points, rates  # writable, as compiled code wants them
 
     def _lengths(self, q: Array) -> Array:
         """|X_i|, (n,)."""
@@ -165,7 +172,7 @@ class HostTransport:
 
 
 class HostReading(_InNumPy):
-    """zdot + Gamma(v, z) along a curve, with the functions of `flow.OneMotion` and no state.
+    """zdot + Gamma(v, z) along a curve, with the functions of `OneMotion` and no state.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
 from connections.checks import require_same_frame, require_type
+from connections.geometry.definite import solve_definite
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
 from connections.geometry.scales import FLOOR, lengths_of
@@ -73,11 +74,17 @@ class InducedConnection(ConnectionOfMetric):
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Hbar^-1 A^T H (A_dot(v) w + Gamma(A v, A w)), (m,)."""
-        metric, X = self.metric, self.frame.matrix_at(q)
-        A, A_dot = jax.jvp(metric.inclusion_at, (q,), (X @ v,))
-        H, p = metric.ambient_metric.matrix_at(metric.embed_at(q)), metric.embed_at(q)
-        low = A.T @ (H @ (A_dot @ w) + self.ambient.lowered_at(metric.ambient_metric, p, A @ v, A @ w))
-        return jnp.linalg.solve(A.T @ H @ A, low)
+        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """A^T H (A_dot(v) w + Gamma(A v, A w)), (m,), without Hbar^-1 where `metric` is the induced one."""
+        if metric is not self.metric:
+            return super().lowered_at(metric, q, v, w)
+        A, A_dot = jax.jvp(self.metric.inclusion_at, (q,), (self.frame.matrix_at(q) @ v,))
+        ambient, p = self.metric.ambient_metric, self.metric.embed_at(q)
+        carried = self.ambient.lowered_at(ambient, p, A @ v, A @ w)
+        low: jax.Array = A.T @ (ambient.matrix_at(p) @ (A_dot @ w) + carried)
+        return low
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and what the lengths allow, (m, m, m)."""

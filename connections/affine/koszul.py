@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
+from connections.geometry.definite import inverse_of_definite, solve_definite
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, lengths_of
 
 
-def koszul(dH: Any, s_low: Any) -> Any:
+def koszul(dH: Array, s_low: Array) -> Array:
     """Gamma*_ijk, (n, n, n), from arrays of NumPy or JAX.
 
     Parameters
@@ -27,10 +29,11 @@ def koszul(dH: Any, s_low: Any) -> Any:
     Source: [W] eq. (8).
     """
     first, last = (1, 2, 0), (1, 0, 2)  # t[k, i, j] -> out[i, j, k];  t[j, i, k] -> out[i, j, k]
-    xp = jnp if isinstance(dH, jax.Array) else np
+    xp: Any = jnp if isinstance(dH, jax.Array) else np
     metric_part = xp.transpose(dH, first) + xp.transpose(dH, last) - dH
     bracket_part = xp.transpose(s_low, first) + xp.transpose(s_low, last) + s_low
-    return 0.5 * (metric_part + bracket_part)
+    symbols: Array = 0.5 * (metric_part + bracket_part)
+    return symbols
 
 
 def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
@@ -69,10 +72,10 @@ def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
 
 
 def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
-    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative."""
-    return jnp.einsum("il,l...->i...", jnp.abs(jnp.linalg.inv(H)), terms)
+    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative; H is a metric's."""
+    return jnp.einsum("il,l...->i...", jnp.abs(inverse_of_definite(H)), terms)
 
 
 def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
-    """H^-1 applied to the first index of `tensor` (n, ...)."""
-    return jnp.linalg.solve(H, tensor.reshape(tensor.shape[0], -1)).reshape(tensor.shape)
+    """H^-1 applied to the first index of `tensor` (n, ...); H is a metric's."""
+    return solve_definite(H, tensor)

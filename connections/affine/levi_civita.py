@@ -19,6 +19,7 @@ from connections.affine.koszul import (
     raised_terms,
 )
 from connections.checks import require_type
+from connections.geometry.definite import solve_definite
 from connections.geometry.metrics import Metric
 
 
@@ -45,7 +46,7 @@ class LeviCivita(ConnectionOfMetric):
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 (Gamma*_ijk v^j w^k), (n,): one column to solve for, not n^2."""
-        return jnp.linalg.solve(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""

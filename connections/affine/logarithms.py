@@ -9,7 +9,6 @@ orthonormal basis at each end, so that the answer is the same in all coordinates
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,6 @@ from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
 from connections.checks import ConvergenceError, as_array, require_type
 from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate
-from connections.geometry.frames import FrameField
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 _NEAR = 1e-3  # the same, where the search on loose geodesics ends
@@ -68,7 +66,8 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     ]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
     rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
-    return as_given(logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,)), q0, q1)
+    v: np.ndarray = logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,))
+    return as_given(v, q0, q1)
 
 
 def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
@@ -118,7 +117,8 @@ class _Guesses:
     @property
     def length(self) -> np.ndarray:
         """||w||, (c,)."""
-        return np.linalg.norm(self.w, axis=1)
+        lengths: np.ndarray = np.linalg.norm(self.w, axis=1)
+        return lengths
 
 
 class _Search:
@@ -138,7 +138,8 @@ class _Search:
         for level in (0, 1):
             left = np.flatnonzero(self.reason)
             if len(left):
-                self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
+                if self._starts[level]:
+                    self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
                 guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
                 guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
@@ -147,6 +148,10 @@ class _Search:
     def _settle(self, found: _Guesses) -> None:
         """For each pair the shortest of what was found that is proven, unless it has a shorter one."""
         self.reason[found.pair[self.reason[found.pair] > 0]] = 2
+        gap = np.linalg.norm(found.w - self.best[found.pair], axis=1)
+        found = found[(self.reason[found.pair] > 0) | (gap > _ONE * found.length)]  # what is proven stays so
+        if not len(found.pair):
+            return
         found = found[np.lexsort((found.length, found.pair))]
         place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
         exact, proven = self._proven(found[place < _TRIED])
@@ -180,7 +185,8 @@ class _Search:
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
             alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
             todo = todo[alive[todo]]
-        return near & ~_follow(pair, w, miss)
+        arrived: np.ndarray = near & ~_follow(pair, w, miss)
+        return arrived
 
     def _followed(self, curves: Curves) -> _Guesses:
         """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""
@@ -213,16 +219,15 @@ class _Search:
 
     def _inside(self, shots: Shots) -> np.ndarray:
         """Whether the geodesics stay where the connection is valid, judged at their steps; (c,)."""
-        nabla = self.shooting.nabla
-        points = shots.pieces.q[:, 1]
-        valid = self.shooting.mapped("valid", lambda q: nabla.valid_at(nabla.frame.project_at(q)), points)
-        return shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+        valid = self.shooting.ground(shots.pieces.q[:, 1]).ok
+        inside: np.ndarray = shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+        return inside
 
     # --- shots ---------------------------------------------------------------------------------------------
 
     def _spread(self, guesses: _Guesses, tol: float, keep: bool = False) -> Shots:
-        start, basis = self.start.q[guesses.pair], self.start.basis[guesses.pair]
-        return self.shooting.spread(start, on(basis, guesses.w), tol, keep)
+        start = self.start.take(guesses.pair)
+        return self.shooting.spread(start, on(start.basis, guesses.w), tol, keep)
 
     def _shot(
         self, guesses: _Guesses, end: Ground, tol: float, keep: bool = False
@@ -230,36 +235,38 @@ class _Search:
         """Newton's corrections (c, n), the misses (c,), and the shots."""
         shots = self._spread(guesses, tol, keep)
         spread = shots.linear[:, : self.shooting.nq]
-        gap, derivative, miss = self.shooting.mapped(
-            "gap", _gap_in(self.shooting.nabla.frame), shots.q, spread, *end[:4]
-        )
+        gap, derivative, miss = self.shooting.mapped("gap", _gap_at, shots.q, spread, *end[:4])
         return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
 
 
-def _gap_in(frame: FrameField) -> Callable[..., tuple[jax.Array, ...]]:
-    """By what q misses q1 in an orthonormal basis there, its derivative, and its size, as a function."""
+def _gap_at(
+    shooting: Shooting, q: jax.Array, spread: jax.Array, q1: jax.Array, *measures: jax.Array
+) -> tuple[jax.Array, ...]:
+    """By what q misses q1 in an orthonormal basis there, its derivative, and its size.
 
-    def at(
-        q: jax.Array, spread: jax.Array, q1: jax.Array, X: jax.Array, dual: jax.Array, root: jax.Array
-    ) -> tuple[jax.Array, ...]:
-        gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
-        measure = root @ dual
-        return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, X, dual, root)
-
-    return at
+    Parameters
+    ----------
+    measures : the frame field, its left inverse and the root of the Gram matrix at q1.
+    """
+    frame, (_, dual, root) = shooting.nabla.frame, measures
+    gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
+    measure = root @ dual
+    return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, *measures)
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
     """Which velocities (c, n) have come to one of the same pair that misses by less."""
     gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
-    return ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    behind: np.ndarray = ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    return behind
 
 
 def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Which velocities (c, n) are longer, by more than their step, than one of the same pair that is near."""
     length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
     np.minimum.at(shortest, pair[near], length[near])
-    return length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+    longer: np.ndarray = length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+    return longer
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
@@ -270,4 +277,6 @@ def _inverse(A: np.ndarray) -> np.ndarray:
 
 def _at_most(step: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Vectors (c, n), those that are longer than `size` (c,) shortened to it."""
-    return step * np.minimum(1.0, size / np.maximum(np.linalg.norm(step, axis=1), 1e-300))[:, None]
+    length = np.maximum(np.linalg.norm(step, axis=1), 1e-300)
+    shortened: np.ndarray = step * np.minimum(1.0, size / length)[:, None]
+    return shortened

@@ -11,7 +11,6 @@ go, and its initial velocity is good enough for Newton's method.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.chords import Chords
+from connections.affine.shooting import Shooting
 
 _MODES, _PIECES, _STEPS = 16, 32, 100
 _ONE = 0.02  # curves whose initial velocities differ by less, relative to their size, are one
@@ -55,9 +55,8 @@ def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
     bends = rng.standard_normal((starts, _MODES, n)) / np.arange(1, _MODES + 1)[:, None]
     bends *= _BEND / np.sqrt(n) * (np.arange(starts) > 0)[:, None, None]
     for pair in pairs:
-        points = chords.nodes(pair, _PIECES + 1)
-        ground = chords.shooting.ground(points)
-        along = chords.length[pair] * (ground.frame @ ground.basis)
+        ground = chords.nodes(pair, _PIECES + 1)
+        points, along = ground.q, chords.length[pair] * (ground.frame @ ground.basis)
         mine: list[tuple[int, np.ndarray, np.ndarray]] = []
         for bend in bends:
             y = _least(chords, points, along, bend, chords.length[pair] ** 2)
@@ -79,20 +78,22 @@ def _least(
     """The series (modes, n) of least energy, from one that is given."""
     from scipy.optimize import minimize
 
-    of_curve = _energy(chords)
-    energy = chords.shooting.compiled("energy", lambda *given: jax.value_and_grad(of_curve)(*given))
+    energy = chords.shooting.compiled("energy", _energy_and_slope_at)
 
     def value_and_slope(y: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = energy(y.reshape(bend.shape), points, along)
         return float(value) / size, np.asarray(slope).ravel() / size
 
     options = {"maxiter": _STEPS, "maxcor": 20, "gtol": 1e-5}
-    y = minimize(value_and_slope, bend.ravel(), jac=True, method="L-BFGS-B", options=options).x
+    y: np.ndarray = minimize(value_and_slope, bend.ravel(), jac=True, method="L-BFGS-B", options=options).x
     return y.reshape(bend.shape)
 
 
-def _energy(chords: Chords) -> Callable[..., jax.Array]:
-    nabla = chords.shooting.nabla
+def _energy_and_slope_at(
+    shooting: Shooting, y: jax.Array, points: jax.Array, along: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of the curve with the series y (modes, n), and the derivative in y."""
+    nabla = shooting.nabla
     frame = nabla.frame
 
     def piece(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -105,10 +106,11 @@ def _energy(chords: Chords) -> Callable[..., jax.Array]:
         curve = jax.vmap(frame.project_at)(curve)
         return 0.5 * _PIECES * jnp.sum(jax.vmap(piece)(curve[:-1], curve[1:]))
 
-    return energy
+    return jax.value_and_grad(energy)(y, points, along)
 
 
 @cache
 def _sines() -> np.ndarray:
     s, k = np.linspace(0.0, 1.0, _PIECES + 1)[:, None], np.arange(1, _MODES + 1)
-    return np.sin(np.pi * k * s) / (np.pi * k)
+    sines: np.ndarray = np.sin(np.pi * k * s) / (np.pi * k)
+    return sines

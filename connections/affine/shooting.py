@@ -1,6 +1,6 @@
 """Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
 
-Dormand-Prince 8(5,3) with SciPy's coefficients. Only the right-hand side is compiled, for blocks of rows, so
+Dormand-Prince 8(5,3). Only the right-hand side is compiled, for blocks of rows, so
 geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the metric that is
 known (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
 how accurate a geodesic is.
@@ -8,8 +8,8 @@ how accurate a geodesic is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.dop853 import A, E
-from connections.geometry.compilation import compiled
+from connections.affine.dop853 import A_DENSE, DENSE, A, E
+from connections.geometry.compilation import Compiler
+from connections.geometry.definite import orthonormal_basis
 from connections.geometry.evaluation import kept
 from connections.geometry.parameters import Parametrized, derived
 
@@ -28,7 +29,9 @@ MAX_STEPS = 5_000
 SMALLEST_STEP = 1e-9
 _FIRST_STEP = 1 / 16
 _ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
-_BLOCKS = (8, 64, 512)  # rows of a compiled call
+# Rows of a compiled call. Of what XLA compiles, eight cost little more than one; a recursion goes through
+# them one by one.
+_BLOCKS, _BLOCKS_ON_HOST = (8, 64, 512), (1, 64, 512)
 _SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
 
 
@@ -90,6 +93,11 @@ class Ground(NamedTuple):
     grain: np.ndarray
     ok: np.ndarray
 
+    def norm(self, v: np.ndarray) -> np.ndarray:
+        """|v| of velocities (m, n), (m,)."""
+        lengths: np.ndarray = np.linalg.norm(on(self.root, v), axis=1)
+        return lengths
+
     def take(self, which: np.ndarray) -> Ground:
         """At some of the points."""
         return Ground(*(array[which] for array in self))
@@ -112,71 +120,76 @@ class Shooting(Parametrized):
         known: Shooting = derived(nabla).setdefault(cls, cls(nabla))
         return known
 
-    def geodesics(self, q: np.ndarray, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
-        """From q (m, nq) with velocities v (m, n)."""
-        return self._run("geodesics", q, v, np.zeros((len(q), self.nq + self.n, 0)), tol, keep)
+    def geodesics(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+        """From points (m, nq) with velocities v (m, n)."""
+        return self._run("geodesics", start, v, np.zeros((len(v), self.nq + self.n, 0)), tol, keep)
 
-    def spread(self, q: np.ndarray, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+    def spread(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
         """The same, with the derivatives of q and v in the initial velocity."""
-        linear = np.zeros((len(q), self.nq + self.n, self.n))
-        linear[:, self.nq :] = self.ground(q).basis
-        return self._run("spread", q, v, linear, tol, keep)
+        linear = np.zeros((len(v), self.nq + self.n, self.n))
+        linear[:, self.nq :] = start.basis
+        return self._run("spread", start, v, linear, tol, keep)
 
-    def carry(self, q: np.ndarray, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
+    def carry(self, start: Ground, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
         """The same, with vectors z (m, n) transported along, which come out as ``linear[:, nq:, 0]``."""
-        size = self.norm(q, z)
-        linear = np.zeros((len(q), self.nq + self.n, 1))
+        size = start.norm(z)
+        linear = np.zeros((len(v), self.nq + self.n, 1))
         linear[:, self.nq :, 0] = z / np.where(size > 0.0, size, 1.0)[:, None]
-        shots = self._run("carry", q, v, linear, tol, False)
+        shots = self._run("carry", start, v, linear, tol, False)
         return shots._replace(linear=shots.linear * size[:, None, None])
 
     def ground(self, q: np.ndarray) -> Ground:
         """The measures at points (m, nq)."""
-        return Ground(*self.mapped("ground", self._ground_at, q))
-
-    def norm(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """|v|, (m,)."""
-        return np.linalg.norm(on(self.ground(q).root, v), axis=1)
+        return Ground(*self.mapped("ground", Shooting._ground_at, q))
 
     def mapped(self, name: str, function: Callable[..., Any], *rows: np.ndarray) -> Any:
-        """`function` of every row, compiled under `name` for blocks of 8, 64 and 512; NumPy in and out."""
-        compiled, parts = self.compiled(name, lambda *rows: jax.vmap(function)(*rows)), []
-        for start in range(0, max(len(rows[0]), 1), _BLOCKS[-1]):
-            part = [array[start : start + _BLOCKS[-1]] for array in rows]
-            length = len(part[0])
-            block = next(size for size in _BLOCKS if size >= length)
-            values = compiled(*(np.resize(array, (block, *array.shape[1:])) for array in part))
-            parts.append(jax.tree_util.tree_map(lambda leaf, k=length: np.asarray(leaf)[:k], values))
+        """`function` of every row, compiled under `name` for blocks of rows; NumPy in and out.
+
+        Parameters
+        ----------
+        function : (shooting, *row), JAX-traceable, without numbers in it.
+        """
+        compiled = self.compiled(name, lambda shooting, *rows: jax.vmap(partial(function, shooting))(*rows))
+        parts = []
+        sizes = _BLOCKS if self.nabla.host is None else _BLOCKS_ON_HOST
+        for begin, length, block in _blocks(len(rows[0]), sizes):
+            part = [array[begin : begin + length] for array in rows]
+            if length < block:
+                part = [np.resize(array, (block, *array.shape[1:])) for array in part]
+            parts.append(jax.tree_util.tree_map(lambda a, k=length: np.asarray(a)[:k], compiled(*part)))
         if len(parts) == 1:
             return parts[0]
         return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
 
     def compiled(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, compiled once under `name`."""
-        made: Callable[..., Any] = kept(self, name, lambda: compiled(function))
+        """*arguments -> function(shooting, *arguments), compiled once under `name`."""
+        made: Callable[..., Any] = kept(self, name, lambda: self._compiler.compiled(function))
         return made
 
     # --- private -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _compiler(self) -> Compiler:
+        return Compiler(self)
 
     def _ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
         frame = self.nabla.frame
         p = frame.project_at(q)
         H, dual = self.nabla.gram_at(p), frame.dual_at(p)
-        root = jnp.linalg.cholesky(H).T
-        basis = jax.scipy.linalg.solve_triangular(root, jnp.eye(self.n))
+        root, basis = orthonormal_basis(H)
         grain = _ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
         return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
 
     def _run(
-        self, mode: str, q: np.ndarray, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
+        self, mode: str, start: Ground, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
     ) -> Shots:
         """Steps until each geodesic is at time 1 or lost."""
-        m, nq, split = len(q), self.nq, self.nq + self.n
-        y = np.concatenate([q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
-        speed, t, h = self.norm(q, v), np.zeros(m), np.full(m, _FIRST_STEP)
+        m, nq, split = len(v), self.nq, self.nq + self.n
+        y = np.concatenate([start.q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
+        speed, t, h = start.norm(v), np.zeros(m), np.full(m, _FIRST_STEP)
         ok, kept = np.isfinite(speed), [self._no_step(mode)]
         speed[speed == 0.0] = 1.0  # what does not move has no scale, and no error
-        step = partial(self.mapped, f"step of {mode}", partial(self._step_at, mode))
+        step = partial(self.mapped, f"step of {mode}", partial(Shooting._step_at, mode=mode))
         for _ in range(MAX_STEPS):
             todo = np.flatnonzero(ok & (t < 1.0))
             if not len(todo):
@@ -212,11 +225,11 @@ class Shooting(Parametrized):
         return rates(state)
 
     def _step_at(
-        self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
+        self, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array, mode: str
     ) -> tuple[jax.Array, ...]:
         """The state after a step, its error over what is allowed, qdot at both ends, and the interpolant."""
-        method, spread = _dormand_prince(), mode == "spread"
-        stages = method.stages if spread else method.stages[: _END + 1, : _END + 1]
+        spread = mode == "spread"
+        stages = A_DENSE if spread else A
 
         def stage(K: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
             index, weights = item
@@ -225,13 +238,13 @@ class Shooting(Parametrized):
         K = jnp.zeros((len(stages), len(y)))
         K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), jnp.asarray(stages)))[0]
         change = h * stages[_END] @ K
-        fifth, third = (h * weights @ K[: _END + 1] for weights in (method.fifth, method.third))
+        fifth, third = (h * weights @ K[: _END + 1] for weights in E)
         error = self._error_at(mode, y + change, fifth, third, speed, tol)
         rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
         if not spread:
             return y + change, error, rates, jnp.zeros((0, self.nq, self.n))
         first = (y, change, h * K[0] - change, 2.0 * change - h * (K[0] + K[_END]))
-        dense = jnp.concatenate([jnp.stack(first), h * method.dense @ K])[:, self.nq + self.n :]
+        dense = jnp.concatenate([jnp.stack(first), h * DENSE @ K])[:, self.nq + self.n :]
         return y + change, error, rates, dense.reshape(1 + DEGREE, -1, self.n)[:, : self.nq]
 
     def _error_at(
@@ -262,28 +275,24 @@ class Shooting(Parametrized):
         return tuple(np.zeros((0, *shape), dtype=float if k else int) for k, shape in enumerate(shapes))
 
 
+def _blocks(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+    """Where blocks begin, how many rows are in them, and how many have room; at least one block."""
+    begin = 0
+    while begin < max(count, 1):
+        left = count - begin
+        place = next((i for i, size in enumerate(sizes) if size >= left), len(sizes) - 1)
+        block = sizes[max(place - (4 * left <= sizes[place]), 0)]  # one that is not mostly empty
+        yield begin, min(left, block), block
+        begin += block
+
+
 def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Matrices (m, a, b) on vectors (m, b), row by row."""
-    return np.einsum("mij,mj->mi", matrices, vectors)
+    turned: np.ndarray = np.einsum("mij,mj->mi", matrices, vectors)
+    return turned
 
 
 _END = 12  # the stage after the step
-
-
-class _Method(NamedTuple):
-    stages: np.ndarray  # (16, 16): row 12 is the solution, the last three are for the interpolant
-    fifth: np.ndarray
-    third: np.ndarray
-    dense: np.ndarray
-
-
-@cache
-def _dormand_prince() -> _Method:
-    from scipy.integrate import DOP853
-
-    stages = np.zeros((16, 16))
-    stages[: _END + 1, : _END + 1], stages[_END + 1 :] = A, DOP853.A_EXTRA
-    return _Method(stages, E[0], E[1], DOP853.D)
 
 
 def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:

@@ -8,16 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections.affine.flow import Flow, OneMotion, Trajectories
+from connections.affine.flow import Flow, Trajectories
 from connections.affine.host_batch import Batch
 from connections.affine.integrate import MAX_STEPS
+from connections.affine.one_motion import OneMotion
 from connections.checks import IntegrationError
 from connections.geometry.evaluation import kept, require_admissible
 
 
 def sweep_motions(
     owner: Any,
-    member: Callable[[jax.Array], tuple[Any, Flow]],
+    member: Callable[[jax.Array], tuple[Any, Flow[Any]]],
     numbers: np.ndarray,
     start: tuple[np.ndarray, ...],
     times: np.ndarray,

@@ -21,6 +21,7 @@ from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
 from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled, shape_of
+from connections.geometry.definite import inverse_of_definite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -101,7 +102,8 @@ class GroupAction(Parametrized):
 
     def generators_at(self, q: jax.Array) -> jax.Array:
         """d Phi_g(q) / dg at g = e, (nq, k)."""
-        return jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
+        generators: jax.Array = jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
+        return generators
 
     # --- public functions ----------------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class GroupAction(Parametrized):
             if isinstance(nabla, ConstrainedConnection):
                 covectors = covectors @ nabla.basis_at(p)
             H = nabla.metric.matrix_at(p)
-            inverse, unit = jnp.linalg.inv(H), inverse_lengths_of(H)
+            inverse, unit = inverse_of_definite(H), inverse_lengths_of(H)
             allowed = jnp.outer(unit, jnp.max(unit * jnp.abs(covectors), axis=1))
             return inverse @ covectors.T, jnp.abs(inverse) @ jnp.abs(covectors.T) + FLOOR * allowed
 
@@ -387,7 +389,8 @@ def compared(
 def _relative(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Residual over scale; zero where both are."""
     with np.errstate(divide="ignore"):
-        return residual / np.where(residual == 0.0, 1.0, scale)
+        relative: np.ndarray = residual / np.where(residual == 0.0, 1.0, scale)
+    return relative
 
 
 def _broadcast(*arrays: Any) -> list[np.ndarray]:

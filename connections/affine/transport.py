@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.flow import Flow, Trajectories, as_times, readings
+from connections.affine.flow import Flow, Record, Trajectories, as_times, readings
 from connections.affine.host_motion import HostReading, HostTransport
 from connections.checks import (
     PointError,
@@ -154,7 +154,7 @@ def covariant_derivative_along(
         z, z_dot = jax.jvp(lambda s: reading(s, *given[split:]), (t,), (jnp.ones_like(t),))
         return *along, _on(on, t, *given[:split]), z, z_dot
 
-    def record(t: jax.Array, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[jax.Array]:
         q, v, ok, own, z, z_dot = moving(t, *given)
         return z_dot + nabla.apply_at(q, v, z), own, ok
 
@@ -230,7 +230,7 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.
     return _Along.of(nabla).run(key, _transport_flow(nabla, path), numbers, times)
 
 
-def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow:
+def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
     """Pdot = -Gamma(v, .) P, P (n, n), along curve(t, *given)."""
     n, metric = nabla.frame.dim, nabla.known_metric
 
@@ -247,17 +247,14 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
         now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, s, *given))) for s in (t, t0))
         return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
-    def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array, ...]:
+    def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> Record[jax.Array]:
         return state[0], _on(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
 
     host = nabla.host
     if host is None:
         return Flow(start, rate, record, sizes, points=())
 
-    def velocity(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        return *_velocity(nabla, lambda s: curve(s, *given), t), _on(curve, t, *given)
+    def points(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
 
-    def velocities(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        return jax.vmap(lambda t: velocity(t, *given))(times)
-
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(velocities), n))
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(points), n))

@@ -1,24 +1,26 @@
 """The command line: verify the propositions, explore the contorsion family, draw the figures.
 
 ``connections demo`` does all of it on built-in systems and on a real robot. Exit status: 0 if everything
-holds, 1 if a check fails, 2 for a wrong argument or a file that cannot be read (one line says why, or a few
-lines of at most 80 columns).
+holds, 1 if a check fails, 2 for a wrong argument or a file that cannot be read or written (one line says why,
+or a few lines of at most 80 columns), 130 for Ctrl-C, 141 if the program that reads the output has ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from connections import checks
+from connections import _interrupt, checks
 from connections.cli import audit, demo, explore, figures, sweep, verify
 from connections.cli.arguments import Parser, in_columns
 
+_PIPE_CLOSED = 141  # as if by the signal SIGPIPE
 COMMANDS = (verify, audit, explore, figures, sweep, demo)  # in the order of the help
 
 _DESCRIPTION = """\
@@ -56,20 +58,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    The exit status: 0 all holds, 1 a check fails, 2 bad input, 3 no check fails, but one is inconclusive.
+    The exit status: 0 all holds, 1 a check fails, 2 bad input, 3 no check fails, but one is inconclusive; 130
+    for Ctrl-C, 141 if what read the output has ended.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, open(os.devnull, "w"))
+    try:
+        try:
+            _interrupt.handled_by_python()
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # at the end of the process, Python would print that it cannot
+    except KeyboardInterrupt:
+        print("connections: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # such as `connections ... | head -1`
+        _discard_output()
+        return _PIPE_CLOSED
+    except OSError as error:
+        _discard_output()
+        print(_text(error), file=sys.stderr)
+        return 2
+    except SystemExit as end:  # rich ends with 1 where it meets a closed pipe
+        if isinstance(end.__context__, BrokenPipeError):
+            return _PIPE_CLOSED
+        raise
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run a command; the exit status, but for what is wrong with standard output."""
     options = _parser().parse_args(arguments)
     _compile_quickly()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
-            return options.run(options)
+            status: int = options.run(options)
+            return status
     except (ValueError, OSError, metadata.PackageNotFoundError, checks.IntegrationError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            raise
         print(_text(error), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("connections: interrupted", file=sys.stderr)
-        return 130
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe whose reader has ended."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))  # an error, or its end; nothing else was asked for
+
+
+def _discard_output() -> None:
+    """Have what could not be written to standard output go nowhere, without an error at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _text(error: Exception) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from connections.checks import require_writable
+
 SAMPLES, SEED = 2, 0  # of reports, unless given
 
 
@@ -52,6 +54,7 @@ def checked(
 count = checked(int, lambda n: n >= 1, "a positive integer")
 seed = checked(int, lambda n: n >= 0, "a non-negative integer")
 tolerance = checked(float, lambda x: 0.0 < x < 1.0, "a number between 0 and 1")
+folder = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a folder")
 number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 
 
@@ -99,7 +102,8 @@ def in_columns(text: str, indent: str = "", later: str | None = None, width: int
     )
 
 
-def require_writable(path: Path) -> None:
+def require_writable_file(path: Path) -> None:
     """Raise before the work rather than after it."""
     if path.is_dir() or not path.resolve().parent.is_dir():
         raise OSError(f"cannot write {path}: it is a directory, or its directory does not exist")
+    require_writable(path.resolve().parent)

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     robots = _robots(options)
     names = _libraries(options.library)
     if options.json is not None:
-        arguments.require_writable(options.json)
+        arguments.require_writable_file(options.json)
     results: list[dict[str, Any]] = []
     for name in names:
         request = Request(

@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections.checks import require_writable
 from connections.cli import arguments
 from connections.cli.printing import print_paths, print_report, status
 from connections.cli.verify import robot, run_all
@@ -26,7 +27,9 @@ def add(commands: Any) -> None:
         "then draw the figures.",
     )
     demo.add_argument("--robot", type=Path, metavar="ROBOT.urdf", help="another robot, on a fixed base")
-    demo.add_argument("directory", nargs="?", type=Path, default=Path("connections-figures"), metavar="DIR")
+    demo.add_argument(
+        "directory", nargs="?", type=arguments.folder, default=Path("connections-figures"), metavar="DIR"
+    )
     arguments.add_report_options(demo)
     demo.set_defaults(run=run)
 
@@ -37,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from connections.verify import built_in_subjects
 
     arguments.fill_report_options(options)
+    require_writable(options.directory)
     path = options.robot if options.robot is not None else _example_robot()
     subjects: list[AnySubject] = [*built_in_subjects(options.samples, options.seed)]
     subjects.append(robot(path, False, options.samples, options.seed))

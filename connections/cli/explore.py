@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
     explore.add_argument(
         "--output",
         dest="directory",
-        type=Path,
+        type=arguments.folder,
         metavar="DIR",
         help="where the figures go (default ./connections-figures)",
     )
@@ -97,7 +97,7 @@ def _serve(options: argparse.Namespace) -> int:
         if not server.local:
             print(
                 f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
-                "can look at it and use it",
+                "and has the address with its token can look at it and use it; nothing is encrypted",
                 file=sys.stderr,
             )
         print("Ctrl-C ends it.", flush=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from connections.cli import arguments
 from connections.cli.printing import print_paths
 
 
@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     figures = commands.add_parser(
         "figures", help="draw figures 3 to 7", description="Draw figures 3 to 7 as PNG."
     )
-    figures.add_argument("directory", type=Path, metavar="DIR")
+    figures.add_argument("directory", type=arguments.folder, metavar="DIR")
     figures.set_defaults(run=run)
 
 

@@ -119,7 +119,9 @@ def _add_propositions(kinds: Any) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", type=Path, required=True, metavar="STORE", help="the Zarr store's folder")
+    parser.add_argument(
+        "--output", type=arguments.folder, required=True, metavar="STORE", help="the Zarr store's folder"
+    )
     parser.add_argument(
         "--workers", type=arguments.count, metavar="N", help="local processes (default one per processor)"
     )

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     """Verify, print, and write the rows."""
     given = arguments.fill_report_options(options)
     if options.json is not None:
-        arguments.require_writable(options.json)
+        arguments.require_writable_file(options.json)
     subjects, python = _subjects(options)
     if python is None:
         rows = run_all(subjects, options.tol)

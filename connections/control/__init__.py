@@ -28,11 +28,7 @@ from connections.control.gains import GainError, gain_matrix
 from connections.control.lqr import lqr, time_varying_lqr
 from connections.control.observer import MomentumObserver, ObservedMotion
 from connections.control.passivity import PassivityController, reference_force_at
-from connections.control.reachability import (
-    StabilizabilityError,
-    reachable_directions,
-    require_stabilizable,
-)
+from connections.control.reachability import StabilizabilityError, reachable_directions
 from connections.control.references import AccelerationReference, FieldReference, Reference
 from connections.control.regulator import Regulator, state_names
 from connections.control.robots import (
@@ -41,6 +37,7 @@ from connections.control.robots import (
     RobotMomentumObserver,
     with_payload,
 )
+from connections.control.stabilizability import require_stabilizable
 
 __all__ = [
     "AccelerationReference",

@@ -10,13 +10,14 @@ Source: Slotine and Li (1987); [W] IV-A.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import (
@@ -61,6 +62,7 @@ class LinearlyParametrizedSystem(Parametrized):
 
     make_system: Callable[[jax.Array], MechanicalSystem]
     nominal: Any
+    _nominal_system: MechanicalSystem = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_function("make_system", self.make_system, "parameters (p,) -> MechanicalSystem")
@@ -74,11 +76,12 @@ class LinearlyParametrizedSystem(Parametrized):
     @property
     def frame(self) -> FrameField:
         """The frame of every member."""
-        return self._nominal_system.metric.frame  # type: ignore[attr-defined]
+        return self._nominal_system.metric.frame
 
     def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """Y (n, p) at one point: d/d pi of H a_r + C v_r + g."""
-        return jax.jacfwd(self._force_at)(self.nominal, q, v, v_r, a_r)
+        Y: jax.Array = jax.jacfwd(self._force_at)(self.nominal, q, v, v_r, a_r)
+        return Y
 
     def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
         """Y, (..., n, p), with H a_r + C(q, v) v_r + g = Y pi.
@@ -107,7 +110,7 @@ class LinearlyParametrizedSystem(Parametrized):
             scaled = [factor * self.nominal for factor in (1.0, 3.0)]
             gaps = jnp.stack([self._force_at(pi, p, *rest) - Y @ pi for pi in scaled])
             terms = jnp.abs(Y) @ jnp.abs(scaled[1])
-            H = self._nominal_system.metric.matrix_at(p)  # type: ignore[attr-defined]
+            H = self._nominal_system.metric.matrix_at(p)
             allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
             return worst(gaps, terms + FLOOR * allowed)
 
@@ -116,11 +119,11 @@ class LinearlyParametrizedSystem(Parametrized):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric of the nominal system are valid at q; one boolean."""
-        return self._nominal_system.valid_at(q)  # type: ignore[attr-defined]
+        return self._nominal_system.valid_at(q)
 
     def explain(self, q: Any) -> None:
         """Raise the error of the frame or the metric for a point that is not valid."""
-        self._nominal_system.explain(q)  # type: ignore[attr-defined]
+        self._nominal_system.explain(q)
 
     def _force_at(
         self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
@@ -180,6 +183,7 @@ class AdaptiveLoop(Parametrized):
     gain: Any
     adaptation: Any
     reference: Reference
+    plant: MechanicalSystem = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_type("family", self.family, LinearlyParametrizedSystem)
@@ -196,8 +200,9 @@ class AdaptiveLoop(Parametrized):
     def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
         """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, pi~ the error of `parameters` (p,)."""
         error = parameters - self.parameters
-        kinetic = s @ self.plant.metric.matrix_at(q) @ s  # type: ignore[attr-defined]
-        return 0.5 * (kinetic + error @ jnp.linalg.solve(self.adaptation, error))
+        kinetic = s @ self.plant.metric.matrix_at(q) @ s
+        V: jax.Array = 0.5 * (kinetic + error @ solve(self.adaptation, error))
+        return V
 
     def simulate(
         self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
@@ -246,11 +251,11 @@ class AdaptiveLoop(Parametrized):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the plant's frame and metric are valid at q; one boolean."""
-        return self.plant.valid_at(q)  # type: ignore[attr-defined]
+        return self.plant.valid_at(q)
 
     def explain(self, q: Any) -> None:
         """Raise the error of the plant's frame or metric for a point that is not valid."""
-        self.plant.explain(q)  # type: ignore[attr-defined]
+        self.plant.explain(q)
 
     def _law_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
@@ -272,10 +277,9 @@ class AdaptiveLoop(Parametrized):
         q, v, parameters, state = y
         Y, s = self._law_at(t, q, v, state)
         tau = Y @ parameters - self.gain @ s
-        plant = self.plant  # type: ignore[attr-defined]
-        v_dot = plant.forward_dynamics_at(q, v, tau, t)
+        v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
-        return plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
+        return self.plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
 
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
@@ -289,7 +293,7 @@ class AdaptiveLoop(Parametrized):
         self, t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
         q, v, parameters, state = y
-        metric = self.plant.metric  # type: ignore[attr-defined]
+        metric = self.plant.metric
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
         motion = motion_sizes(self.frame, metric, jnp.abs(t - t0), q, v)
         return *motion, known, self.reference.state_sizes_at(metric, q, state)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.checks import ShapeError, require_finite, require_function, require_same_frame, require_type
 from connections.control.gains import gain_matrix
 from connections.control.references import FieldReference, output_length, require_output
@@ -29,6 +30,7 @@ from connections.geometry import (
     SO3Frame,
 )
 from connections.geometry.compilation import compiled, trace_state_clean
+from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.rotations import quaternion_product, rotation_matrix
 
@@ -74,6 +76,8 @@ def trajectory_reference(
         q_d = jnp.asarray(goal(t), dtype=jnp.float64)
         return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
 
+    if error is None and frame.dim == frame.ambient_dim:
+        return _in_coordinates(frame, desired, gain, span)
     if error is None:
 
         def error(q: jax.Array, q_d: jax.Array) -> jax.Array:
@@ -189,6 +193,19 @@ def _as_trajectory(frame: FrameField | None, trajectory: Any, size: int) -> tupl
     return curve, curve.span
 
 
+def _in_coordinates(
+    frame: FrameField, desired: TimeCurve, gain: Any, span: tuple[Any, Any] | None
+) -> FieldReference:
+    """The field with qdot = qdot_d - Lambda (q - q_d)."""
+    Lambda = gain_matrix("gain", gain, frame.dim)
+
+    def field(t: jax.Array, q: jax.Array) -> jax.Array:
+        q_d, drift = jax.jvp(desired, (t,), (jnp.ones_like(t),))
+        return frame.velocity_at(q, drift - Lambda @ (q - q_d))
+
+    return FieldReference(frame, field, span=span)
+
+
 def _attractor(
     frame: FrameField,
     phi: TimeField,
@@ -211,10 +228,10 @@ def _attractor(
         J = jax.jacfwd(phi, argnums=1)(t, q) @ frame.matrix_at(q)
         rate = -Lambda @ value - drift
         if size == frame.dim:
-            return jnp.linalg.solve(J, rate)
+            return solve(J, rate)
         along = jnp.zeros(frame.dim) if w is None else w(t, q)
-        weighted = J.T if metric is None else jnp.linalg.solve(metric.matrix_at(q), J.T)
-        return along + weighted @ jnp.linalg.solve(J @ weighted, rate - J @ along)
+        weighted = J.T if metric is None else solve_definite(metric.matrix_at(q), J.T)
+        return along + weighted @ solve_definite(J @ weighted, rate - J @ along)
 
     return FieldReference(frame, field, span=span)
 

@@ -103,7 +103,8 @@ class CentroidalCoordinates:
         Source: [E] eq. (42).
         """
         A = np.asarray(evaluate(self, "A", self.inclusion_at, Argument("q", q, (self.model.nq,))))
-        return np.swapaxes(A, -1, -2) @ mass_matrix(self.model, q) @ A
+        H: np.ndarray = np.swapaxes(A, -1, -2) @ mass_matrix(self.model, q) @ A
+        return H
 
     def coriolis_matrix(self, q: Any, v: Any, *, body_factor: str = "christoffel") -> np.ndarray:
         """Cbar = A^T C A + A^T H Adot, (..., nv, nv).

@@ -127,7 +127,8 @@ class ClosedLoop(Described, Parametrized):
         v_r, a_r = self._reference_at(t, q, v, state)
         s = v - v_r
         push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)
-        return s @ (push - self.controller.gain @ s)
+        rate: jax.Array = s @ (push - self.controller.gain @ s)
+        return rate
 
     def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
         """H nabla_qdot s + K_D s - Y pi~ - f (n,), zero along the closed loop, by covariant derivatives.
@@ -148,8 +149,9 @@ class ClosedLoop(Described, Parametrized):
         twist = nabla.apply_at(q, v, v) - LeviCivita(self.plant.metric).apply_at(q, v, v)
         H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
         s = v - v_r
-        H_nabla_s = H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))
-        return H_nabla_s + self.controller.gain @ s - self.mismatch_at(q, v, v_r, a_r) - f
+        H_nabla_s: jax.Array = H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))
+        damping: jax.Array = self.controller.gain @ s
+        return H_nabla_s + damping - self.mismatch_at(q, v, v_r, a_r) - f
 
     def simulate_at(
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
@@ -259,7 +261,7 @@ class ClosedLoop(Described, Parametrized):
     ) -> tuple[jax.Array, jax.Array]:
         return self.reference.pair_at(t, q, v, state)
 
-    def _flow(self, rtol: Any, atol: Any) -> Flow:
+    def _flow(self, rtol: Any, atol: Any) -> Flow[Motion]:
         return Flow(
             self._start_at,
             self._rate_at,
@@ -330,7 +332,7 @@ class _FlowOf(Parametrized):
     def __init__(self, member: Callable[[jax.Array], ClosedLoop]) -> None:
         self.member = member
 
-    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow]:
+    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[Motion]]:
         loop = self.member(numbers)
         return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
 

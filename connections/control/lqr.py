@@ -16,8 +16,9 @@ import numpy as np
 
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
 from connections.control.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
-from connections.control.reachability import checked_pair, require_detectable, require_stabilizable
+from connections.control.reachability import checked_pair, require_detectable
 from connections.control.riccati import solve_riccati
+from connections.control.stabilizability import require_stabilizable
 
 _SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit diagonal
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine import AffineConnection
-from connections.affine.flow import Flow, Trajectories, as_times
+from connections.affine.flow import Flow, Record, Trajectories, as_times
 from connections.affine.integrate import ATOL, RTOL, motion_sizes
 from connections.checks import ShapeError, require_same_frame, require_type
 from connections.control.drawing import figure_of
@@ -86,11 +86,13 @@ class MomentumObserver(Parametrized):
     def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """C(q, v)^T v, (n,), of the observer's connection: (C^T v)_k = Gamma_ijk v^j v^i."""
         p = self.momentum_at(q, v)
-        return jax.vjp(lambda w: connection_of(self.model).apply_at(q, v, w), v)[1](p)[0]
+        product: jax.Array = jax.vjp(lambda w: connection_of(self.model).apply_at(q, v, w), v)[1](p)[0]
+        return product
 
     def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
         """The estimate r = K (p - z), (n,): the estimate of the unknown force."""
-        return self.gain @ (self.momentum_at(q, v) - z)
+        r: jax.Array = self.gain @ (self.momentum_at(q, v) - z)
+        return r
 
     def state_rate_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, tau: jax.Array, z: jax.Array
@@ -171,7 +173,7 @@ class MomentumObserver(Parametrized):
             momentum = length * jnp.sum(length * jnp.abs(v))
             return *motion_sizes(frame, plant.metric, jnp.abs(t - t0), q, v), momentum
 
-        def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
             q, v, z = y
             return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
 

@@ -59,7 +59,8 @@ class PassivityController(Described, Parametrized):
 
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """The force tau (n,) at one point: the law itself."""
-        return reference_force_at(self.model, q, v, v_r, a_r) - self.gain @ (v - v_r)
+        damping: jax.Array = self.gain @ (v - v_r)
+        return reference_force_at(self.model, q, v, v_r, a_r) - damping
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
         """The force tau, (..., n), covector components in the frame.
@@ -102,8 +103,8 @@ def reference_force_at(
 
     C is that of the system's connection, applied to v_r without forming it.
     """
-    H = system.metric.matrix_at(q)
-    return H @ (a_r + connection_of(system).apply_at(q, v, v_r)) + system.gravity_at(q)
+    bias = connection_of(system).lowered_at(system.metric, q, v, v_r)
+    return system.metric.matrix_at(q) @ a_r + bias + system.gravity_at(q)
 
 
 def connection_of(system: MechanicalSystem) -> AffineConnection:

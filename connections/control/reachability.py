@@ -1,4 +1,4 @@
-"""Which states of xdot = A x + B u an input reaches, and whether the rest decays by itself.
+"""Which states of xdot = A x + B u an input reaches, and which of the others do not decay by themselves.
 
 The reachable states are the range of [B, A B, A^2 B, ...]; what is orthogonal to them moves by itself, with
 eigenvalues of its own (Kalman's decomposition). A gain that stabilizes exists where these decay.
@@ -19,9 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from connections.checks import ShapeError, as_array, require_finite
 from connections.geometry.scales import balance
 
-_RANK = (
-    1e-10  # singular values below this, of matrices of norm one, belong to directions that are not reached
-)
+RANK = 1e-10  # singular values below this, of matrices of norm one, are of directions that are not reached
 _NOTHING = 1e-6  # a balanced rate this small beside the others is round-off: the root of two entries' product
 _DECAY = 1e-7  # eigenvalues this near to the boundary of stability, relative to |A|, do not count as decaying
 _LISTED = 6  # at most so many names, or components, in a message
@@ -132,34 +130,10 @@ def _reached(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         for _ in range(2):  # twice is enough
             block = block - basis @ (basis.T @ block)
         left, sizes, _ = np.linalg.svd(block, full_matrices=False)
-        new = left[:, sizes > _RANK]
+        new = left[:, sizes > RANK]
         basis = np.concatenate([basis, new], axis=1)
         block = A @ new
     return basis
-
-
-def require_stabilizable(
-    A: Any, B: Any, *, discrete: bool = False, names: Sequence[str] | None = None
-) -> None:
-    """Raise `StabilizabilityError` unless all that no input reaches decays by itself.
-
-    The pair is constant: that of one moving state does not say what its motion can reach.
-
-    Parameters
-    ----------
-    A, B, discrete, names : as for `lqr`.
-
-    Raises
-    ------
-    StabilizabilityError, ShapeError, NonFiniteError, TypeError.
-
-    Source: Hautus (1969): w^T [A - lambda 1, B] = 0 for no lambda that does not decay.
-    """
-    A, B, names = checked_pair(A, B, names)
-    size = _size(A, B)
-    found = _beyond_reach(A, B, lambda value: _lasting(value, size, discrete))
-    if found is not None:
-        raise StabilizabilityError("no input reaches", *found, names)
 
 
 def require_detectable(A: np.ndarray, Q: np.ndarray, *, discrete: bool, names: Sequence[str]) -> None:
@@ -167,18 +141,47 @@ def require_detectable(A: np.ndarray, Q: np.ndarray, *, discrete: bool, names: S
 
     Parameters
     ----------
-    A, discrete, names : as for `require_stabilizable`.
+    A, discrete, names : as for `lqr`.
     Q : (n, n), the weight of the state.
     """
-    size = _size(A, Q)
+    norm = norm_in_units(A, Q)
 
     def neutral(value: complex) -> bool:
         distance = abs(value) - 1.0 if discrete else value.real
-        return abs(distance) <= _DECAY * max(size, 1.0 if discrete else 0.0)
+        return abs(distance) <= _DECAY * max(norm, 1.0 if discrete else 0.0)
 
-    found = _beyond_reach(A.T, Q, neutral)
+    found = beyond_reach(A.T, Q, neutral)
     if found is not None:
         raise StabilizabilityError("weight Q: it is without cost to move along", *found, names)
+
+
+def norm_in_units(A: np.ndarray, B: np.ndarray) -> float:
+    """|A| in the units of the state."""
+    units = state_units(A, B)
+    return float(np.linalg.norm(A * units / units[:, None], 2))
+
+
+def lasting(value: complex, size: float, discrete: bool) -> bool:
+    """Whether a mode with this eigenvalue of a matrix of a size does not decay."""
+    return bool(abs(value) >= 1.0 - _DECAY * max(size, 1.0) if discrete else value.real >= -_DECAY * size)
+
+
+def beyond_reach(
+    A: np.ndarray, B: np.ndarray, counts: Callable[[complex], bool]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Eigenvalues (k,) and orthonormal covectors (n, k) of what B does not reach and `counts`; or None."""
+    units = state_units(A, B)
+    A = A * units / units[:, None]
+    basis = _reached(A, B / units[:, None])
+    if basis.shape[1] == len(A):
+        return None
+    rest = null_space(basis.T) if basis.shape[1] else np.eye(len(A))
+    T, Z, k = schur((rest.T @ A @ rest).T, sort=lambda re, im: counts(complex(re, im)))
+    if not k:
+        return None
+    values, size = np.linalg.eigvals(T[:k, :k]), float(np.linalg.norm(A, 2))
+    real, imag = (np.where(np.abs(x) <= _DECAY * size, 0.0, x) for x in (values.real, values.imag))
+    return real + 1j * imag if imag.any() else real, np.linalg.qr(rest @ Z[:, :k] / units[:, None])[0]
 
 
 def checked_pair(A: Any, B: Any, names: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray, Sequence[str]]:
@@ -199,35 +202,6 @@ def checked_pair(A: Any, B: Any, names: Sequence[str] | None) -> tuple[np.ndarra
 
 
 # --- private ---------------------------------------------------------------------------------------------
-
-
-def _size(A: np.ndarray, B: np.ndarray) -> float:
-    """|A| in the units of the state."""
-    units = state_units(A, B)
-    return float(np.linalg.norm(A * units / units[:, None], 2))
-
-
-def _lasting(value: complex, size: float, discrete: bool) -> bool:
-    """Whether a mode with this eigenvalue of a matrix of a size does not decay."""
-    return bool(abs(value) >= 1.0 - _DECAY * max(size, 1.0) if discrete else value.real >= -_DECAY * size)
-
-
-def _beyond_reach(
-    A: np.ndarray, B: np.ndarray, counts: Callable[[complex], bool]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Eigenvalues (k,) and orthonormal covectors (n, k) of what B does not reach and `counts`; or None."""
-    units = state_units(A, B)
-    A = A * units / units[:, None]
-    basis = _reached(A, B / units[:, None])
-    if basis.shape[1] == len(A):
-        return None
-    rest = null_space(basis.T) if basis.shape[1] else np.eye(len(A))
-    T, Z, k = schur((rest.T @ A @ rest).T, sort=lambda re, im: counts(complex(re, im)))
-    if not k:
-        return None
-    values, size = np.linalg.eigvals(T[:k, :k]), float(np.linalg.norm(A, 2))
-    real, imag = (np.where(np.abs(x) <= _DECAY * size, 0.0, x) for x in (values.real, values.imag))
-    return real + 1j * imag if imag.any() else real, np.linalg.qr(rest @ Z[:, :k] / units[:, None])[0]
 
 
 def _value(value: complex) -> str:

@@ -95,7 +95,7 @@ class FieldReference(Reference):
     """
 
     frame: FrameField
-    field: Callable[..., Any]
+    field: Callable[..., jax.Array]
     parameters: InitVar[Any] = None
     span: tuple[Any, Any] | None = None
 
@@ -192,7 +192,7 @@ class AccelerationReference(Reference):
     """
 
     frame: FrameField
-    acceleration: Callable[..., Any]
+    acceleration: Callable[..., jax.Array]
     gain: Any
     initial: Any = None
     parameters: InitVar[Any] = None
@@ -216,7 +216,8 @@ class AccelerationReference(Reference):
 
     def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """-k (v_r - v) + a_d(t, q, v), (n,)."""
-        return self.acceleration(t, q, v) - self.gain @ (state - v)
+        pull: jax.Array = self.gain @ (state - v)
+        return self.acceleration(t, q, v) - pull
 
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """vdot_r, (n,)."""
@@ -244,7 +245,7 @@ def output_length(name: str, function: Callable[..., Any], largest: int, *inputs
     return got[0]
 
 
-def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[int, ...]:
     called, _, given = name.partition("(")
     require_function(called, function, f"of ({given}")
     return shape_of(function, *inputs)

@@ -96,7 +96,8 @@ class Regulator:
         ----------
         q, v, sample : as for `error`.
         """
-        return -self.error(q, v, sample) @ self._at("gain", sample).T
+        u: np.ndarray = -self.error(q, v, sample) @ self._at("gain", sample).T
+        return u
 
     def torque(self, q: Any, v: Any, sample: int | None = None) -> np.ndarray:
         """tau (..., nv), N m and N.
@@ -105,11 +106,12 @@ class Regulator:
         ----------
         q, v, sample : as for `error`.
         """
-        return self._at("tau", sample) + self.input(q, v, sample) @ self._at("inputs", sample).T
+        tau: np.ndarray = self._at("tau", sample) + self.input(q, v, sample) @ self._at("inputs", sample).T
+        return tau
 
     def _at(self, name: str, sample: int | None) -> np.ndarray:
         """The reference quantity at a sample."""
-        array = getattr(self, name)
+        array: np.ndarray = getattr(self, name)
         if (sample is None) != (self.samples is None):
             what = "one state: there are no samples" if self.samples is None else f"{self.samples} samples"
             raise IndexError(f"the reference has {what}; got sample = {sample}")
@@ -117,7 +119,8 @@ class Regulator:
             return array
         if not 0 <= sample < len(array):
             raise IndexError(f"sample {sample}: the reference has samples 0 to {len(array) - 1}")
-        return array[sample]
+        array = array[sample]
+        return array
 
 
 def state_names(model: Model) -> tuple[str, ...]:

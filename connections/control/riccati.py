@@ -270,7 +270,7 @@ def _difference(gain: Array, other: Array, x: Array) -> float:
 
 def _require_decay(problem: _Problem, loop: Array) -> None:
     """Raise `ConvergenceError` unless the closed loop (n, n) decays."""
-    values = np.linalg.eigvals(loop)
+    values = np.linalg.eigvals(loop) if np.isfinite(loop).all() else np.array([np.inf])
     margin = (np.abs(values) - 1.0).max() if problem.discrete else values.real.max()
     if not margin < 0.0:
         n = len(problem.A)

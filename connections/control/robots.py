@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,8 @@ class RobotController:
         """
         v, v_r, a_r = self._vectors(v=v, v_r=v_r, a_r=a_r)
         static = inverse_dynamics(self.model, q, np.zeros(self.model.nv), a_r)
-        return static + self.coriolis_product(q, v, v_r) - (v - v_r) @ self.gain.T
+        tau: np.ndarray = static + self.coriolis_product(q, v, v_r) - (v - v_r) @ self.gain.T
+        return tau
 
     def _vectors(self, **given: Any) -> list[np.ndarray]:
         """The given vectors (..., nv), by the names that the caller knows."""
@@ -144,6 +145,7 @@ class AdaptiveRobotController:
     nominal: RobotController
     bodies: Sequence[str]
     adaptation: Any
+    _columns: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.bodies, str) or not len(self.bodies):
@@ -167,7 +169,7 @@ class AdaptiveRobotController:
         v, v_r, a_r : (..., nv) velocity, reference velocity and its rate.
         """
         Y = regressor(self.nominal.model, q, v, v_r, a_r)
-        return np.take(Y, self._columns, axis=-1)  # type: ignore[attr-defined]
+        return np.take(Y, self._columns, axis=-1)
 
     def law(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> tuple[np.ndarray, np.ndarray]:
         """(tau, pihat_dot), (..., nv) and (..., 10 B).
@@ -201,7 +203,9 @@ class AdaptiveRobotController:
         """
         s, error = np.asarray(s), np.asarray(error)
         kinetic = np.einsum("...i,...ij,...j->...", s, mass_matrix(plant, q), s)
-        return 0.5 * (kinetic + np.einsum("...p,...p->...", error, error @ np.linalg.inv(self.adaptation)))
+        rest = np.einsum("...p,...p->...", error, error @ np.linalg.inv(self.adaptation))
+        V: np.ndarray = 0.5 * (kinetic + rest)
+        return V
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +251,8 @@ class RobotMomentumObserver:
         q, v : (..., nq), (..., nv) measured state.
         z : (..., nv) state of the observer.
         """
-        return (self.momentum(q, v) - _vector("z", z, self.model.nv)) @ self.gain.T
+        r: np.ndarray = (self.momentum(q, v) - _vector("z", z, self.model.nv)) @ self.gain.T
+        return r
 
     def state_rate(self, q: Any, v: Any, tau: Any, z: Any) -> np.ndarray:
         """Rate of z: tau + C^T v - g + r, (..., nv).
@@ -261,7 +266,8 @@ class RobotMomentumObserver:
         Source: [W] II.
         """
         known = coriolis_transpose_product(self.model, q, v, v) - gravity(self.model, q)
-        return _vector("tau", tau, self.model.nv) + known + self.residual(q, v, z)
+        rate: np.ndarray = _vector("tau", tau, self.model.nv) + known + self.residual(q, v, z)
+        return rate
 
 
 def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, inertia: Any = None) -> Model:

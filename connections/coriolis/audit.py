@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import Check, NonFiniteError, ShapeError, as_array
+from connections.checks import Check, NonFiniteError, ShapeError, as_array, html_table
 from connections.coriolis.differences import FrameDifferences
 from connections.coriolis.measurements import (
     LARGEST_TOLERANCE,
@@ -36,7 +36,6 @@ from connections.coriolis.measurements import (
     measure,
     worst_of,
 )
-from connections.geometry.describing import html_table
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 
@@ -285,7 +284,7 @@ def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int)
 
 def _beta(D: Array, n: int) -> Array:
     """beta_ijk = -D_ijk for i < j < k, averaged over the six signed permutations; (m, C(n, 3))."""
-    cyclic = D + np.einsum("mijk->mjki", D) + np.einsum("mijk->mkij", D)
+    cyclic: Array = D + np.einsum("mijk->mjki", D) + np.einsum("mijk->mkij", D)
     average = (cyclic - np.swapaxes(cyclic, 2, 3)) / 6.0
     triples = np.array(list(combinations(range(n), 3)), dtype=int).reshape(-1, 3)
     return -average[:, triples[:, 0], triples[:, 1], triples[:, 2]]

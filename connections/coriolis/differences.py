@@ -188,7 +188,7 @@ def _confirmed(ladder: Array, noise: Array, rung: int) -> Array:
     Coarse rungs can agree with each other by aliasing; finer ones then do not. The noise of a finer rung is
     judged from three neighbours, as one disagreement may be small by chance; noise grows as 1/h.
     """
-    floor = noise[rung]
+    floor: Array = noise[rung]
     for finer in range(rung):
         window = noise[finer : finer + 3]
         own = np.max(window * (2.0 ** np.arange(len(window)))[:, None], axis=0)

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
 from connections.checks import (
@@ -20,11 +21,13 @@ from connections.checks import (
     ShapeError,
     SymmetryError,
     as_array,
+    finite_result,
     raise_at,
+    require_finite,
     require_same_frame,
     require_type,
 )
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.geometry.metrics import Metric
 from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
@@ -82,15 +85,20 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
 
     Raises
     ------
-    ShapeError.
+    ShapeError, NonFiniteError.
 
     Source: [W] Thm V.1, eq. (17); Props V.1 to V.3.
     """
-    A = jnp.asarray(as_array("A", A, (None, None)))
+    A = as_array("A", A, (None, None))
     n, m = A.shape[-2:]
-    C, H = (jnp.asarray(as_array(name, value, (n, n))) for name, value in (("C", C), ("H", H)))
-    A_dot = jnp.asarray(as_array("A_dot", A_dot, (n, m)))
-    return jnp.swapaxes(A, -1, -2) @ (C @ A + H @ A_dot)
+    C, H, A_dot = as_array("C", C, (n, n)), as_array("H", H, (n, n)), as_array("A_dot", A_dot, (n, m))
+    given = {"C": C, "H": H, "A": A, "A_dot": A_dot}
+    for name, value in given.items():
+        if not isinstance(value, jax.core.Tracer):
+            require_finite(name, value)
+    result = jnp.swapaxes(A, -1, -2) @ (jnp.asarray(C) @ A + jnp.asarray(H) @ A_dot)
+    finite: jax.Array = finite_result("A^T C A + A^T H A_dot", result)
+    return as_given(finite, *given.values())
 
 
 def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
@@ -111,21 +119,21 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
 
     Source: [W] Remark 8.
     """
-    J = jnp.asarray(as_array("J", J, (None, None)))
-    H = jnp.asarray(as_array("H", H, (J.shape[-1],) * 2))
+    J = as_array("J", J, (None, None))
+    H = as_array("H", H, (J.shape[-1],) * 2)
     regular = _independent_rows(*jax.lax.stop_gradient((H, J)))
     if J.shape[-2] > J.shape[-1] or not (isinstance(regular, jax.core.Tracer) or jnp.all(regular)):
         raise FrameError(f"the task Jacobian J {J.shape} lost rank: its rows are dependent")
-    weighted = jnp.linalg.solve(H, jnp.swapaxes(J, -1, -2))
+    weighted = solve(H, jnp.swapaxes(J, -1, -2))
     Lambda = jnp.where(regular[..., None, None], jnp.linalg.inv(J @ weighted), jnp.nan)
-    return weighted @ Lambda, Lambda
+    return as_given((weighted @ Lambda, Lambda), H, J)
 
 
 def _independent_rows(H: jax.Array, J: jax.Array) -> jax.Array:
     """Whether the rows of J, as covectors of unit length in the metric, are independent, (...,)."""
     length = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
     unit, rows = H / (length[..., :, None] * length[..., None, :]), J / length[..., None, :]
-    whitened = jnp.swapaxes(jnp.linalg.solve(jnp.linalg.cholesky(unit), jnp.swapaxes(rows, -1, -2)), -1, -2)
+    whitened = jnp.swapaxes(solve(jnp.linalg.cholesky(unit), jnp.swapaxes(rows, -1, -2)), -1, -2)
     sigma = jnp.linalg.svd(whitened / jnp.linalg.norm(whitened, axis=-1, keepdims=True), compute_uv=False)
     return sigma[..., -1] > _INDEPENDENT * sigma[..., 0]
 

@@ -169,7 +169,8 @@ class Terms:
     @property
     def s_low(self) -> Array:
         """H_kl s^l_ij."""
-        return np.einsum("kl,lij->kij", self.H, self.s)
+        s_low: Array = np.einsum("kl,lij->kij", self.H, self.s)
+        return s_low
 
     @property
     def C_noise(self) -> Array:
@@ -275,8 +276,8 @@ def _forces(H: Array, dH: Array, s: Array, Gamma: Array, w: Array) -> Array:
     """F (n,), the scale of every row, from absolute values."""
     s_low = np.einsum("kl,lij->kij", np.abs(H), s)
     terms = _christoffel_symbols(dH, s_low) + dH + Gamma  # with all signs plus
-    forces = np.max(terms * np.outer(w, w), axis=(1, 2))
-    momenta = np.abs(H) @ w
+    forces: Array = np.max(terms * np.outer(w, w), axis=(1, 2))
+    momenta: Array = np.abs(H) @ w
     return forces + momenta * (forces @ w) / (momenta @ w)
 
 
@@ -300,8 +301,8 @@ def _measured(residual: Array, scale: Array, noise: Array) -> Measurement:
 
 def _christoffel_symbols(dH: Array, s_low: Array) -> Array:
     """Gamma*_ijk = 1/2 (X_k H_ij + X_j H_ik - X_i H_jk + s_kij + s_jik + s_ijk), [W] (8)."""
-    metric_terms = np.einsum("kij->ijk", dH) + np.einsum("jik->ijk", dH) - dH
-    bracket_terms = np.einsum("kij->ijk", s_low) + np.einsum("jik->ijk", s_low) + s_low
+    metric_terms: Array = np.einsum("kij->ijk", dH) + np.einsum("jik->ijk", dH) - dH
+    bracket_terms: Array = np.einsum("kij->ijk", s_low) + np.einsum("jik->ijk", s_low) + s_low
     return 0.5 * (metric_terms + bracket_terms)
 
 

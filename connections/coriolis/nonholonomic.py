@@ -16,11 +16,13 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.geodesics import State
 from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError, require_function, require_type
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
 from connections.geometry.compilation import shape_of
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
@@ -113,7 +115,7 @@ class NonholonomicSystem(Described, Parametrized):
         base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
         given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
         slope = base.lie_derivative_at(self.reduced.potential_at, q)
-        free = jnp.linalg.solve(H, given - slope) - nabla.ambient.apply_at(q, V, V)
+        free = solve_definite(H, given - slope) - nabla.ambient.apply_at(q, V, V)
         return nabla.feasible_rate_at(q, V, free)
 
     def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -130,7 +132,7 @@ class NonholonomicSystem(Described, Parametrized):
         nabla = self.connection
         base, metric = nabla.ambient.frame, nabla.ambient_metric
         A, A_dot = jax.jvp(nabla.basis_at, (q,), (nabla.frame.matrix_at(q) @ v,))
-        a = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v
+        a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v
         given = self.inputs_at(q).T @ u + self.forces_at(t, q, v)
         slope = base.lie_derivative_at(self.reduced.potential_at, q)
         return metric.matrix_at(q) @ (a + nabla.ambient.apply_at(q, A @ v, A @ v)) + slope - given
@@ -139,7 +141,7 @@ class NonholonomicSystem(Described, Parametrized):
         """lambda with W^T lambda = R, (p,)."""
         inverse = inverse_lengths_of(self.connection.ambient_metric.matrix_at(q))
         W = self.connection.forms_at(q) * inverse
-        return jnp.linalg.solve(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
+        return solve_definite(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The connection is valid."""
@@ -246,7 +248,7 @@ class NonholonomicSystem(Described, Parametrized):
         def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return motion_sizes(base, metric, jnp.abs(t - t0), *state)
 
-        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self.components_at(*state)), state[0], jnp.asarray(True)
 
         def project(state: Any) -> Any:

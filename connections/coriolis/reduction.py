@@ -14,7 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.affine.flow import Flow, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.geodesics import State
 from connections.affine.integrate import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
@@ -186,7 +187,7 @@ class ReducedSystem(Parametrized):
         def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return self._sizes(jnp.abs(t - t0), state)
 
-        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
 
         flow = Flow(start, rate, record, sizes, rtol=TOLERANCE)
@@ -226,7 +227,7 @@ class ReducedSystem(Parametrized):
             shape, velocity = self._sizes(elapsed, (r, V))
             return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
 
-        def record(t: Any, state: Any, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             r, V, point = state
             return (point, self._components_at(r, V)), point, jnp.asarray(True)
 

@@ -20,6 +20,7 @@ from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_function, require_same_frame, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
+from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
@@ -84,7 +85,7 @@ class MechanicalSystem(Described, Parametrized):
 
     def bias_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """C v = H Gamma(v, v), (n,)."""
-        return self.metric.matrix_at(q) @ self._nabla.apply_at(q, v, v)
+        return self._nabla.lowered_at(self.metric, q, v, v)
 
     def potential_at(self, q: jax.Array) -> jax.Array:
         """V(q), a scalar; zero without a potential."""
@@ -102,13 +103,12 @@ class MechanicalSystem(Described, Parametrized):
 
     def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
         """H a + C v + g, (n,)."""
-        H = self.metric.matrix_at(q)
-        return H @ (a + self._nabla.apply_at(q, v, v)) + self.gravity_at(q)
+        return self.metric.matrix_at(q) @ a + self.bias_at(q, v) + self.gravity_at(q)
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
-        """H^-1 (tau + F - g) - Gamma(v, v), (n,)."""
-        generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q)
-        return jnp.linalg.solve(self.metric.matrix_at(q), generalized) - self._nabla.apply_at(q, v, v)
+        """H^-1 (tau + F - g - C v), (n,)."""
+        generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q) - self.bias_at(q, v)
+        return solve_definite(self.metric.matrix_at(q), generalized)
 
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(1/2) v^T H v + V, a scalar."""
@@ -122,6 +122,7 @@ class MechanicalSystem(Described, Parametrized):
             return 0.5 * velocity @ self.metric.matrix_at(point) @ velocity - self.potential_at(point)
 
         momentum = jax.grad(lagrangian, argnums=1)
+        rate: jax.Array
         _, rate = jax.jvp(momentum, (q, v), (frame.matrix_at(q) @ v, a))
         turning = jnp.einsum("kij,k,j->i", frame.structure_functions_at(q), momentum(q, v), v)
         return rate + turning - frame.lie_derivative_at(lambda p: lagrangian(p, v), q)
@@ -252,7 +253,7 @@ class MechanicalSystem(Described, Parametrized):
             tau = self.forces_at(t, q, v) - self.gravity_at(q)
             if control is not None:
                 tau = tau + control(t, q, v)
-            return jnp.linalg.solve(self.metric.matrix_at(q), tau)
+            return solve_definite(self.metric.matrix_at(q), tau)
 
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
@@ -279,5 +280,5 @@ class MechanicalSystem(Described, Parametrized):
             Argument(k, x, n) for k, x in vectors.items()
         ]
 
-    def _evaluate(self, name: str, at: Any, q: Any, **vectors: Any) -> jax.Array:
+    def _evaluate(self, name: str, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> jax.Array:
         return evaluate(self, name, at, *self._arguments(q, **vectors))

@@ -48,7 +48,7 @@ def lazy(
         batch = range(axes - (array.ndim - 1), axes)  # aligned at the end, as NumPy broadcasts
         arguments += [array, (*batch, axes + len(core) + number)]
     result = (*range(axes), *range(axes, axes + len(core)))
-    return da.blockwise(
+    found: da.Array = da.blockwise(
         _block,
         result,
         *arguments,
@@ -58,6 +58,7 @@ def lazy(
         dtype=np.float64,
         meta=np.empty((0,) * len(result)),
     )
+    return found
 
 
 def _block(*arrays: np.ndarray, function: Callable[..., np.ndarray]) -> np.ndarray:
@@ -74,4 +75,5 @@ def _array(name: str, value: Any, size: tuple[int, ...]) -> da.Array:
         raise TypeError(f"{name}: expected an array of real numbers, got {array.dtype}")
     if array.shape[-1:] != size:
         raise ShapeError(name, ("...", *size), array.shape)
-    return array.rechunk({array.ndim - 1: -1})
+    whole: da.Array = array.rechunk({array.ndim - 1: -1})
+    return whole

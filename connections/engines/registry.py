@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,17 @@ class Registry:
 
     Parameters
     ----------
+    names : of all functions.
     find : name -> the function, and arguments for a trial call. They have the types that it is compiled for,
         and a function that is compiled from the present sources accepts them: it returns True, or the integer
         zero.
     """
 
-    def __init__(self, find: Callable[[str], tuple[Any, Sequence[Any]]]) -> None:
-        self._find = find
+    def __init__(self, names: Iterable[str], find: Callable[[str], tuple[Any, Sequence[Any]]]) -> None:
+        self._names, self._find = frozenset(names), find
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name not in self._names:
             raise AttributeError(name)
         return self.require(name)
 

@@ -26,9 +26,12 @@ from typing import Any
 import jax
 import llvmlite.binding as llvm
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, njit, types
 from numba.core import cgutils
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
+
+from connections.engines.disk_cache import cache_of
 
 _METADATA = 1  # type of the extension by which XLA asks for the version of the interface
 _MAJOR_VERSION = 0  # of the layout above
@@ -90,13 +93,21 @@ def operation(
         if name not in _ready:
             symbol = _give_name(name, function)
             source = _handler(symbol, function, _kinds(before), _kinds(after), len(vectors), len(shape))
-            handler = cfunc(types.int64(types.CPointer(types.int64)), cache=True)(source)
+            handler = _callback(source)
             jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
             _ready.add(name)
     result = jax.ShapeDtypeStruct(shape, np.float64)
     call = jax.ffi.ffi_call(f"connections_{name}", result, vmap_method="broadcast_all")
     attributes = [attribute for constant in (*before, *after) for attribute in _attributes_of(constant)]
     return call(*vectors, **{f"a{number:02}": attribute for number, attribute in enumerate(attributes)})
+
+
+def _callback(function: Any) -> Any:
+    """The C function of a handler, as by Numba's `cfunc`, but with our cache."""
+    callback = CFunc(function, ((types.CPointer(types.int64),), types.int64), {}, {})
+    callback._cache = cache_of(function)
+    callback.compile()
+    return callback
 
 
 def _kinds(constants: Sequence[Constant]) -> list[type[Constant]]:

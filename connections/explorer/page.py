@@ -54,7 +54,7 @@ class Page:
         )
         views: list[View] = [] if robot is None else [RobotView(desk, robot, titles[0])]
         views += [make(desk) for make in makers]
-        self.views = dict(zip(titles, views, strict=True))
+        self.views: dict[str, View] = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
@@ -68,11 +68,6 @@ class Page:
     def changed(self, event: Any) -> None:
         """Have the view drawn anew, soon."""
         self._stale.set()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread still runs."""
-        return self._thread.is_alive()
 
     def close(self, wait: float = 0.0) -> None:
         """End the thread, when it has computed what it is at.

@@ -10,18 +10,24 @@ in, arrays out; nothing here knows of a browser. Source: [W] III-B, IV; [E] (11)
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from connections import multibody as mb
-from connections.affine.geodesics import geodesic_flow_of
+from connections.affine.host_integration import Stopped, integrate_one
+from connections.affine.integrate import ATOL, RTOL
 from connections.checks import IntegrationError, as_array, require_finite
-from connections.geometry.evaluation import require_admissible
+from connections.multibody.host_kinematics import configuration
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.constraints import gather
+
+if TYPE_CHECKING:
+    from connections.multibody.dynamics.host_conditions import HostConditions
+    from connections.multibody.kinematics import Kinematics
 
 FRAMES = 121  # of the film
 _NODES = 4 * (FRAMES - 1) + 1  # with those between, which the integration of P needs
@@ -70,7 +76,8 @@ class RobotMotion:
     @property
     def energy(self) -> np.ndarray:
         """(T,) kinetic energy, J; constant."""
-        return 0.5 * np.einsum("ti,tij,tj->t", self.v, self.H, self.v)
+        energy: np.ndarray = 0.5 * np.einsum("ti,tij,tj->t", self.v, self.H, self.v)
+        return energy
 
     def carry(self, gamma: float) -> np.ndarray:
         """W (T, nv, nv): what is z at the start has become W z, under C* + gamma (C_x - C*).
@@ -86,7 +93,8 @@ class RobotMotion:
         require_finite("gamma", gamma)
         turning = np.linalg.solve(self._carried_plainly, -self.extra[::2] @ self._carried_plainly)
         turned = _linear(float(gamma) * turning, self.times[1] - self.times[0])
-        return self._carried_plainly[::2] @ turned
+        W: np.ndarray = self._carried_plainly[::2] @ turned
+        return W
 
     @cached_property
     def _carried_plainly(self) -> np.ndarray:
@@ -102,11 +110,13 @@ class RobotMotion:
         """
         L = np.linalg.cholesky(self.H[-1])
         turned = L.T @ np.linalg.solve(self.carry(0.0)[-1].T, self.carry(gamma)[-1].T).T @ np.linalg.inv(L.T)
-        return np.abs(np.angle(np.linalg.eigvals(turned)))
+        angles: np.ndarray = np.abs(np.angle(np.linalg.eigvals(turned)))
+        return angles
 
     def lengths(self, z: np.ndarray) -> np.ndarray:
         """(T,) lengths of vectors (T, nv) in the kinetic-energy metric, sqrt(J)."""
-        return np.sqrt(np.einsum("ti,tij,tj->t", z, self.H, z))
+        lengths: np.ndarray = np.sqrt(np.einsum("ti,tij,tj->t", z, self.H, z))
+        return lengths
 
     def angle(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(T,) angle between vectors (T, nv) in the kinetic-energy metric, rad.
@@ -116,7 +126,8 @@ class RobotMotion:
         first, second : (T, nv).
         """
         a, b = (z / self.lengths(z)[:, None] for z in (first, second))
-        return 2.0 * np.arctan2(self.lengths(a - b), self.lengths(a + b))  # exact for small angles
+        half: np.ndarray = np.arctan2(self.lengths(a - b), self.lengths(a + b))  # exact for small angles
+        return 2.0 * half
 
     def point_velocities(self, z: np.ndarray, points: np.ndarray) -> np.ndarray:
         """(T, N, 3) world velocities that z gives to one point of each body, m/s.
@@ -128,15 +139,17 @@ class RobotMotion:
         """
         twists = np.einsum("tnai,ti->tna", self.jacobians, z)
         local = twists[..., 3:] + np.cross(twists[..., :3], points)
-        return np.einsum("tnab,tnb->tna", self.rotations, local)
+        velocities: np.ndarray = np.einsum("tnab,tnb->tna", self.rotations, local)
+        return velocities
 
     def world_points(self, points: np.ndarray) -> np.ndarray:
         """(T, N, 3) m, where points (N, 3) of the bodies are in the world."""
-        return self.positions + np.einsum("tnab,nb->tna", self.rotations, points)
+        there: np.ndarray = self.positions + np.einsum("tnab,nb->tna", self.rotations, points)
+        return there
 
 
 class Robot:
-    """A robot that can be set in motion; everything is compiled once.
+    """A robot that can be set in motion; its motions and poses are computed by the recursions.
 
     Parameters
     ----------
@@ -190,13 +203,14 @@ class Robot:
         for joint, kind in zip(self.model.joint_names, self.model.kinematics.joints, strict=True):
             if isinstance(kind, mb.Free):
                 v[self.model.velocity_slice(joint)][3:] = 0.0
-        return v / np.abs(v).max()
+        unit: np.ndarray = v / np.abs(v).max()
+        return unit
 
     def poses(self, q: Any) -> tuple[np.ndarray, np.ndarray]:
         """Positions (N, 3), m, and rotations (N, 3, 3) of the bodies at q (nq,), in the world."""
         with self._lock:
-            positions, rotations, _ = self._poses(np.tile(np.asarray(q, dtype=np.float64), (FRAMES, 1)))
-        return np.asarray(positions)[0], np.asarray(rotations)[0]
+            positions, rotations, _ = self._poses(configuration(self.model.kinematics, "q", q)[None])
+        return positions[0], rotations[0]
 
     def move(self, q: Any, v: Any, duration: float) -> RobotMotion:
         """The free motion from (q, v).
@@ -223,15 +237,15 @@ class Robot:
         require_finite("v", v)
         if not (np.isfinite(duration) and duration > 0.0):
             raise ValueError(f"duration: expected a positive number of seconds, got {duration}")
-        q = require_admissible(self.model, "q", q)
         with self._lock:
+            mb.mass_matrix(self.model, q)  # raises the error if q is no configuration
             return self._move(q, v, float(duration))
 
     def _move(self, q: np.ndarray, v: np.ndarray, duration: float) -> RobotMotion:
         stopped = ""
         for _ in range(6):
             times = np.linspace(0.0, duration, _NODES)
-            points, velocities, good = (np.asarray(a) for a in self._geodesic(q, v, times))
+            points, velocities, good = self._geodesic(q, v, times)
             if good.all():
                 break
             reached = times[max(int(np.argmin(good)) - 1, 0)]
@@ -246,7 +260,7 @@ class Robot:
         H = mb.mass_matrix(self.model, points)
         plain = mb.coriolis_matrix(self.model, points, velocities)
         extra = mb.coriolis_matrix(self.model, points, velocities, body_factor="force_cross") - plain
-        positions, rotations, jacobians = (np.asarray(a) for a in self._poses(points[::4]))
+        positions, rotations, jacobians = self._poses(points[::4])
         return RobotMotion(
             times=times[::4],
             q=points[::4],
@@ -260,29 +274,51 @@ class Robot:
             stopped=stopped,
         )
 
+    def _geodesic(
+        self, q: np.ndarray, v: np.ndarray, times: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Configurations and velocities (T, ...) of the free motion, and which times (T,) it reaches."""
+        motion = self.model.recursive_connection.host.free_motion()
+        given, y0, origin, _ = motion.start(q, v)
+        step, states = motion.attempt(times[0], y0, given), np.full((len(times), len(y0)), np.nan)
+        reached = iter(states)
+
+        def attempt(*state: Any) -> np.ndarray:
+            try:
+                return step(*state)
+            except ValueError:  # the motion meets a singularity
+                return np.full((5, len(y0)), np.nan)
+
+        def record(t: float, y: np.ndarray) -> None:
+            next(reached)[:] = np.concatenate(motion.record(t, y, *given)[0])
+
+        with suppress(Stopped):
+            integrate_one(attempt, y0, times, origin, RTOL, ATOL, _MOST_STEPS, record)
+        points, velocities = np.split(states, [len(q)], axis=1)
+        return points, velocities, np.isfinite(states).all(axis=1)
+
     @cached_property
-    def _geodesic(self) -> Any:
-        nabla, model = self.model.recursive_connection, self.model
+    def _tree(self) -> tuple[Kinematics, HostConditions]:
+        """The spanning tree, and its poses: the conditions of a mechanism without any."""
+        from connections.multibody.dynamics.host_conditions import HostConditions  # imports Numba
 
-        def solve(q: jax.Array, v: jax.Array, times: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            flow = geodesic_flow_of(nabla)
-            (points, velocities), _, _ = flow.solve_at(times, q, v, max_steps=_MOST_STEPS)
-            finite = jnp.isfinite(points).all(axis=1) & jnp.isfinite(velocities).all(axis=1)
-            return points, velocities, finite & jax.vmap(model.valid_at)(jnp.nan_to_num(points))
+        tree, nothing = self.model.kinematics, np.zeros(0)
+        tree = tree.spanning if isinstance(tree, ClosedKinematics) else tree
+        return tree, HostConditions(tree, gather(tree.tree, tree, nothing, (), (), nothing, nothing)[0])
 
-        return jax.jit(solve)
-
-    @cached_property
-    def _poses(self) -> Any:
-        model, count = self.model, len(self.model.body_names)
-
-        def poses(q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-            q = model.frame.project_at(q)
-            transforms = model.kinematics.world_transforms_at(q)
-            jacobians = model.body_jacobians_at(q).reshape(count, 6, model.nv)
-            return transforms[:, :3, 3], transforms[:, :3, :3], jacobians
-
-        return jax.jit(jax.vmap(poses))
+    def _poses(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Positions (T, N, 3), rotations (T, N, 3, 3), jacobians (T, N, 6, nv) of the bodies at q (T, nq)."""
+        (tree, conditions), G = self._tree, np.eye(self.model.nv)
+        if self.model.closed:
+            q, G, _ = self.model.program.solution(q)
+        placed = [conditions.placed(point) for point in q]
+        transforms = np.stack([each.transforms[:-1] for each in placed])
+        R, p = transforms[..., :3, :3], transforms[..., :3, 3]
+        columns = np.stack([each.columns for each in placed])[:, None] * tree.moves[:, :, None]
+        w = columns[..., :3]
+        u = columns[..., 3:] + np.cross(w, p[:, :, None])  # from the world's origin to the bodies'
+        jacobians = np.concatenate([w @ R, u @ R], axis=-1).swapaxes(-1, -2)
+        return p, R, jacobians @ np.expand_dims(G, -3)
 
 
 def _linear(A: np.ndarray, step: float) -> np.ndarray:

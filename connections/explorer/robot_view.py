@@ -245,7 +245,8 @@ class RobotView(drawing.FilmView):
 def _steady(values: np.ndarray) -> np.ndarray:
     """Values (T,) to three digits of the first; what changes less, the integration's error, is read out."""
     unit = 10.0 ** (np.floor(np.log10(max(float(values[0]), 1e-300))) - 2.0)
-    return np.round(values / unit) * unit
+    rounded: np.ndarray = np.round(values / unit) * unit
+    return rounded
 
 
 def _wxyz(rotation: np.ndarray) -> tuple[float, float, float, float]:

@@ -32,18 +32,20 @@ class Explorer:
     ----------
     server : viser's server.
     host : what it is bound to.
-    pages : the pages that were opened; those of browsers that are gone close by themselves.
+    pages : the pages that are open, by the numbers of their browsers.
+    token : what the address must contain (`door`).
     """
 
-    def __init__(self, server: Any, host: str, pages: list[Any]) -> None:
-        self._server, self._pages = server, pages
+    def __init__(self, server: Any, host: str, pages: dict[int, Any], token: str) -> None:
+        self._server, self._pages, self._token = server, pages, token
         self.host, self.port = host, int(server.get_port())
 
     @property
     def url(self) -> str:
-        """What to open in a browser on this machine."""
+        """What to open in a browser on this machine; whoever has its token can use the page."""
         shown = LOOPBACK if self.host in ("0.0.0.0", "::", "") else self.host
-        return f"http://[{shown}]:{self.port}" if ":" in shown else f"http://{shown}:{self.port}"
+        shown = f"[{shown}]" if ":" in shown else shown
+        return f"http://{shown}:{self.port}/?token={self._token}"
 
     @property
     def local(self) -> bool:
@@ -59,7 +61,7 @@ class Explorer:
         """End the server, and the threads that draw, when they have computed what they are at."""
         with _without_its_prints():
             self._server.stop()
-        for page in list(self._pages):
+        for page in list(self._pages.values()):
             page.close(wait=60.0)
 
     def __enter__(self) -> Explorer:
@@ -81,7 +83,7 @@ def serve(
 
     Parameters
     ----------
-    model : a robot to show beside the views of R^3; a `robot.Robot` keeps what is compiled for it.
+    model : a robot to show beside the views of R^3, or its `robot.Robot`.
     name : of the robot, where it is a model.
     beta : where the slider stands at first, kg/m.
     host : address to bind to; the default is reached from this machine only.
@@ -99,12 +101,14 @@ def serve(
         )
     viser = _viser()
     _require_free(host, port)
+    from connections.explorer.door import Door, behind
     from connections.explorer.page import Page
     from connections.explorer.robot import Robot
 
     robot = model if model is None or isinstance(model, Robot) else Robot(model, name)
+    door = Door(host)
     with _without_its_prints():
-        server = viser.ViserServer(host=host, port=port, verbose=False)
+        server = behind(door, lambda: viser.ViserServer(host=host, port=port, verbose=False))
     if port and server.get_port() != port:  # taken since: viser looks for another one
         server.stop()
         raise PortError(_in_use(host, port))
@@ -115,20 +119,28 @@ def serve(
     server.gui.set_panel_label("connections: explorer")
     # A film that runs while its browser goes away sends a last picture to nobody.
     warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
-    pages: list[Page] = []
+    pages: dict[int, Page] = {}
+
+    def control(identifier: str) -> Any:
+        clients = list(server.get_clients().values())
+        found = [client.gui._gui_input_handle_from_uuid.get(identifier) for client in clients]
+        return next((handle for handle in found if handle is not None), None)
+
+    door.control = control
 
     @server.on_client_connect
     def _(client: Any) -> None:
-        pages[:] = [page for page in pages if page.alive]
-        pages.append(Page(client, robot, float(beta)))
+        pages[client.client_id] = Page(client, robot, float(beta))
+        if client.client_id not in server.get_clients():  # it left while its page was made
+            left(client)
 
     @server.on_client_disconnect
-    def _(client: Any) -> None:
-        for page in list(pages):
-            if page.client is client:
-                page.close()
+    def left(client: Any) -> None:
+        if client.client_id in pages:
+            pages[client.client_id].close(wait=60.0)
+            pages.pop(client.client_id, None)
 
-    return Explorer(server, host, pages)
+    return Explorer(server, host, pages, door.token)
 
 
 # --- private -----------------------------------------------------------------------------------------------

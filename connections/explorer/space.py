@@ -66,7 +66,8 @@ class Carried:
     @property
     def stretch(self) -> np.ndarray:
         """(T,) the largest | |z| - 1 | of the carried vectors."""
-        return np.abs(np.linalg.norm(self.frames, axis=2) - 1.0).max(axis=1)
+        stretch: np.ndarray = np.abs(np.linalg.norm(self.frames, axis=2) - 1.0).max(axis=1)
+        return stretch
 
     @property
     def bend(self) -> float:

@@ -17,14 +17,15 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
 from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
+from connections._jax import Value
 from connections.geometry.dependence import is_installed
-from connections.geometry.parameters import Structure, take_apart
+from connections.geometry.parameters import Structure, structure_of, take_apart
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first
@@ -52,33 +53,62 @@ def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTI
     function : JAX-traceable; its arguments are arrays.
     options : of the compiler, if the function is called from outside of `jit`.
     """
-    structure, numbers = take_apart(function)
-    choice = None if options is None else tuple(options.items())
-    shared: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
-    alone: dict[Any, Callable[..., Any]] = {}
+    return Compiler(function).compiled(called, options)
 
-    def call(*arguments: Any) -> Any:
-        outside = choice if trace_state_clean() else _INSIDE
-        try:
-            if not structure.opaque:
-                if outside not in shared:
-                    shared[outside] = _shared(structure, outside)
-                try:
-                    return shared[outside](numbers, *arguments)
-                except NEEDS_NUMBERS:
-                    if not numbers.size:
-                        raise
-            if outside not in alone:
-                alone[outside] = _jitted(function, outside)
-            result = alone[outside](*arguments)
-        except (*NEEDS_NUMBERS, ValueError) as error:
-            if outside is not _INSIDE:
-                raise_in_words(error)
-            raise
-        structure.opaque = True
-        return result
 
-    return call
+class Compiler:
+    """Several functions of one thing, compiled as by `compiled`; the thing is taken apart once.
+
+    Parameters
+    ----------
+    thing : the object or the functions whose numbers are an argument of what is compiled.
+    """
+
+    def __init__(self, thing: Any) -> None:
+        self._thing, (self._structure, self._numbers) = thing, take_apart(thing)
+
+    def compiled(
+        self, function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS
+    ) -> Callable[..., Any]:
+        """*arguments -> function(thing, *arguments).
+
+        Parameters
+        ----------
+        function : (thing, *arguments), JAX-traceable, without numbers in it.
+        options : of the compiler, if the function is called from outside of `jit`.
+        """
+        structure, numbers, use = self._structure, self._numbers, structure_of(function)
+        choice = None if options is None else tuple(options.items())
+        shared: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
+        alone: dict[Any, Callable[..., Any]] = {}
+
+        def call(*arguments: Any) -> Any:
+            outside = choice if trace_state_clean() else _INSIDE
+            try:
+                if not structure.opaque:
+                    if outside not in shared:
+                        shared[outside] = _shared(structure, use, outside)
+                    try:
+                        return shared[outside](numbers, *arguments)
+                    except NEEDS_NUMBERS:
+                        if not numbers.size:
+                            raise
+                if outside not in alone:
+                    alone[outside] = _jitted(partial(function, self._thing), outside)
+                result = alone[outside](*arguments)
+            except (*NEEDS_NUMBERS, ValueError) as error:
+                if outside is not _INSIDE:
+                    raise_in_words(error)
+                raise
+            structure.opaque = True
+            return result
+
+        return call
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's value: what is compiled of a function."""
+    return function(*arguments)
 
 
 @contextmanager
@@ -126,15 +156,15 @@ def _place_of(error: BaseException) -> str | None:
 
 
 @lru_cache(maxsize=RECENT)
-def _shared(structure: Structure, options: tuple[Any, ...] | None) -> Callable[..., Any]:
-    """The compiled function of (numbers, *arguments)."""
-    known = _IN_USE.get((structure, options))
+def _shared(structure: Structure, use: Structure, options: tuple[Any, ...] | None) -> Callable[..., Any]:
+    """The compiled function of (numbers, *arguments) that uses what has this structure."""
+    known = _IN_USE.get((structure, use, options))
     if known is None:
 
         def function(numbers: Any, *arguments: Any) -> Any:
-            return structure.made_of(numbers)(*arguments)
+            return use.made_of(())(structure.made_of(numbers), *arguments)
 
-        known = _IN_USE[structure, options] = _jitted(function, options)
+        known = _IN_USE[structure, use, options] = _jitted(function, options)
     return known
 
 
@@ -152,22 +182,23 @@ def jit(function: Callable[..., Any], options: dict[str, Any] | None) -> Callabl
     return jax.jit(function, compiler_options=options)
 
 
-class traced_once:  # noqa: N801 - a decorator
+class traced_once(Generic[Value]):  # noqa: N801 - a decorator
     """A method of arrays that is traced once for each object, and not again wherever it is used.
 
     JAX runs a definition in Python each time that a function containing it is compiled, vectorized or
     differentiated. Of a function under `jax.jit` it keeps what it has traced. The object must not change.
     """
 
-    def __init__(self, method: Callable[..., Any]) -> None:
+    def __init__(self, method: Callable[..., Value]) -> None:
         self._method = method
         self.__doc__ = method.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Value]:
         if instance is None:
             return self._method
         function = jax.jit(partial(self._method, instance))
-        return instance.__dict__.setdefault(self._name, function)
+        known: Callable[..., Value] = instance.__dict__.setdefault(self._name, function)
+        return known

@@ -125,7 +125,7 @@ class SampledCurve(Parametrized):
         """
         if any(isinstance(x, jax.core.Tracer) for x in (t, self.pieces, self.knots)):
             return self._points_at(jnp.asarray(t, dtype=jnp.float64))
-        points = kept(self, "points", lambda: compiled(self._points_at))
+        points: Callable[..., jax.Array] = kept(self, "points", lambda: compiled(self._points_at))
         return as_given(points(as_array("t", t, ())), t, self.pieces)
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from html import escape
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
+from connections.checks import html_table
 from connections.geometry.parameters import ParametricFunction
 
 WIDTH = 80
@@ -41,7 +41,7 @@ class Described:
 def heading_of(thing: Any) -> str:
     """The kind and size of an object in a frame."""
     n, nq = thing.frame.dim, thing.frame.ambient_dim
-    return f"{type(thing).__name__}, n = {n}" + f" in {nq} coordinates" * (nq != n)
+    return f"{type(thing).__name__}, n = {n}" + (f" in {nq} coordinates" if nq != n else "")
 
 
 def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
@@ -49,20 +49,6 @@ def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
     names = [name for name in thing.__dict__ if not name.startswith("_") and name != "frame"]
     parts = ((name.removesuffix("_function"), short(getattr(thing, name), few)) for name in names)
     return [(name, part) for name, part in parts if part]
-
-
-def html_table(
-    title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = (), notes: Sequence[str] = ()
-) -> str:
-    """An HTML table of texts, which are escaped; a notebook shows it."""
-
-    def line(cells: Sequence[str], tag: str = "td") -> str:
-        look = ' style="text-align: left; white-space: pre"'
-        return "<tr>" + "".join(f"<{tag}{look}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    body = line(header, "th") * bool(header) + "".join(map(line, rows))
-    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<b>{escape(title)}</b><table>{body}</table>{after}"
 
 
 def fitting(line: str) -> str:

@@ -15,14 +15,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Value
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
-from connections.geometry.compilation import compiled, trace_state_clean
+from connections.geometry.compilation import Compiler, called, trace_state_clean
 from connections.geometry.parameters import Parametrized, derived
 from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
 
@@ -42,12 +43,12 @@ class Argument(NamedTuple):
 def evaluate(
     owner: Any,
     key: Hashable,
-    point_function: Callable[..., Any],
+    point_function: Callable[..., Value],
     *arguments: Argument,
     checked: bool = True,
     long: bool = False,
     numbers: int = 0,
-) -> Any:
+) -> Value:
     """`point_function` over all batch axes of `arguments`, compiled once for `owner` and `key`.
 
     Parameters
@@ -93,7 +94,7 @@ def _is_one(arguments: Sequence[Argument], arrays: Sequence[Any]) -> bool:
     return all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
 
 
-def _interruptible(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
     """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
 
     What was begun is computed to its end then, but nobody waits for it. Settings of JAX that hold only in the
@@ -115,16 +116,21 @@ def _interruptible(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     thread.start()
     while thread.is_alive():
         thread.join(_PAUSE)
+    value: Value
     value, error = found[0]
     if error is not None:
         raise error
     return value
 
 
+@overload
+def as_given(values: np.ndarray, *given: Any) -> jax.Array: ...
+@overload
+def as_given(values: Value, *given: Any) -> Value: ...
 def as_given(values: Any, *given: Any) -> Any:
     """Arrays of the kind that was given: JAX's if one of `given` is, and NumPy's else.
 
-    What JAX is tracing stays what it is.
+    What JAX is tracing stays what it is. Annotations say `jax.Array` for both kinds.
     """
     for value in given:
         if isinstance(value, jax.Array):
@@ -137,9 +143,9 @@ def _numpy(leaf: Any) -> Any:
     return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
 
 
-def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+def kept(owner: Any, key: Hashable, make: Callable[[], Value]) -> Value:
     """What `make` gives, kept with `owner` under `key`; of more than `MOST_KEPT`, the first is forgotten."""
-    known = derived(owner).setdefault(kept, {})
+    known: dict[Hashable, Value] = derived(owner).setdefault(kept, {})
     try:
         return known[key]
     except KeyError:
@@ -149,9 +155,10 @@ def kept(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
         return made
 
 
-def _pair(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _pair(function: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
     """For one point and for batches."""
-    return compiled(function), compiled(function, options=None)
+    functions = Compiler(function)
+    return functions.compiled(called), functions.compiled(called, options=None)
 
 
 def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -167,7 +174,7 @@ def require_admissible(owner: Any, name: str, q: Any) -> np.ndarray:
     ----------
     owner : as for `evaluate`. name : how the caller calls q.
     """
-    p = owner.frame.require_near(name, q)
+    p: np.ndarray = owner.frame.require_near(name, q)
     owner.explain(p)
     return p
 
@@ -177,12 +184,12 @@ class _BatchError(ValueError):
 
 
 def _with_validity(
-    owner: Any, point_function: Callable[..., Any], arguments: Sequence[Argument], checked: bool
-) -> Callable[..., Any]:
+    owner: Any, point_function: Callable[..., Value], arguments: Sequence[Argument], checked: bool
+) -> Callable[..., tuple[Value, Any]]:
     cores = tuple(len(item.core) for item in arguments)
     batched = tuple(item.batched for item in arguments)
 
-    def at_point(*arrays: Any) -> tuple[Any, Any]:
+    def at_point(*arrays: Any) -> tuple[Value, Any]:
         ok: Any = True
         if checked:
             p, ok = admit_at(owner, arrays[0])
@@ -192,7 +199,7 @@ def _with_validity(
             ok = ok & jnp.all(jnp.isfinite(leaf))
         return values, ok
 
-    def over_batch(*arrays: Any) -> tuple[Any, Any]:
+    def over_batch(*arrays: Any) -> tuple[Value, Any]:
         shapes = [a.shape[: a.ndim - c] for a, c, b in zip(arrays, cores, batched, strict=True) if b]
         try:
             batch = jnp.broadcast_shapes(*shapes)
@@ -213,12 +220,12 @@ def _with_validity(
 
 
 def _called(
-    pair: Sequence[Callable[..., Any]],
+    pair: Sequence[Callable[..., tuple[Value, Any]]],
     arguments: Sequence[Argument],
     arrays: Sequence[Any],
     numbers: int,
     what: str,
-) -> tuple[Any, Any]:
+) -> tuple[Value, Any]:
     """The values and their validity, by the function for one point, for batches, or for pieces of them."""
     cores = [len(item.core) for item in arguments]
     batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
@@ -235,7 +242,7 @@ def _called(
     return _with_room(pair[1], arrays, what)
 
 
-def _with_room(function: Callable[..., Any], arrays: Sequence[Any], what: str) -> Any:
+def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str) -> Value:
     """The function of the arrays; MemoryError if XLA finds no room for what it makes."""
     try:
         return function(*arrays)
@@ -316,7 +323,8 @@ class Pair(Parametrized):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Both are valid."""
-        return self.first.valid_at(q) & self.second.valid_at(q)
+        both: jax.Array = self.first.valid_at(q) & self.second.valid_at(q)
+        return both
 
     def explain(self, q: Any) -> None:
         """The error of the one that is not valid."""
@@ -326,4 +334,4 @@ class Pair(Parametrized):
 
 def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:
     """Leading axes of `array` before its last `core_ndim` axes."""
-    return np.shape(array)[: np.ndim(array) - core_ndim]
+    return tuple(np.shape(array)[: np.ndim(array) - core_ndim])

@@ -16,18 +16,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.checks import (
     FrameError,
     NonFiniteError,
     PointError,
     ShapeError,
+    html_table,
     raise_at,
     require_finite,
     require_function,
     require_positive_int,
     require_type,
 )
-from connections.geometry.describing import IN_TABLE, heading_of, html_table, parts_of
+from connections.geometry.describing import IN_TABLE, heading_of, parts_of
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
@@ -64,9 +66,10 @@ class FrameField(Parametrized, abc.ABC):
         """Left inverse of X(q), (n, nq): turns an ambient tangent vector into frame components."""
         X = self.matrix_at(q)
         if self.dim == self.ambient_dim:
-            return jnp.linalg.inv(X)
+            inverse: jax.Array = jnp.linalg.inv(X)
+            return inverse
         rows = row_units(jax.lax.stop_gradient(X))[:, None]  # for tangent vectors all weights agree
-        return jnp.linalg.solve((X / rows).T @ (X / rows), (X / rows**2).T)
+        return solve((X / rows).T @ (X / rows), (X / rows**2).T)
 
     def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
         """Frame components v (n,) of the tangent vector `q_dot` (nq,)."""
@@ -287,6 +290,14 @@ class CoordinateFrame(FrameField):
         """Every finite q is a point of the chart."""
         return jnp.asarray(True)
 
+    def require_near(self, name: str, q: Any) -> np.ndarray:
+        """q (nq,): every q is a point of the chart."""
+        return np.asarray(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise `NonFiniteError` if q is not finite."""
+        require_finite("q", q)
+
 
 @dataclass(frozen=True)
 class FrameOnPoints(FrameField, abc.ABC):
@@ -351,7 +362,7 @@ class ChangedFrame(FrameOnPoints):
 
     def dual_at(self, q: jax.Array) -> jax.Array:
         """A^-1 times the base's dual, (n, nq)."""
-        return jnp.linalg.solve(self.change_at(q), self.base.dual_at(q))
+        return solve(self.change_at(q), self.base.dual_at(q))
 
     def change_at(self, q: jax.Array) -> jax.Array:
         """A(q), (n, n)."""
@@ -366,7 +377,7 @@ class ChangedFrame(FrameOnPoints):
         dA = jnp.einsum("mi,mkj->kij", A, self.base.lie_derivative_at(self.change_at, q))
         s = jnp.einsum("kab,ai,bj->kij", self.base.structure_functions_at(q), A, A)
         brackets = dA - jnp.swapaxes(dA, 1, 2) + s
-        return jnp.linalg.solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
+        return solve(A, brackets.reshape(self.dim, -1)).reshape(brackets.shape)
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
         """The sum of the absolute values of those terms."""

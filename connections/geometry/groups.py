@@ -64,7 +64,8 @@ class SO3Frame(FrameField):
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """q / |q|."""
-        return q / jnp.linalg.norm(q)
+        norm: jax.Array = jnp.linalg.norm(q)
+        return q / norm
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """q or -q, the nearer to `reference`."""
@@ -180,7 +181,8 @@ def unit_quaternions(name: str, q: np.ndarray) -> np.ndarray:
         bad = tuple(np.argwhere(~good)[0][:-1])
         norm = f"{float(norms[bad].item()):.8g}, expected 1 to {POINT_TOLERANCE:.0e}"
         raise_at(PointError, f"{name}: quaternion (x, y, z, w) of norm {norm}: normalize it", q[bad])
-    return q / norms
+    unit: np.ndarray = q / norms
+    return unit
 
 
 def _se3_structure() -> np.ndarray:

@@ -21,7 +21,8 @@ def rotation_difference(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
 def displaced_rotation(q0: np.ndarray, xi: np.ndarray) -> np.ndarray:
     """q0 exp(xi), (..., 4), of norm one."""
     product = quaternion_product(q0, rotation_exponential(xi))
-    return product / np.linalg.norm(product, axis=-1, keepdims=True)
+    unit: np.ndarray = product / np.linalg.norm(product, axis=-1, keepdims=True)
+    return unit
 
 
 def pose_difference(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
@@ -47,7 +48,8 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
     """R x, (..., 3), with R the rotations of unit quaternions (..., 4)."""
     t = 2.0 * _cross(quaternion[..., :3], x)
-    return x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
+    there: np.ndarray = x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
+    return there
 
 
 def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
@@ -57,7 +59,8 @@ def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
     # 2 atan(x) / x = 2 - 2 x^2 / 3 + ... with x = |r| / |w|; if x is small, |w| is close to one.
     small = sine < 1e-6
     ratio = np.where(small, 2.0, 2.0 * np.arctan2(sine, np.abs(w)) / np.where(small, 1.0, sine))
-    return np.where(w < 0.0, -ratio, ratio) * r
+    logarithm: np.ndarray = np.where(w < 0.0, -ratio, ratio) * r
+    return logarithm
 
 
 def rotation_exponential(x: np.ndarray) -> np.ndarray:
@@ -81,7 +84,8 @@ def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
         series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
         second = np.where(small, series, (angle - np.sin(angle)) / angle**3)
     once = _cross(turn, x)
-    return x + first * once + second * _cross(turn, once)
+    there: np.ndarray = x + first * once + second * _cross(turn, once)
+    return there
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -94,4 +98,5 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _conjugate(quaternion: np.ndarray) -> np.ndarray:
-    return quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+    conjugate: np.ndarray = quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+    return conjugate

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.checks import (
     FrameError,
     MetricError,
@@ -26,6 +27,7 @@ from connections.checks import (
     require_function,
     require_type,
 )
+from connections.geometry.definite import is_definite
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
@@ -69,8 +71,7 @@ class Metric(Described, Parametrized, abc.ABC):
         """The frame is valid and H symmetric positive definite; one boolean."""
         H = self.matrix_at(q)
         symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
-        positive = jnp.all(jnp.isfinite(jnp.linalg.cholesky(H)))
-        return self.frame.valid_at(q) & symmetric & positive
+        return self.frame.valid_at(q) & symmetric & is_definite(H)
 
     def explain(self, q: Any) -> None:
         """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
@@ -82,7 +83,7 @@ class Metric(Described, Parametrized, abc.ABC):
             gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
         smallest = float(np.linalg.eigvalsh(H)[0])
-        if not np.isfinite(jnp.linalg.cholesky(jnp.asarray(H))).all():
+        if not jax.jit(is_definite)(H):
             raise_at(
                 MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
             )
@@ -361,7 +362,7 @@ class ChangedMetric(Metric):
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
 
 
-def asymmetry(H: Any) -> Any:
+def asymmetry(H: Array) -> Array:
     """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
 
     By NumPy if H is an array of NumPy's.
@@ -370,4 +371,5 @@ def asymmetry(H: Any) -> Any:
     length = lengths_of(H)
     gap = by.abs(H - H.T)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
+        largest: Array = by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
+    return largest

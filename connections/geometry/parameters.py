@@ -83,12 +83,20 @@ class Structure:
 def take_apart(thing: Any) -> tuple[Structure, Any]:
     """The structure of an object or function, and its numbers (k,)."""
     reader = _Reader()
-    key = reader.key_of(thing)
+    return _structure(reader.key_of(thing)), reader.numbers()
+
+
+def structure_of(thing: Any) -> Structure:
+    """The structure of an object or function without numbers."""
+    return _structure(_Reader().key_of(thing))
+
+
+def _structure(key: Any) -> Structure:
     with _LOCK:
         structure = _KNOWN.get(key)
         if structure is None:
             structure = _KNOWN[key] = Structure(key)
-    return structure, reader.numbers()
+    return structure
 
 
 _KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
@@ -115,7 +123,7 @@ class _Reader:
             return jnp.concatenate([jnp.ravel(jnp.asarray(x, jnp.float64)) for x in self._found])
         flat = [np.ravel(np.asarray(number, np.float64)) for number in self._found]
         with jax.ensure_compile_time_eval():
-            return jnp.asarray(np.concatenate([np.zeros(0), *flat]))
+            return jax.device_put(np.concatenate([np.zeros(0), *flat]))
 
     def key_of(self, value: Any) -> Any:
         if is_number(value):

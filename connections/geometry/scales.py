@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import Check
+from connections._jax import Array
+from connections.checks import Check, ShapeError
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
@@ -52,12 +53,13 @@ def sizes_of_columns(matrix: jax.Array) -> jax.Array:
     return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
 
 
-def lengths_of(H: Any) -> Any:
+def lengths_of(H: Array) -> Array:
     """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. By NumPy if H is an array of NumPy's."""
     by: Any = np if isinstance(H, np.ndarray) else jnp
     square = by.diagonal(H)
     positive = square > 0.0
-    return by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
+    lengths: Array = by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
+    return lengths
 
 
 def inverse_lengths_of(H: jax.Array) -> jax.Array:
@@ -90,7 +92,8 @@ def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         return r, _norms(size / r[:, None], 0)
 
     start = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
-    return jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+    units: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+    return units
 
 
 def row_units(matrix: jax.Array) -> jax.Array:
@@ -144,7 +147,14 @@ def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
-    """The check of the point with the largest ratio; residuals and scales (...,) of points."""
+    """The check of the point with the largest ratio; residuals and scales (...,) of points.
+
+    Raises
+    ------
+    ShapeError : there is no point.
+    """
+    if np.size(measured[0]) == 0:
+        raise ShapeError("q", "at least one point", np.shape(measured[0]))
     residual, scale = worst(*(jnp.asarray(a) for a in measured))
     return Check(name, float(residual), float(scale), tol)
 
@@ -163,7 +173,8 @@ def _near(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array
 
 
 def _pivots(unit: jax.Array) -> jax.Array:
-    return jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+    pivots: jax.Array = jnp.diagonal(jnp.linalg.cholesky(unit.T @ unit))
+    return pivots
 
 
 def _norms(matrix: jax.Array, axis: int) -> jax.Array:

@@ -170,16 +170,18 @@ def audit_aloud(
 def _reader(known: Library, variant: str) -> tuple[Callable[..., LibraryRobot], str]:
     """The function (robot, floating base, folder) -> `LibraryRobot`, and the variant by name."""
     adaptor, chosen = known.adaptor(), known.require_variant(variant)
+    read_file: Callable[[Description, str], LibraryRobot] = adaptor.read
 
     def read(robot: Any, floating_base: bool, folder: Path) -> LibraryRobot:
         try:
             if not isinstance(robot, JointExample):
-                return adaptor.read(Description.read(Path(robot), floating_base, folder), chosen)
+                return read_file(Description.read(Path(robot), floating_base, folder), chosen)
             if hasattr(adaptor, "build"):
-                return adaptor.build(robot, chosen)
+                built: LibraryRobot = adaptor.build(robot, chosen)
+                return built
             path = folder / "example.urdf"
             path.write_text(robot.urdf(known.name))
-            return adaptor.read(Description.read(path, robot.floating_base, folder), chosen)
+            return read_file(Description.read(path, robot.floating_base, folder), chosen)
         except (LibraryError, OSError):
             raise
         except ValueError as error:

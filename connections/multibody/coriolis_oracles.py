@@ -36,7 +36,8 @@ def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
     tree = model.spanning_tree
     v_s, G_rate = (G @ v[..., None])[..., 0], np.einsum("...sjk,...j->...sk", LG, v)
     parts = coriolis_matrix(tree, q_s, v_s) @ G + mass_matrix(tree, q_s) @ G_rate
-    return np.swapaxes(G, -1, -2) @ parts
+    C: np.ndarray = np.swapaxes(G, -1, -2) @ parts
+    return C
 
 
 @documented
@@ -73,7 +74,8 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
     behind = inverse_dynamics(weightless, q_all, v[..., None, :] - steps, nothing)
     slope = np.swapaxes(ahead - behind, -1, -2) / (2.0 * step[..., None, :])  # [i, k] = d(C v)_i / dv^k
     K = np.einsum("...ijk,...j->...ik", np.asarray(model.frame.structure_functions(q)), v)
-    return (slope + H @ K) / 2.0
+    C: np.ndarray = (slope + H @ K) / 2.0
+    return C
 
 
 def _by_jacobians_at(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:

@@ -210,7 +210,7 @@ def find_root(names: Sequence[Hashable], edges: Sequence[Edge]) -> Hashable:
                 f"link '{link}' has {count} parents (joints {joints}): cut the loop at one of them, and "
                 "add a loop there"
             )
-    roots = [link for link, count in graph.in_degree() if count == 0]
+    roots: list[Hashable] = [link for link, count in graph.in_degree() if count == 0]
     if len(roots) > 1:
         raise ModelError("not connected, there are several root links: " + ", ".join(f"'{r}'" for r in roots))
     return roots[0]

@@ -100,12 +100,14 @@ def elementary_motion(joint: Joint) -> np.ndarray:
     axis, none = np.array(getattr(joint, "axis", (0.0, 0.0, 0.0))), np.zeros(3)
     match joint:
         case Revolute():
-            return np.concatenate([axis, none])[:, None]
+            twist: np.ndarray = np.concatenate([axis, none])
         case Helical():
-            return np.concatenate([axis, joint.pitch * axis])[:, None]
+            twist = np.concatenate([axis, joint.pitch * axis])
         case Prismatic():
-            return np.concatenate([none, axis])[:, None]
-    return np.eye(6, joint.nv)
+            twist = np.concatenate([none, axis])
+        case _:
+            return np.eye(6, joint.nv)
+    return twist[:, None]
 
 
 def configuration(kinematics: Coordinates, name: str, q: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from scipy.linalg import expm
 
-from connections.checks import as_array, batch_axes, require_finite
+from connections.checks import as_array, batch_axes, finite_result, require_finite
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.manifold import positive_step
@@ -119,7 +119,8 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     batch, m = batch_axes(("A", "B"), [A, B], 2), B.shape[-1]
     block = np.zeros((*batch, n + m, n + m))
     block[..., :n, :n], block[..., :n, n:] = h * A, h * B
-    held = expm(block)
+    with np.errstate(all="ignore"):
+        held = finite_result("the exponential of A h", expm(block))
     return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
 
 

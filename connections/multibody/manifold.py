@@ -21,7 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, batch_axes, require_finite, require_function
+from connections.checks import (
+    ShapeError,
+    as_array,
+    batch_axes,
+    finite_result,
+    require_finite,
+    require_function,
+)
 from connections.geometry.host_groups import (
     displaced_pose,
     displaced_rotation,
@@ -90,6 +97,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
             moved[..., at_q] = displaced_pose(a, b)
         else:
             moved[..., at_q] = a + b
+    finite_result("q exp(xi)", moved)
     return moved
 
 

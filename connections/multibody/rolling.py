@@ -292,7 +292,8 @@ def _equilibrated(W: np.ndarray) -> np.ndarray:
     for _ in range(20):
         rows, columns = np.abs(W).max(axis=2, keepdims=True), np.abs(W).max(axis=(0, 1), keepdims=True)
         W = W / np.sqrt(np.where(rows > 0.0, rows, 1.0) * np.where(columns > 0.0, columns, 1.0))
-    return W / np.where(rows > 0.0, np.linalg.norm(W, axis=2, keepdims=True), 1.0)
+    W = W / np.where(rows > 0.0, np.linalg.norm(W, axis=2, keepdims=True), 1.0)
+    return W
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class StepSweep:
     @property
     def best(self) -> np.ndarray:
         """The smallest of the largest errors, (2,)."""
-        return self.largest.min(axis=1)
+        best: np.ndarray = self.largest.min(axis=1)
+        return best
 
 
 def figure_convergence(own: StepSweep, robots: Mapping[str, StepSweep]) -> Figure:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from connections.affine import ContorsionConnection
+from connections.checks import require_writable
 from connections.control.tracking_example import (
     MEASURES,
     PAPER_BETAS,
@@ -267,7 +268,12 @@ def write_figures(directory: str | Path, pdf: bool = False) -> list[Path]:
     Returns
     -------
     list of Path, in the order of the figures.
+
+    Raises
+    ------
+    OSError : the directory cannot be written; nothing was computed.
     """
+    require_writable(Path(directory))
     results = explore(PAPER_BETAS)
     free, torsion = results[0], results[1]
     figures = {
@@ -298,7 +304,9 @@ def write_exploration(
     Raises
     ------
     ShapeError, NonFiniteError : betas is empty or not a list of finite numbers.
+    OSError : the directory cannot be written; nothing was computed.
     """
+    require_writable(Path(directory))
     results = explore(betas)
     figures = {
         "exploration_trajectories": figure_6(results),

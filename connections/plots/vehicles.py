@@ -232,7 +232,8 @@ def _box(length: float, width: float) -> np.ndarray:
 def _placed(points: np.ndarray, q: Any) -> np.ndarray:
     """Points (k, 2) of body axes at (x, y, theta)."""
     c, s = np.cos(q[2]), np.sin(q[2])
-    return points @ np.array([[c, s], [-s, c]]) + np.asarray(q)[:2]
+    placed: np.ndarray = points @ np.array([[c, s], [-s, c]]) + np.asarray(q)[:2]
+    return placed
 
 
 def _pale(shade: str, strength: float) -> tuple[float, ...]:

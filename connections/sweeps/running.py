@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from connections.sweeps.errors import SchedulerError, SweepError
 from connections.sweeps.fingerprint import require_installed
-from connections.sweeps.store import Store, description, open_inputs
+from connections.sweeps.store import Store, description, open_inputs, require_place
 from connections.sweeps.sweep import Sweep, whole
 from connections.sweeps.work import Done, Job, hand_over, pack, work
 
@@ -123,6 +123,8 @@ def run_sweep(
     described = description(sweep, open_inputs(sweep.inputs, sweep.rows))
     if place.exists():
         Store(place).require(described, other_versions)
+    else:
+        require_place(place)
     done: dict[int, Done] = {}
 
     def note(each: Done) -> None:

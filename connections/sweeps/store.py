@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import fingerprint, versions
+from connections.sweeps.layout import CHECKSUMS, columns_of, create_arrays, require_layout
 
 if TYPE_CHECKING:
     from connections.sweeps.sweep import Sweep
 
 FORMAT = 1
-CHECKSUMS = "checksums"
 _FINISHED = 1 << 32
+_WAYS_OUT = "name another folder, or remove this one"
 
 
 def checksum(array: np.ndarray) -> int:
@@ -65,7 +68,7 @@ class Store:
 
     Raises
     ------
-    StoreError : there is no store of a sweep.
+    StoreError : there is no store of a sweep, or its arrays are not laid out as it says.
     """
 
     def __init__(self, path: Any) -> None:
@@ -78,16 +81,16 @@ class Store:
         try:
             self.group = zarr.open_group(self.path, mode="r+")
             self.described: dict[str, Any] = dict(self.group.attrs["sweep"])  # type: ignore[arg-type]
-            self.names: tuple[str, ...] = tuple(self.described["outputs"])
-            self.arrays: dict[str, Any] = {name: self.group[name] for name in self.names}
-            self._checksums: Any = self.group[CHECKSUMS]
-            columns: Any = self._checksums.attrs["columns"]
-            self._columns: tuple[str, ...] = tuple(columns)
-        except (KeyError, TypeError, ValueError, OSError) as error:
-            raise StoreError(
-                f"{self.path} is not the store of a sweep ({type(error).__name__}: {error}); "
-                "name another folder, or remove this one"
-            ) from error
+            require_layout(self.group, self.described)
+        except StoreError as error:
+            raise StoreError(f"{self.path} is damaged: {error}; {_WAYS_OUT}") from None
+        except Exception as error:  # whatever Zarr says of damaged metadata
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise StoreError(f"{self.path} is not the store of a sweep ({reason}); {_WAYS_OUT}") from error
+        self.names: tuple[str, ...] = tuple(self.described["outputs"])
+        self.arrays: dict[str, Any] = {name: self.group[name] for name in self.names}
+        self._checksums: Any = self.group[CHECKSUMS]
+        self._columns = columns_of(self.described)
 
     @classmethod
     def create(cls, path: Any, sweep: Sweep, described: Mapping[str, Any], compress: bool = False) -> Store:
@@ -99,34 +102,21 @@ class Store:
         sweep : the sweep.
         described : its `description`.
         compress : whether to compress chunks (Zstandard).
+
+        Raises
+        ------
+        StoreError : nothing can be written there.
         """
         import zarr
 
         path = Path(path)
+        require_place(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         place = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
         try:
             group = zarr.create_group(place)
-            for name, output in sweep.outputs.items():
-                group.create_array(
-                    name,
-                    shape=(sweep.rows, *output.shape),
-                    chunks=(sweep.chunk, *(max(1, size) for size in output.shape)),
-                    dtype=output.dtype,
-                    dimension_names=("row", *(f"{name}_{dim}" for dim in output.dims)),
-                    compressors="auto" if compress else None,
-                )
-            columns = [*sweep.outputs, *(f"input {name}" for name in sweep.inputs)]
-            checksums = group.create_array(
-                CHECKSUMS,
-                shape=(sweep.chunks, len(columns)),
-                chunks=(1, len(columns)),
-                dtype="uint64",
-                fill_value=0,
-                dimension_names=("chunk", "array"),
-                compressors=None,
-            )
-            checksums.attrs["columns"] = columns
+            dims = {name: output.dims for name, output in sweep.outputs.items()}
+            create_arrays(group, described, dims, compress)
             group.attrs["sweep"] = dict(described)
             place.rename(path)
         except BaseException:
@@ -144,7 +134,7 @@ class Store:
     @property
     def finished(self) -> np.ndarray:
         """Which chunks say that they are finished, (chunks,)."""
-        return (np.asarray(self._checksums[:]) != 0).all(axis=1)
+        return np.array([self._marks(number).all() for number in range(self.chunks)])
 
     def bounds(self, number: int) -> tuple[int, int]:
         """First row of a chunk, and the one behind its last."""
@@ -159,11 +149,17 @@ class Store:
         number : of the chunk.
         arrays : its outputs.
         inputs : its rows of the inputs.
+
+        Raises
+        ------
+        StoreError : a file of the chunk cannot be written.
         """
         start, stop = self.bounds(number)
         for name in self.names:
-            self.arrays[name][start:stop] = arrays[name]
-        self._checksums[number] = self._sums(arrays, inputs)
+            with self._writing(number, name):
+                self.arrays[name][start:stop] = arrays[name]
+        with self._writing(number, CHECKSUMS):
+            self._checksums[number] = self._sums(arrays, inputs)
 
     def flaw(self, number: int, inputs: Mapping[str, np.ndarray]) -> str | None:
         """Why a chunk has to be computed: "" where it never was, None where it is as it should be.
@@ -191,8 +187,25 @@ class Store:
         return f"'{wrong[0]}' does not have its checksum" if wrong else None
 
     def _sums(self, arrays: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        given = [arrays[name] for name in self.names] + [inputs[name] for name in inputs]
-        return np.array([checksum(array) for array in given], dtype=np.uint64)
+        given = {**arrays, **{f"input {name}": array for name, array in inputs.items()}}
+        return np.array([checksum(given[column]) for column in self._columns], dtype=np.uint64)
+
+    def _marks(self, number: int) -> np.ndarray:
+        """Which checksums of a chunk there are, (arrays,); none if they cannot be read."""
+        try:
+            marks: np.ndarray = np.asarray(self._checksums[number]) != 0
+            return marks
+        except Exception:  # whatever a codec says of a damaged file
+            return np.zeros(len(self._columns), bool)
+
+    @contextmanager
+    def _writing(self, number: int, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: chunk {number} of '{name}' cannot be written ({error})"
+            ) from error
 
     # --- what it is of -----------------------------------------------------------------------------------
 
@@ -209,14 +222,15 @@ class Store:
                 there, here = self.described.get(name), described[name]
                 raise StoreError(
                     f"{self.path} is the store of another sweep: its {name} is {there}, not {here}; "
-                    "name another folder, or remove this one"
+                    f"{_WAYS_OUT}"
                 )
-        if self.described["function"] != described["function"]:
+        if self.described.get("function") != described["function"]:
             raise StoreError(
                 f"{self.path} is the store of another sweep '{self.described['name']}': its robot, its "
-                "parameters or its function are not the same; name another folder, or remove this one"
+                f"parameters or its function are not the same; {_WAYS_OUT}"
             )
-        before, now = self.described["versions"], described["versions"]
+        before, now = self.described.get("versions"), described["versions"]
+        before = before if isinstance(before, dict) else {}
         other = [
             f"{name} {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]
         ]
@@ -229,6 +243,14 @@ class Store:
     def remnants(self) -> list[Path]:
         """Files that a write left behind which was cut off."""
         return sorted(self.path.rglob("*.partial"))
+
+
+def require_place(path: Path) -> None:
+    """Raise `StoreError` unless a store can be made at a path."""
+    try:
+        require_writable(path.parent)
+    except OSError as error:
+        raise StoreError(f"the store {path} cannot be made: {error}") from error
 
 
 def open_inputs(paths: Mapping[str, Any], rows: int) -> dict[str, Any]:
@@ -249,8 +271,10 @@ def open_inputs(paths: Mapping[str, Any], rows: int) -> dict[str, Any]:
     for name, path in paths.items():
         try:
             arrays[name] = zarr.open_array(Path(path), mode="r")
-        except (FileNotFoundError, KeyError, ValueError, NotADirectoryError) as error:
-            raise SweepError(f"inputs: there is no Zarr array '{name}' at {path}") from error
+        except Exception as error:  # whatever Zarr says of what is not an array
+            raise SweepError(
+                f"inputs: there is no Zarr array '{name}' at {path} ({type(error).__name__})"
+            ) from error
         if arrays[name].ndim == 0 or arrays[name].shape[0] != rows:
             raise SweepError(f"inputs: '{name}' has the shape {arrays[name].shape}; expected {rows} rows")
     return arrays

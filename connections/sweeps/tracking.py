@@ -199,8 +199,8 @@ class Motions:
         Lambda = self.tracking.stiffness
         v_r = velocity - Lambda * (q - wanted)
         a_r = acceleration - Lambda * (v - velocity)
-        tau = self.law.torque(q, v, v_r, a_r)
-        if not gamma.any():
-            return tau
-        turned = coriolis_product(self.believed, q, v, v_r, body_factor="force_cross")
-        return tau + gamma[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))
+        tau: np.ndarray = self.law.torque(q, v, v_r, a_r)
+        if gamma.any():
+            turned = coriolis_product(self.believed, q, v, v_r, body_factor="force_cross")
+            tau = tau + gamma[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))
+        return tau

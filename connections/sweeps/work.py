@@ -59,7 +59,7 @@ class Job:
         """Compute and write one chunk, unless it is there and as it should be."""
         times = [time.process_time()]
         start, stop = self.sweep.bounds(number)
-        inputs = {name: np.ascontiguousarray(array[start:stop]) for name, array in self._inputs.items()}
+        inputs = {name: self._rows(name, start, stop) for name in self._inputs}
         flaw = self.store.flaw(number, inputs)
         times.append(time.process_time())
         if flaw is not None:
@@ -70,6 +70,13 @@ class Job:
             times.append(time.process_time())
         checking, computing, writing = np.diff(times).tolist()
         return Done(number, flaw is not None, flaw or "", os.getpid(), (checking, computing, writing))
+
+    def _rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        try:
+            return np.ascontiguousarray(self._inputs[name][start:stop])
+        except Exception as error:  # whatever a codec says of a damaged file
+            reason = f"cannot be read ({type(error).__name__}: {error})"
+            raise SweepError(f"inputs: rows {start} to {stop - 1} of '{name}' {reason}") from error
 
 
 _jobs: dict[str, Job] = {}  # of this worker, by token; the last one only
@@ -86,7 +93,8 @@ def pack(sweep: Sweep, path: str) -> bytes:
     import cloudpickle  # of distributed
 
     try:
-        return cloudpickle.dumps((sweep, path, versions()))
+        packed: bytes = cloudpickle.dumps((sweep, path, versions()))
+        return packed
     except Exception as error:  # whatever an object says that cannot be pickled
         raise SweepError(f"the sweep's function cannot be sent to workers: {error}") from error
 

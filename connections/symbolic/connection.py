@@ -43,7 +43,7 @@ class SymbolicConnection(abc.ABC):
     @property
     def dim(self) -> int:
         """m, the number of velocities of the constrained system."""
-        return self.distribution.shape[1]
+        return int(self.distribution.shape[1])
 
     def velocities(self, letter: str = "v") -> np.ndarray:
         """Symbols v1 .. vm, (m,)."""
@@ -185,7 +185,8 @@ class SymbolicConnection(abc.ABC):
 
         def build() -> np.ndarray:
             inside = np.einsum("ak,kij->aij", self.distribution, self.projected_structure_functions(simplify))
-            return self._brackets() - inside
+            outside: np.ndarray = self._brackets() - inside
+            return outside
 
         return self._result("nonintegrability", simplify, build)
 
@@ -265,7 +266,8 @@ class SymbolicConnection(abc.ABC):
                 self.constrained_coefficients(simplify),
                 self.projected_structure_functions(simplify),
             )
-            return tensors.curvature(own, turned, E, q) - inside
+            R: np.ndarray = tensors.curvature(own, turned, E, q) - inside
+            return R
 
         return self._result(("curvature", which), simplify, build)
 
@@ -273,7 +275,7 @@ class SymbolicConnection(abc.ABC):
         return as_expressions("coefficients", Gamma, (len(self.metric),) * 3)
 
     def _result(self, key: Any, simplify: Simplifier | None, build: Callable[[], np.ndarray]) -> np.ndarray:
-        results = self.__dict__.setdefault("_results", {})
+        results: dict[Any, np.ndarray] = self.__dict__.setdefault("_results", {})
         if (key, simplify) not in results:
             results[key, simplify] = simplified(build(), simplify)
         return results[key, simplify]

@@ -117,4 +117,5 @@ def require_distribution(A: np.ndarray | None, W: np.ndarray | None) -> None:
 
 
 def _free(entry: Any) -> set[sympy.Symbol]:
-    return sympy.sympify(entry).free_symbols
+    symbols: set[sympy.Symbol] = sympy.sympify(entry).free_symbols
+    return symbols

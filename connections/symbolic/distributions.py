@@ -20,12 +20,14 @@ from connections.symbolic.tensors import inverse, lie_derivative
 
 def gram(H: np.ndarray, A: np.ndarray) -> np.ndarray:
     """A^T H A, (m, m): inner products of the basis fields."""
-    return A.T @ H @ A
+    G: np.ndarray = A.T @ H @ A
+    return G
 
 
 def components(H: np.ndarray, A: np.ndarray) -> np.ndarray:
     """(A^T H A)^-1 A^T H, (m, n): a vector to the components of its orthogonal projection."""
-    return inverse(gram(H, A)) @ A.T @ H
+    found: np.ndarray = inverse(gram(H, A)) @ A.T @ H
+    return found
 
 
 def null_basis(W: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -67,13 +69,15 @@ def orthogonalized(H: np.ndarray, A: np.ndarray, unit: Mapping[int, int] | None 
 
 def projection_of_basis(H: np.ndarray, A: np.ndarray) -> np.ndarray:
     """P = A (A^T H A)^-1 A^T H, (n, n)."""
-    return A @ components(H, A)
+    P: np.ndarray = A @ components(H, A)
+    return P
 
 
 def projection_of_forms(H: np.ndarray, W: np.ndarray) -> np.ndarray:
     """P = 1 - H^-1 W^T (W H^-1 W^T)^-1 W, (n, n): no basis enters."""
     raised = inverse(H) @ W.T
-    return identity(len(H)) - raised @ inverse(W @ raised) @ W
+    P: np.ndarray = identity(len(H)) - raised @ inverse(W @ raised) @ W
+    return P
 
 
 def first_kind(
@@ -90,7 +94,8 @@ def first_kind(
     """
     turning = np.einsum("abc,bj,ck->ajk", Gamma, A, A)
     moving = np.transpose(lie_derivative(A, E, coordinates), (1, 0, 2))  # [a, j, k] = L_{X_j} A^a_k
-    return np.einsum("ia,ajk->ijk", A.T @ H, turning + moving)
+    low: np.ndarray = np.einsum("ia,ajk->ijk", A.T @ H, turning + moving)
+    return low
 
 
 def raised_by_norms(G: np.ndarray, low: np.ndarray) -> np.ndarray:
@@ -112,7 +117,8 @@ def raised_by_norms(G: np.ndarray, low: np.ndarray) -> np.ndarray:
             what = f"X_{i + 1} and X_{j + 1} are not orthogonal: <<X_{i + 1}, X_{j + 1}>> = {tidy(product)}"
             raise FrameError(f"Theorem 3.2 divides by norms and needs an orthogonal basis; {what}")
     norms = np.array([G[k, k] for k in range(len(G))], dtype=object)
-    return low / norms.reshape((-1,) + (1,) * (low.ndim - 1))
+    high: np.ndarray = low / norms.reshape((-1,) + (1,) * (low.ndim - 1))
+    return high
 
 
 def raised(G: np.ndarray, low: np.ndarray) -> np.ndarray:
@@ -134,7 +140,8 @@ def full_coefficients(Gamma: np.ndarray, P_perp: np.ndarray, dP_perp: np.ndarray
     Source: [Z] Lemma 3.1, eq. (6).
     """
     turned = np.einsum("ijl,lk->ijk", Gamma, P_perp) - np.einsum("il,ljk->ijk", P_perp, Gamma)
-    return Gamma + np.transpose(dP_perp, (1, 0, 2)) + turned
+    full: np.ndarray = Gamma + np.transpose(dP_perp, (1, 0, 2)) + turned
+    return full
 
 
 def brackets_in_frame(s: np.ndarray, A: np.ndarray, dA: np.ndarray) -> np.ndarray:
@@ -147,7 +154,8 @@ def brackets_in_frame(s: np.ndarray, A: np.ndarray, dA: np.ndarray) -> np.ndarra
     dA : dA[i, a, j] = L_{X_i} A^a_j along the basis fields.
     """
     along = np.transpose(dA, (1, 0, 2))
-    return along - np.swapaxes(along, 1, 2) + np.einsum("abc,bi,cj->aij", s, A, A)
+    brackets: np.ndarray = along - np.swapaxes(along, 1, 2) + np.einsum("abc,bi,cj->aij", s, A, A)
+    return brackets
 
 
 def curvature_terms(

@@ -103,7 +103,8 @@ class SymbolicSystem(SymbolicConnection):
     def distribution(self) -> np.ndarray:
         """The basis given, one computed from the forms, or the identity without constraints; A (n, m)."""
         if self.basis is not None:
-            return self.basis
+            basis: np.ndarray = self.basis
+            return basis
         return simplified(
             distributions.identity(len(self.metric)) if self.forms is None else self._null[0], tidy
         )
@@ -239,7 +240,7 @@ class SymbolicSystem(SymbolicConnection):
         FrameError, at a point : the basis is singular there; names what vanishes.
         """
         values = self.parameter_values(parameters)
-        made = self.__dict__.setdefault("_numeric", {})
+        made: dict[Any, NonholonomicSystem | MechanicalSystem] = self.__dict__.setdefault("_numeric", {})
         key = (basis, *values.values())
         if key not in made:
             made[key] = self._in_numbers(values, basis)

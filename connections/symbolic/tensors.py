@@ -28,7 +28,7 @@ def lie_derivative(f: np.ndarray, fields: np.ndarray, coordinates: Sequence[symp
     """
     entries = np.asarray(f, dtype=object)
     partial = [[sympy.diff(entry, x) for entry in entries.flat] for x in coordinates]
-    df = fields.T @ np.array(partial, dtype=object).reshape(len(coordinates), -1)
+    df: np.ndarray = fields.T @ np.array(partial, dtype=object).reshape(len(coordinates), -1)
     return df.reshape((fields.shape[1], *entries.shape))
 
 
@@ -40,7 +40,9 @@ def bracket(X: np.ndarray, Y: np.ndarray, coordinates: Sequence[sympy.Symbol]) -
     X, Y : (nq,) fields in ambient coordinates.
     coordinates : the nq coordinates.
     """
-    return lie_derivative(Y, X[:, None], coordinates)[0] - lie_derivative(X, Y[:, None], coordinates)[0]
+    along_X, along_Y = lie_derivative(Y, X[:, None], coordinates), lie_derivative(X, Y[:, None], coordinates)
+    commutator: np.ndarray = along_X[0] - along_Y[0]
+    return commutator
 
 
 def brackets(fields: np.ndarray, coordinates: Sequence[sympy.Symbol]) -> np.ndarray:
@@ -52,7 +54,8 @@ def brackets(fields: np.ndarray, coordinates: Sequence[sympy.Symbol]) -> np.ndar
     coordinates : the nq coordinates.
     """
     dX = lie_derivative(fields, fields, coordinates)  # dX[i, a, j]
-    return np.transpose(dX, (1, 0, 2)) - np.transpose(dX, (1, 2, 0))
+    pairs: np.ndarray = np.transpose(dX, (1, 0, 2)) - np.transpose(dX, (1, 2, 0))
+    return pairs
 
 
 def inverse(matrix: np.ndarray) -> np.ndarray:
@@ -68,7 +71,8 @@ def left_inverse(fields: np.ndarray) -> np.ndarray:
     """X^+, (n, nq): ambient components of a vector in the span to components in the frame."""
     if fields.shape[0] == fields.shape[1]:
         return inverse(fields)
-    return inverse(fields.T @ fields) @ fields.T
+    X_plus: np.ndarray = inverse(fields.T @ fields) @ fields.T
+    return X_plus
 
 
 def structure_functions(fields: np.ndarray, coordinates: Sequence[sympy.Symbol]) -> np.ndarray:
@@ -79,7 +83,8 @@ def structure_functions(fields: np.ndarray, coordinates: Sequence[sympy.Symbol])
     fields : (nq, n), brackets of whose columns stay in their span.
     coordinates : the nq coordinates.
     """
-    return np.einsum("ka,aij->kij", left_inverse(fields), brackets(fields, coordinates))
+    s: np.ndarray = np.einsum("ka,aij->kij", left_inverse(fields), brackets(fields, coordinates))
+    return s
 
 
 def christoffel_first_kind(H: np.ndarray, dH: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -98,7 +103,9 @@ def christoffel_first_kind(H: np.ndarray, dH: np.ndarray, s: np.ndarray) -> np.n
     s_low = np.einsum("kl,lij->kij", H, s)
     first, last = (1, 2, 0), (1, 0, 2)  # t[k, i, j] -> out[i, j, k];  t[j, i, k] -> out[i, j, k]
     metric_part = np.transpose(dH, first) + np.transpose(dH, last) - dH
-    return HALF * (metric_part + np.transpose(s_low, first) + np.transpose(s_low, last) + s_low)
+    bracket_part = np.transpose(s_low, first) + np.transpose(s_low, last) + s_low
+    symbols: np.ndarray = HALF * (metric_part + bracket_part)
+    return symbols
 
 
 def torsion(Gamma: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -110,7 +117,8 @@ def torsion(Gamma: np.ndarray, s: np.ndarray) -> np.ndarray:
 
     Source: [W] III-C.
     """
-    return Gamma - np.swapaxes(Gamma, 1, 2) - s
+    T: np.ndarray = Gamma - np.swapaxes(Gamma, 1, 2) - s
+    return T
 
 
 def curvature(
@@ -128,7 +136,8 @@ def curvature(
     """
     dGamma = lie_derivative(Gamma, fields, coordinates)  # dGamma[i, l, j, k]
     half = np.transpose(dGamma, (1, 3, 0, 2)) + np.einsum("lim,mjk->lkij", Gamma, Gamma)
-    return half - np.swapaxes(half, 2, 3) - np.einsum("mij,lmk->lkij", s, Gamma)
+    R: np.ndarray = half - np.swapaxes(half, 2, 3) - np.einsum("mij,lmk->lkij", s, Gamma)
+    return R
 
 
 def covariant_derivative(Gamma: np.ndarray, dY: np.ndarray, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -140,4 +149,5 @@ def covariant_derivative(Gamma: np.ndarray, dY: np.ndarray, X: np.ndarray, Y: np
     dY : dY[j, i] = L_{X_j} Y^i.
     X, Y : (n,) components; X is the direction.
     """
-    return X @ dY + np.einsum("ijk,j,k->i", Gamma, X, Y)
+    derivative: np.ndarray = X @ dY + np.einsum("ijk,j,k->i", Gamma, X, Y)
+    return derivative

@@ -210,7 +210,8 @@ def _transform(link: PlanarLink, coordinate: sympy.Symbol) -> np.ndarray:
 def _body_factor(inertia: np.ndarray, twist: np.ndarray) -> np.ndarray:
     """B = ((v x*) I + (I v) xbar* - I (v x)) / 2, (3, 3)."""
     cross = _cross(twist)
-    return HALF * (-cross.T @ inertia + _cross_bar(inertia @ twist) - inertia @ cross)
+    B: np.ndarray = HALF * (-cross.T @ inertia + _cross_bar(inertia @ twist) - inertia @ cross)
+    return B
 
 
 def _cross(twist: np.ndarray) -> np.ndarray:

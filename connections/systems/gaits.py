@@ -10,7 +10,6 @@ Source: [Z] sections 4, 5; [O] for the snakeboard's gaits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.flow import Flow, Trajectories
+from connections._jax import solve
+from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.geodesics import State
 from connections.affine.integrate import motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
+from connections.coriolis.system import Forces
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import derived
@@ -66,7 +68,8 @@ class Gait:
     def shape(self, t: Any) -> np.ndarray:
         """r(t), (..., s), at times (...,)."""
         t = np.asarray(t, dtype=np.float64)[..., None]
-        return self.offset + self.amplitude * np.sin(self.frequency * t + self.phase)
+        shape: np.ndarray = self.offset + self.amplitude * np.sin(self.frequency * t + self.phase)
+        return shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +151,9 @@ class Locomotion:
         arguments = (*self._arguments(q=q, v=v), self._gait(gait), Argument("t", t, ()))
         return evaluate(self, "rates", at, *arguments)
 
-    def control(self, gait: Gait) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
+    def control(self, gait: Gait) -> Forces:
         """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
-        made = derived(self).setdefault("_control", {})
+        made: dict[Gait, Forces] = derived(self).setdefault("_control", {})
         if gait not in made:
             parameters = gait.parameters
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
@@ -186,7 +189,7 @@ class Locomotion:
             metric = self.system.connection.ambient_metric
             return motion_sizes(self._base, metric, jnp.abs(t - t0), *state)
 
-        def record(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> Any:
+        def record(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> Record[State]:
             p, V = self._driven_at(t, state[0], state[1], parameters)
             return (p, self.system.components_at(p, V)), p, jnp.asarray(True)
 
@@ -209,7 +212,7 @@ class Locomotion:
         q = q.at[places].set(r)
         V = self.system.connection.feasible_at(q, V)
         J, Y = self._base.matrix_at(q)[places], self._inputs_at(q)
-        return q, V + Y @ jnp.linalg.solve(J @ Y, r_dot - J @ V)
+        return q, V + Y @ solve(J @ Y, r_dot - J @ V)
 
     def _controlled_at(
         self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array
@@ -220,14 +223,12 @@ class Locomotion:
         q_dot = base.matrix_at(q) @ V
         J, turned = jax.jvp(lambda p: base.matrix_at(p)[places], (q,), (q_dot,))
         Y = self._inputs_at(q)
-        u = jnp.linalg.solve(J @ Y, _sinusoids(gait, t)[2] - turned @ V - J @ free)
+        u = solve(J @ Y, _sinusoids(gait, t)[2] - turned @ V - J @ free)
         return u, free + Y @ u
 
     def _inputs_at(self, q: jax.Array) -> jax.Array:
         """P H^-1 F^T, (n, a): what the inputs accelerate."""
-        raised = jnp.linalg.solve(
-            self.system.connection.ambient_metric.matrix_at(q), self.system.inputs_at(q).T
-        )
+        raised = solve(self.system.connection.ambient_metric.matrix_at(q), self.system.inputs_at(q).T)
         return self.system.connection.feasible_at(q, raised)
 
     def _arguments(self, **given: Any) -> list[Argument]:

@@ -56,7 +56,8 @@ def bar_cross(wrench: Array) -> Array:
 def body_coriolis_18(inertia: Array, twist: Array) -> Array:
     """(1/2) [I (v x) + (v x*) I + (I v) xbar*], (6, 6)."""
     vx = motion_cross(twist)
-    return 0.5 * (inertia @ vx - vx.T @ inertia + bar_cross(inertia @ twist))
+    B: Array = 0.5 * (inertia @ vx - vx.T @ inertia + bar_cross(inertia @ twist))
+    return B
 
 
 def body_coriolis_19(inertia: Array, twist: Array) -> Array:

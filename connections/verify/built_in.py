@@ -71,7 +71,8 @@ def _sphere() -> System:
 
 
 def _unit(q: Array) -> Array:
-    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+    unit: Array = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    return unit
 
 
 def _spatial_inertia(mass: float, center: Array, about_center: Array) -> Array:

@@ -32,7 +32,8 @@ proposition = partial(stated, PROPOSITIONS)
 def coriolis(subject: Subject, sample: Sample, D: Array | None = None) -> Array:
     """C_ik = (Gamma_ijk - D_ijk) v^j of the connection under test."""
     low = subject.first_kind(sample.q) - (0.0 if D is None else D)
-    return np.einsum("ijk,j->ik", low, sample.v)
+    C: Array = np.einsum("ijk,j->ik", low, sample.v)
+    return C
 
 
 def _mass_rate(subject: Subject, sample: Sample) -> Array:
@@ -110,7 +111,7 @@ def skew_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
 
     def coefficients(q: Any, D: Any) -> jax.Array:
         def C(p: jax.Array, v: jax.Array) -> jax.Array:
-            H_dot = jax.jvp(metric.matrix_at, (p,), (metric.frame.matrix_at(p) @ v,))[1]
+            H_dot: jax.Array = jax.jvp(metric.matrix_at, (p,), (metric.frame.matrix_at(p) @ v,))[1]
             return 0.5 * H_dot - jnp.einsum("ijk,j->ik", D, v)
 
         return connection_from_coriolis(metric, C).coefficients_at(q)

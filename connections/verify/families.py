@@ -45,7 +45,8 @@ def gentle_contorsion(subject: Subject, sample: Sample, symmetry: str | None, sa
     L = np.linalg.cholesky(subject.H(sample.q))
     size = FLOW_TIME / _flow_time(subject, sample) / np.sqrt(subject.n)
     d = random_contorsion(subject.rng(salt), subject.n, size, symmetry)
-    return np.einsum("ia,jb,kc,abc->ijk", L, L, L, d, optimize=True)
+    D: Array = np.einsum("ia,jb,kc,abc->ijk", L, L, L, d, optimize=True)
+    return D
 
 
 def _unit_velocity(subject: Subject, sample: Sample) -> Array:
@@ -107,7 +108,8 @@ def compatible_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     def parallel_fields(points: Array) -> Array:
         K = np.swapaxes(np.linalg.inv(np.linalg.cholesky(masses(points))), 1, 2)
         wobble = np.sin(points.sum(axis=1)[:, None] + np.arange(n))
-        return K @ (np.eye(n) + skewing * wobble[:, None, :])
+        fields: Array = K @ (np.eye(n) + skewing * wobble[:, None, :])
+        return fields
 
     dK = subject.numerics.derivative(parallel_fields, sample.q)  # [j, i, a]
     Gamma = -np.einsum("jia,ak->ijk", dK, np.linalg.inv(parallel_fields(sample.q[None])[0]))
@@ -148,7 +150,8 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     part = subject.compiled("torsion-free part", coefficients)
 
     def original(q: Array) -> Array:
-        return G[0] + G[1] * np.sin(b @ q)
+        Gamma: Array = G[0] + G[1] * np.sin(b @ q)
+        return Gamma
 
     def repaired(q: Array) -> Array:
         return subject.second_kind()(q) if wrong else np.asarray(part(q, G, b))

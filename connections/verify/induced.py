@@ -47,7 +47,7 @@ class Immersion:
 
     def inclusion_at(self, xi: jax.Array, *numbers: Any) -> jax.Array:
         """A, (n, m): the derivative of the embedding in the frames."""
-        J = jax.jacfwd(self.embedding_at)(xi, *numbers) @ self.frame.matrix_at(xi)
+        J: jax.Array = jax.jacfwd(self.embedding_at)(xi, *numbers) @ self.frame.matrix_at(xi)
         return self.ambient.frame.dual_at(self.embedding_at(xi, *numbers)) @ J
 
     def induced(self, ambient: AffineConnection, *numbers: Any) -> InducedConnection:
@@ -220,7 +220,8 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         return task_space_coriolis_matrix_at(nabla, metric, lambda p: B @ p + 0.5 * jnp.sin(W @ p), q, v)
 
     def jacobians(points: Array) -> Array:
-        return (B + 0.5 * np.cos(points @ W.T)[:, :, None] * W) @ numerics.matrix(points)
+        J: Array = (B + 0.5 * np.cos(points @ W.T)[:, :, None] * W) @ numerics.matrix(points)
+        return J
 
     def inertias(points: Array) -> Array:
         J = jacobians(points)

@@ -50,7 +50,8 @@ class Jet:
 
     def __getitem__(self, name: str) -> Array:
         """The value at the point."""
-        return self._values[name][0]
+        value: Array = self._values[name][0]
+        return value
 
     def values(self, name: str) -> Array:
         """All values, (1 + 8 n, ...)."""
@@ -93,16 +94,17 @@ class Jet:
 
     def derivative(self, x: Array, name: str) -> Array:
         """nabla_{x_i} Y_j, (n, k, l): x (n, k), and Y the named fields (n, l) with the ambient connection."""
-        return np.transpose(self.along(x, name), (1, 0, 2)) + np.einsum(
-            "abc,bi,cj->aij", self.symbols, x, self[name]
-        )
+        turned = np.einsum("abc,bi,cj->aij", self.symbols, x, self[name])
+        nabla: Array = np.transpose(self.along(x, name), (1, 0, 2)) + turned
+        return nabla
 
     @cached_property
     def brackets(self) -> Array:
         """[X_i, X_j] of the basis fields, (n, m, m)."""
         dA = np.transpose(self.along(self["A"], "A"), (1, 0, 2))
         turned = np.einsum("abc,bi,cj->aij", self.s, self["A"], self["A"])
-        return dA - np.swapaxes(dA, 1, 2) + turned
+        brackets: Array = dA - np.swapaxes(dA, 1, 2) + turned
+        return brackets
 
     def block_solve(self, top: Array, bottom: Array) -> tuple[Array, Array]:
         """z (n, ...) and lambda (p, ...) of H z - W^T lambda = top, W z = bottom."""
@@ -132,13 +134,15 @@ class Jet:
 
     def bias(self, V: Array) -> Array:
         """H Gamma(V, V), (n,)."""
-        return self["H"] @ np.einsum("ijk,j,k->i", self.symbols, V, V)
+        bias: Array = self["H"] @ np.einsum("ijk,j,k->i", self.symbols, V, V)
+        return bias
 
     @cached_property
     def lemma_3_1(self) -> Array:
         """Gamma~^i_jk of [Z] (6): nabla_j X_k + nabla_j (P_perp X_k) - P_perp nabla_j X_k, (n, n, n)."""
         moved = self.derivative(np.eye(self.n), "P_perp")
-        return self.symbols + moved - np.tensordot(self["P_perp"], self.symbols, axes=1)
+        full: Array = self.symbols + moved - np.tensordot(self["P_perp"], self.symbols, axes=1)
+        return full
 
     @cached_property
     def coefficients(self) -> Array:
@@ -222,7 +226,8 @@ class NonholonomicSubject:
         key = np.asarray(q).tobytes()
         if key not in self._memory:
             self._memory[key] = self.fresh_jet(q)
-        return self._memory[key]
+        jet: Jet = self._memory[key]
+        return jet
 
     def fresh_jet(self, q: Array) -> Jet:
         """The jet at a point (nq,)."""

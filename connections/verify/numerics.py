@@ -51,7 +51,8 @@ class Batch:
         padding = -len(points) % self._chunk
         padded = np.concatenate([points, np.repeat(points[-1:], padding, axis=0)])
         parts = np.split(padded, len(padded) // self._chunk)
-        return np.concatenate([np.asarray(self._many(part, *parameters)) for part in parts])[: len(points)]
+        values: Array = np.concatenate([np.asarray(self._many(part, *parameters)) for part in parts])
+        return values[: len(points)]
 
 
 class Numerics:
@@ -166,7 +167,8 @@ def hamel_bias(H: Array, dH: Array, s: Array, v: Array) -> Array:
     Source: [W] eq. (6).
     """
     rate, slope = np.einsum("kij,k,j->i", dH, v, v), np.einsum("ijk,j,k->i", dH, v, v)
-    return rate + np.einsum("kij,k,j->i", s, H @ v, v) - 0.5 * slope
+    bias: Array = rate + np.einsum("kij,k,j->i", s, H @ v, v) - 0.5 * slope
+    return bias
 
 
 def largest(*arrays: Array | float) -> float:
@@ -181,7 +183,8 @@ def spray_of(Gamma: Callable[[Array], Array]) -> Callable[[Array, Array], Array]
 
 def symmetrized(tensor: Array) -> Array:
     """Symmetric part in the last two indices."""
-    return 0.5 * (tensor + np.swapaxes(tensor, -1, -2))
+    symmetric: Array = 0.5 * (tensor + np.swapaxes(tensor, -1, -2))
+    return symmetric
 
 
 def random_contorsion(rng: np.random.Generator, n: int, size: float, symmetry: str | None = None) -> Array:
@@ -256,4 +259,5 @@ def _block(
 
 
 def _solve(rhs: Callable[[float, Array], Array], state: Array, t: float) -> Array:
-    return solve_ivp(rhs, (0.0, t), state, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    y: Array = solve_ivp(rhs, (0.0, t), state, method="DOP853", rtol=1e-12, atol=1e-13).y
+    return y[:, -1]

@@ -45,7 +45,8 @@ class Fields:
     @classmethod
     def of(cls, subject: Subject) -> Fields:
         """The subject's fields, made once."""
-        return subject._memory.setdefault("fields", cls(subject))
+        fields: Fields = subject._memory.setdefault("fields", cls(subject))
+        return fields
 
     def on_batch(self, name: str) -> Callable[[Array], Array]:
         """X, Y, Z, f, or f times one of them, as a function of (k, nq) points."""
@@ -57,7 +58,8 @@ class Fields:
 
     def at(self, name: str, q: Array) -> Array:
         """The named field at one point."""
-        return self.on_batch(name)(q[None])[0]
+        value: Array = self.on_batch(name)(q[None])[0]
+        return value
 
     def covariant_derivative(self, X: str, Y: str, q: Array) -> Array:
         """nabla_X Y by the library, of X, Y, Z or f times one of them."""
@@ -145,7 +147,8 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     def slope(direction: str, first: str, second: str) -> float:
         def product(points: Array) -> Array:
             pair = [fields.on_batch(name)(points) for name in (first, second)]
-            return np.einsum("ki,kij,kj->k", pair[0], subject.masses(points), pair[1])
+            products: Array = np.einsum("ki,kij,kj->k", pair[0], subject.masses(points), pair[1])
+            return products
 
         return float(numerics.derivative_along(product, q, at[direction]))
 
@@ -155,7 +158,8 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     def bracket(first: str, second: str) -> Array:
         there = numerics.derivative_along(ambient(second), q, at[first])
         back = numerics.derivative_along(ambient(first), q, at[second])
-        return np.linalg.lstsq(numerics.matrix(q[None])[0], there - back, rcond=None)[0]
+        components: Array = np.linalg.lstsq(numerics.matrix(q[None])[0], there - back, rcond=None)[0]
+        return components
 
     terms = [slope("Y", "Z", "X"), slope("X", "Z", "Y"), -slope("Z", "X", "Y")]
     pairs = (("Y", "Z", "X"), ("X", "Z", "Y"), ("Z", "X", "Y"))

@@ -12,9 +12,9 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Value, solve
 from connections.affine import AffineConnection
 from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
@@ -24,7 +24,7 @@ from connections.geometry.parameters import derived
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
-def shared(system: Any, what: Any, make: Callable[[], Any]) -> Any:
+def shared(system: Any, what: Any, make: Callable[[], Value]) -> Value:
     """What `make` gives, made once and kept with the system: it serves every subject of the system.
 
     Parameters
@@ -33,7 +33,7 @@ def shared(system: Any, what: Any, make: Callable[[], Any]) -> Any:
     what : name of the thing, with the functions that it depends on besides the system.
     make : depends on the system only, not on seeds or samples.
     """
-    kept = derived(system).setdefault("_verified", {})
+    kept: dict[Any, Value] = derived(system).setdefault("_verified", {})
     if what not in kept:
         kept[what] = make()
     return kept[what]
@@ -140,7 +140,8 @@ class Subject:
 
     def H(self, q: Array) -> Array:
         """Mass matrix at one point, (n, n)."""
-        return self.masses(q[None])[0]
+        H: Array = self.masses(q[None])[0]
+        return H
 
     def first_kind(self, q: Array) -> Array:
         """Gamma_ijk of the connection under test, (n, n, n)."""
@@ -150,7 +151,7 @@ class Subject:
         """q -> Gamma^i_jk of the connection under test, less the contorsion D (constant in the frame)."""
 
         def coefficients(q: Any, D: Any) -> jax.Array:
-            raised = jnp.linalg.solve(self.metric.matrix_at(q), D.reshape(self.n, -1)).reshape(D.shape)
+            raised = solve(self.metric.matrix_at(q), D.reshape(self.n, -1)).reshape(D.shape)
             return self.nabla.coefficients_at(q) - raised
 
         compiled = self.compiled("second kind", coefficients)
@@ -204,7 +205,8 @@ class Subject:
         key = (what, np.asarray(q).tobytes())
         if key not in self._memory:
             self._memory[key] = compute()
-        return self._memory[key]
+        known: Array = self._memory[key]
+        return known
 
 
 def subject(

@@ -103,7 +103,7 @@ def half_line():
 def test_the_motion_that_leaves_is_told(half_line):
     """The second of three."""
     q, v = np.zeros((3, 2)), np.array([[0.1, 0.0], [1.0, 0.0], [0.2, 0.0]])
-    with pytest.raises(IntegrationError, match=r"geodesic: the curve leaves the domain .* by t = 2.*1 - |-1"):
+    with pytest.raises(IntegrationError, match=r"leaves the domain.* by t = 2.* beyond t = 1: .*definite"):
         cn.geodesic(half_line, q, v, [0.0, 0.5, 2.0])
     assert np.isfinite(cn.geodesic(half_line, q, v, [0.0, 0.5])[0]).all()
 

@@ -35,6 +35,9 @@ def test_coefficients():
     np.testing.assert_array_equal(b, DOP853.B)
     np.testing.assert_array_equal(C, DOP853.C)
     np.testing.assert_array_equal(dop853.E, [DOP853.E5, DOP853.E3])
+    np.testing.assert_array_equal(dop853.A_DENSE[13:], DOP853.A_EXTRA)
+    np.testing.assert_array_equal(dop853.A_DENSE[:13, :13], dop853.A)
+    np.testing.assert_array_equal(dop853.DENSE, DOP853.D)
     np.testing.assert_allclose(A.sum(axis=1), C, atol=1e-14)
     for power in range(8):
         assert b @ C**power == pytest.approx(1.0 / (power + 1), abs=1e-14)
@@ -52,6 +55,22 @@ def test_oscillator(times):
     phase = np.asarray(times) - start
     assert at == list(times)
     np.testing.assert_allclose(y / units, np.stack([np.sin(phase), np.cos(phase)], 1), atol=2e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_in_which_squares_overflow(unit):
+    """The steps are those of other units: the square of an error is nothing, or infinite, in these."""
+    end = {}
+    for size in (1.0, unit):
+        steps = []
+
+        def rate(t, y, size=size, steps=steps):
+            steps.append(t)
+            return np.array([y[1], -y[0]]) * np.array([size, 1.0 / size])
+
+        end[size] = solve(rate, np.array([0.0, 1.0]), [0.0, 20.0])[1][-1] / [size, 1.0], steps
+    np.testing.assert_allclose(end[unit][0], [np.sin(20.0), np.cos(20.0)], atol=2e-9)
+    np.testing.assert_allclose(end[unit][1], end[1.0][1], rtol=1e-6)
 
 
 def test_order():

@@ -207,6 +207,7 @@ def measured(checkout: Path, row: Row) -> list[Any] | None:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is one of the caches on disk
     words = [sys.executable, "-c", HEAD + row.program + TAIL]
     done = subprocess.run(words, cwd=checkout, env=environment, capture_output=True, text=True)
     if done.returncode:

@@ -51,7 +51,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 def lengths(nabla: Any, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
     """Lengths of the geodesics; NaN where refused."""
     v, reason = searched(nabla, q0, q1)
-    return np.where(reason == 0, Shooting.of(nabla).norm(q0, v), np.nan)
+    return np.where(reason == 0, Shooting.of(nabla).ground(q0).norm(v), np.nan)
 
 
 def geomstats_lengths(space: Any, answered: np.ndarray, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:

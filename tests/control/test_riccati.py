@@ -6,6 +6,7 @@ import pytest
 
 from connections import control
 from connections.checks import ConvergenceError
+from connections.control import riccati
 
 REFERENCE_DIGITS = 160
 
@@ -180,3 +181,14 @@ def test_a_gain_that_is_not_known_is_not_returned():
     assert rates.max() / rates.min() > 1e16
     with pytest.raises(ConvergenceError, match="2 states"):
         control.lqr(A, B, Q, R)
+
+
+def test_a_closed_loop_that_is_not_finite_is_not_returned():
+    """A gain of infinite entries; the weights between led there from a pair that no gain stabilizes."""
+    problem = riccati._Problem(
+        np.eye(2), np.eye(2), np.eye(2), np.eye(2), False, np.ones(2), np.zeros(2, bool)
+    )
+    riccati._require_decay(problem, -np.eye(2))
+    for loop in (np.eye(2), np.full((2, 2), np.nan), np.diag([-1.0, -np.inf])):
+        with pytest.raises(ConvergenceError, match="does not decay"):
+            riccati._require_decay(problem, loop)

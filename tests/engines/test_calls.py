@@ -26,7 +26,7 @@ def test_a_function_is_compiled_at_its_first_use_for_its_types_only():
         found.append(name)
         return doubled, (np.zeros(0), np.zeros(0))
 
-    functions = registry.Registry(find)
+    functions = registry.Registry(["doubled"], find)
     assert not found and not doubled.signatures
     out = np.zeros(3)
     assert functions.doubled(np.arange(3.0), out) and out.tolist() == [0.0, 2.0, 4.0]
@@ -35,8 +35,9 @@ def test_a_function_is_compiled_at_its_first_use_for_its_types_only():
         with pytest.raises(TypeError):
             functions.doubled(other, out)
     assert len(doubled.signatures) == 1
-    with pytest.raises(AttributeError):
-        functions._hidden  # noqa: B018
+    for other in ("_hidden", "trebled"):
+        with pytest.raises(AttributeError):
+            getattr(functions, other)
 
 
 def test_a_fingerprint_is_of_files_folders_and_constants(tmp_path):

@@ -123,13 +123,21 @@ def test_the_steps_converge_at_order_four(motion: RobotMotion) -> None:
     assert 12.0 < ratio < 24.0
 
 
-def test_where_the_bodies_are(arm: Robot, motion: RobotMotion) -> None:
-    """Velocities of centres of mass are the differences of their places."""
-    centers = np.stack([shape.center for shape in bodies.shapes(arm.model)])
-    places = motion.world_points(centers)
+@pytest.mark.parametrize("name", ["arm", "six_bar", "floating"])
+def test_where_the_bodies_are(name: str, request: pytest.FixtureRequest) -> None:
+    """Velocities of points are the differences of their places; those of other points are not."""
+    robot = (
+        Robot(mb.from_urdf(robot_path("ur5"), floating_base=True))
+        if name == "floating"
+        else request.getfixturevalue(name)
+    )
+    motion = robot.move(robot.start(), robot.push(0), 2.0)
+    points = 0.1 + np.stack([shape.center for shape in bodies.shapes(robot.model)])
+    places = motion.world_points(points)
     rate = (places[:-4] - 8.0 * places[1:-3] + 8.0 * places[3:-1] - places[4:]) / (12.0 * motion.times[1])
-    np.testing.assert_allclose(motion.point_velocities(motion.v, centers)[2:-2], rate, atol=1e-5)
-    positions, rotations = arm.poses(motion.q[7])
+    np.testing.assert_allclose(motion.point_velocities(motion.v, points)[2:-2], rate, atol=1e-5)
+    assert np.max(np.abs(motion.point_velocities(motion.v, 0.9 * points)[2:-2] - rate)) > 1e-3
+    positions, rotations = robot.poses(motion.q[7])
     np.testing.assert_allclose(positions, motion.positions[7], atol=1e-12)
     np.testing.assert_allclose(rotations, motion.rotations[7], atol=1e-12)
 

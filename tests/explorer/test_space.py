@@ -161,3 +161,8 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         )
         assert window.picture_changes(seen)
         assert window.complaints() == []
+        assert window.can_talk_to(server) == "open"
+        driver.get("data:text/html,<p>a foreign page</p>")
+        assert window.can_talk_to(server) == "refused"
+        driver.get(f"http://localhost:{server.port}")
+        window.wait("The token is missing: open the address that was printed")

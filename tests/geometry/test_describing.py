@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import connections as cn
+from connections.checks import Check, html_table
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
-from connections.geometry.describing import html_table
 
 FRAME = cn.CoordinateFrame(3)
 
@@ -78,6 +78,15 @@ def test_a_family_shows_its_triples():
     family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(4), np.eye(4)))
     assert str(family.triples) in cells(family) and "4" in cells(family)
     assert "ContorsionFamily, n = 4" in family._repr_html_()
+
+
+@pytest.mark.parametrize(("residual", "verdict"), [(1e-12, "holds"), (1e-3, "fails"), (np.nan, "fails")])
+def test_a_check_shows_its_verdict_and_its_numbers(residual, verdict):
+    check = Check("torsion < 0", residual, 2.0, 1e-9)
+    shown = dict(zip(*[iter(cells(check))] * 2, strict=True))
+    assert f"<b>torsion &lt; 0: {verdict}</b>" in check._repr_html_()
+    found = [float(shown[name]) for name in ("residual", "scale", "relative", "tol")]
+    np.testing.assert_allclose(found, [residual, 2.0, residual / 2.0, 1e-9])
 
 
 def test_texts_are_escaped():

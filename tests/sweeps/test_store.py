@@ -13,6 +13,7 @@ import pytest
 import zarr
 from robots import robot_path
 from sweep_functions import OUTPUTS, FailsWhile, Noise, sweep, twice_the_input
+from sweep_stores import chunk_file, contents, same, truncate
 
 from connections import multibody as mb
 from connections.checks import ShapeError
@@ -27,24 +28,6 @@ from connections.sweeps import (
     run_sweep,
 )
 from connections.sweeps.fingerprint import fingerprint
-
-
-def contents(path: Path) -> dict[str, np.ndarray]:
-    group = zarr.open_group(path, mode="r")
-    return {name: group[name][:] for name in OUTPUTS}
-
-
-def same(first: Path, second: Path) -> bool:
-    a, b = contents(first), contents(second)
-    return all(a[name].tobytes() == b[name].tobytes() for name in OUTPUTS)
-
-
-def chunk_file(path: Path, name: str, number: int) -> Path:
-    (found,) = (
-        (path / name / "c").glob(f"{number}*") if name == "row" else (path / name / "c").glob(f"{number}/0")
-    )
-    return found
-
 
 # --- what is computed ----------------------------------------------------------------------------
 
@@ -108,10 +91,6 @@ def test_an_error_keeps_what_is_finished(tmp_path: Path) -> None:
     assert summary.computed == (1, 2) and summary.kept == 1 and not summary.repaired
     run_sweep(sweep(), tmp_path / "whole", workers=0)
     assert same(tmp_path / "s", tmp_path / "whole")
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-7])
 
 
 def flip(path: Path) -> None:

@@ -43,6 +43,7 @@ from connections.control.controllability.products import (
 )
 from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
 from connections.geometry.compilation import shape_of
+from connections.geometry.definite import solve_definite
 from connections.geometry.frames import PointFunction
 from connections.geometry.parameters import derived
 
@@ -169,7 +170,7 @@ def input_fields(nabla: Any, forms: PointFunction) -> PointFunction:
     def fields(q: jax.Array) -> jax.Array:
         F = jnp.asarray(forms(q), dtype=float)
         F = F @ nabla.basis_at(q) if isinstance(nabla.frame, DistributionFrame) else F
-        return jnp.linalg.solve(nabla.metric.matrix_at(q), F.T)
+        return solve_definite(nabla.metric.matrix_at(q), F.T)
 
     return fields
 

@@ -74,7 +74,8 @@ def forms_of(jet: Jet, tol: float) -> Array:
         return np.zeros((0, count, count))
     _, s, turned = np.linalg.svd(rows, full_matrices=False)
     kept = s > tol * s[0]
-    return (s[kept, None] * turned[kept]).reshape(-1, count, count)
+    independent: Array = s[kept, None] * turned[kept]
+    return independent.reshape(-1, count, count)
 
 
 def decoupling_directions(jet: Jet, tol: float) -> Directions:
@@ -103,7 +104,8 @@ def decoupling_directions(jet: Jet, tol: float) -> Directions:
 
 def values_of(forms: Array, u: Array) -> Array:
     """B^l_ab u^a u^b, (l,)."""
-    return np.einsum("lab,a,b->l", forms, u, u)
+    values: Array = np.einsum("lab,a,b->l", forms, u, u)
+    return values
 
 
 def _add(found: list[Array], u: Array, forms: Array, scale: float, tol: float) -> None:

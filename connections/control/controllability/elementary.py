@@ -116,7 +116,8 @@ def _shifted(rule: Callable[[Array, int], Array], inner: float, outer: float) ->
 
 def _base_two(x: Array, order: int) -> Array:
     scale = np.log(2.0) ** np.arange(order + 1).reshape(-1, *(1,) * x.ndim)
-    return _exponential(x * np.log(2.0), order) * scale
+    coefficients: Array = _exponential(x * np.log(2.0), order) * scale
+    return coefficients
 
 
 ELEMENTARY: dict[str, Callable[[Array, int], Array]] = {

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import qr
 
+from connections._jax import solve
 from connections.affine.connection import AffineConnection
 from connections.checks import Check, ShapeError, as_array, require_finite, require_function
 from connections.control.controllability.closures import (
@@ -306,7 +307,7 @@ def _forms_at(system: ControlSystem, jet: Jet) -> PointFunction:
         products = (moved + jnp.swapaxes(moved, 1, 2) + turned) * units[:, None] * units
         products /= fields[:, None, None]
         square = jnp.concatenate([y * units / fields[:, None], complement], axis=1)
-        return jnp.linalg.solve(square, products.reshape(len(y), -1)).reshape(products.shape)[count:]
+        return solve(square, products.reshape(len(y), -1)).reshape(products.shape)[count:]
 
     return jax.jit(forms)
 
@@ -331,7 +332,7 @@ def _implicit(
         forms, u = forms_at(q)[rows], start
         for _ in range(_STEPS):
             half = jnp.einsum("lab,b->la", forms, u)
-            step = jnp.linalg.solve(2.0 * half[:, columns], half @ u)
+            step = solve(2.0 * half[:, columns], half @ u)
             u = u.at[columns].add(-step)
         return inputs(q) @ u
 

@@ -92,7 +92,7 @@ def _divide(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array) 
     return algebra.multiply(a, _elementary("reciprocal")(algebra, params, b))
 
 
-def _elementary(name: str) -> Rule:
+def _elementary(name: str) -> Callable[..., Array]:
     coefficients = ELEMENTARY[name]
 
     def rule(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:

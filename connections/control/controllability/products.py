@@ -135,9 +135,8 @@ class Surroundings:
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
         """Those of a connection, made once."""
-        if cls not in derived(nabla):
-            derived(nabla)[cls] = cls(nabla)
-        return derived(nabla)[cls]
+        known: Surroundings = derived(nabla).get(cls) or derived(nabla).setdefault(cls, cls(nabla))
+        return known
 
     @property
     def base(self) -> FrameField:
@@ -167,7 +166,8 @@ class Surroundings:
     def moved(self, q: Array, xi: Array, units: Units) -> Array:
         """A point of the manifold near q, along the vector xi (n,) of the base frame, in the units given."""
         steps = steps_of(self._base.value(q), units.coordinates)
-        return self._moved.value(np.concatenate([q, xi * steps]))
+        point: Array = self._moved.value(np.concatenate([q, xi * steps]))
+        return point
 
     def units(self, q: Array, Y: Array) -> Units:
         """The units near q of the system with inputs Y (1 + nq, m, a), to degree one."""
@@ -177,7 +177,7 @@ class Surroundings:
 
     def terms(self, q: Array) -> Array:
         """What enters the symmetrized coefficients before cancellation, (m, m, m)."""
-        scale = self._scale.value(q)
+        scale: np.ndarray[Any, np.dtype[np.float64]] = self._scale.value(q)
         return scale + np.swapaxes(scale, 1, 2)
 
     def expand(self, q: Array, order: int) -> tuple[Array, Array]:
@@ -233,7 +233,8 @@ class ControlSystem:
 
     def input_values(self, q: Array) -> Array:
         """Y (m, a) at q, in the user's units."""
-        return self._inputs.value(q)
+        Y: Array = self._inputs.value(q)
+        return Y
 
     def expand(self, q: Array, order: int, units: Units) -> Sized:
         """Frame, symmetrized coefficients and inputs (K, m, a) in the units, each beside its sizes."""

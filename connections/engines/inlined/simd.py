@@ -8,6 +8,7 @@ configurations, and + - * / act on all of them. The kernel's source is the same 
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,6 +17,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from connections.engines.disk_cache import cache_of
 
 # The number of doubles in the widest register of this processor.
 LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
@@ -34,10 +37,19 @@ exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INT
 # The same for functions that are called, because they are long. A residual that is round-off then stays the
 # same on all machines.
 routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
-# For functions that Python calls: on one configuration, or on rows of configurations, in which case they
-# release the interpreter's lock. Numba compiles at the first call and keeps the machine code in __pycache__.
-one = njit(cache=True, fastmath=FASTMATH, error_model="numpy")
-rows = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+
+
+def one(function: Any, nogil: bool = False) -> Any:
+    """A function that Python calls, compiled at its first call; the machine code is kept on disk.
+
+    On one configuration; `rows` is the same for rows of them, and releases the interpreter's lock.
+    """
+    dispatcher = njit(nogil=nogil, fastmath=FASTMATH, error_model="numpy")(function)
+    dispatcher._cache = cache_of(function)
+    return dispatcher
+
+
+rows = partial(one, nogil=True)
 
 
 class Lanes(types.Type):

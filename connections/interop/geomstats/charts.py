@@ -47,7 +47,8 @@ def sphere(space: Any, pole: Any) -> Exact:
 
     def sample(rng: np.random.Generator) -> np.ndarray:
         x = rng.standard_normal(space.dim + 1) - 2.0 * np.asarray(frame.pole)
-        return x / np.linalg.norm(x)
+        unit: np.ndarray = x / np.linalg.norm(x)
+        return unit
 
     return (
         ConstantMetric(frame, np.eye(space.dim)),
@@ -103,7 +104,8 @@ def ball(space: Any) -> Exact:
         return 4.0 * identity / jnp.where(rest > 0.0, rest, jnp.nan) ** 2
 
     def sample(rng: np.random.Generator) -> np.ndarray:
-        return rng.uniform(-0.6, 0.6, space.dim) / np.sqrt(space.dim)
+        q: np.ndarray = rng.uniform(-0.6, 0.6, space.dim) / np.sqrt(space.dim)
+        return q
 
     return MatrixMetric(frame, matrix), same_coordinates(frame, sample), "the Poincare ball"
 

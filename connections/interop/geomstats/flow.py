@@ -30,7 +30,7 @@ def exponentials(nabla: AffineConnection, q: np.ndarray, v: np.ndarray) -> np.nd
     IntegrationError : a geodesic does not reach unit time; the error of `connections.exponential`.
     """
     shooting = Shooting.of(nabla)
-    shots = shooting.geodesics(q, v, TIGHT)
+    shots = shooting.geodesics(shooting.ground(q), v, TIGHT)
     ground = shooting.ground(shots.q)
     ends = np.array(ground.q)
     for row in np.flatnonzero(~(shots.ok & ground.ok)):
@@ -48,7 +48,7 @@ def transported(
     IntegrationError : a geodesic does not reach unit time.
     """
     shooting = Shooting.of(nabla)
-    shots = shooting.carry(q, v, z, TIGHT)
+    shots = shooting.carry(shooting.ground(q), v, z, TIGHT)
     ends = shooting.ground(shots.q)
     if not (shots.ok & ends.ok).all():
         raise IntegrationError("parallel_transport: a geodesic does not reach unit time")
@@ -81,8 +81,9 @@ def require_geodesics_of(
     ------
     MetricError : at a step of one of them, it has not.
     """
-    pieces = Shooting.of(own).geodesics(q, v, TIGHT, keep=True).pieces
-    steps = Shooting.of(own).ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
+    shooting = Shooting.of(own)
+    pieces = shooting.geodesics(shooting.ground(q), v, TIGHT, keep=True).pieces
+    steps = shooting.ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
     padded = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # every size is compiled
     check = nabla.check_same_geodesics(metric, padded)
     if not check.ok:
@@ -97,5 +98,5 @@ def symbols(nabla: AffineConnection, q: np.ndarray) -> np.ndarray | None:
     rows, shooting = q.reshape(-1, q.shape[-1]), Shooting.of(nabla)
     if not len(rows) or not shooting.ground(rows).ok.all():
         return None
-    gamma = shooting.mapped("symbols", nabla.coefficients_at, rows)
+    gamma = shooting.mapped("symbols", lambda shooting, p: shooting.nabla.coefficients_at(p), rows)
     return gamma.reshape(*q.shape[:-1], *gamma.shape[1:]) if np.isfinite(gamma).all() else None

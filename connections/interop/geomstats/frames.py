@@ -47,7 +47,8 @@ class SphereFrame(FrameField):
 
     @cached_property
     def _rest(self) -> np.ndarray:
-        return np.linalg.svd(self._first[None, :])[2][1:].T  # completes `_first` to an orthonormal basis
+        basis: np.ndarray = np.linalg.svd(self._first[None, :])[2]
+        return basis[1:].T  # completes `_first` to an orthonormal basis
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The reflection that takes the pole to q, on the vectors orthogonal to the pole, (n + 1, n)."""
@@ -63,7 +64,8 @@ class SphereFrame(FrameField):
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """q / |q|."""
-        return q / jnp.linalg.norm(q)
+        norm: jax.Array = jnp.linalg.norm(q)
+        return q / norm
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """On the sphere, and not at the pole."""

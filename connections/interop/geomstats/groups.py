@@ -70,7 +70,8 @@ def _entries(basis: np.ndarray, size: int, left: bool, rotation: int) -> Paramet
     def sample(rng: np.random.Generator) -> np.ndarray:
         from scipy.linalg import expm
 
-        return expm(np.einsum("i,iab->ab", 0.7 * rng.standard_normal(len(basis)), basis)).reshape(-1)
+        g: np.ndarray = expm(np.einsum("i,iab->ab", 0.7 * rng.standard_normal(len(basis)), basis))
+        return g.reshape(-1)
 
     frame: FrameField = MatrixFrame(fields, len(basis), size * size, project=project if rotation else None)
     return Parametrization(
@@ -86,7 +87,9 @@ def _quaternions(points: np.ndarray) -> np.ndarray:
     from scipy.spatial.transform import Rotation
 
     proper = np.isfinite(points).all(axis=(1, 2)) & (np.linalg.det(points) > 0.0)
-    return Rotation.from_matrix(np.where(proper[:, None, None], points, np.eye(3))).as_quat()
+    turns = Rotation.from_matrix(np.where(proper[:, None, None], points, np.eye(3)))
+    quaternions: np.ndarray = turns.as_quat()
+    return quaternions
 
 
 def _poses(points: np.ndarray) -> np.ndarray:

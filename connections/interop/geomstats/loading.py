@@ -22,7 +22,8 @@ def backend() -> ModuleType:
             f"geomstats could not be imported ({type(error).__name__}: {error}): "
             'pip install "geomstats>=2.8" "numpy>=2,<2.4"'
         ) from error
-    return gs
+    module: ModuleType = gs
+    return module
 
 
 def as_numpy(value: Any) -> np.ndarray:

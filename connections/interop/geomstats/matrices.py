@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import solve
 from connections.geometry.frames import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric
 from connections.interop.geomstats.charts import Exact
@@ -40,7 +41,7 @@ def bures_wasserstein(space: Any) -> Exact:
         P = jnp.einsum("i,iab->ab", q, basis)
         sylvester = jnp.kron(P, jnp.eye(n)) + jnp.kron(jnp.eye(n), P)
         flat = basis.reshape(len(basis), -1)
-        return _where_positive(P, 0.5 * flat @ jnp.linalg.solve(sylvester, flat.T))
+        return _where_positive(P, jnp.matmul(0.5 * flat, solve(sylvester, flat.T)))
 
     return MatrixMetric(frame, matrix), chart, "the Bures-Wasserstein metric"
 
@@ -77,7 +78,8 @@ def entries(space: Any) -> tuple[CoordinateFrame, Parametrization, np.ndarray]:
 
     def sample(rng: np.random.Generator) -> np.ndarray:
         root = np.eye(space.shape[0]) + 0.2 * rng.standard_normal(space.shape)
-        return coefficients(basis, (root @ root.T)[None])[0]
+        q: np.ndarray = coefficients(basis, (root @ root.T)[None])[0]
+        return q
 
     return CoordinateFrame(len(basis)), linear_chart(basis, sample), basis
 
@@ -96,7 +98,8 @@ def linear_chart(basis: np.ndarray, sample: Any) -> Parametrization:
 def coefficients(basis: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Least-squares coefficients of points (m, *shape) in the basis (n, *shape), (m, n)."""
     flat = basis.reshape(len(basis), -1)
-    return np.linalg.lstsq(flat.T, points.reshape(len(points), -1).T, rcond=None)[0].T
+    found: np.ndarray = np.linalg.lstsq(flat.T, points.reshape(len(points), -1).T, rcond=None)[0]
+    return found.T
 
 
 def _where_positive(P: jax.Array, H: jax.Array) -> jax.Array:

@@ -61,7 +61,8 @@ class SampledMetric(Metric):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """geomstats' H(q), (n, n)."""
-        return self.__dict__["_function"](q)
+        H: jax.Array = self.__dict__["_function"](q)
+        return H
 
     def explain(self, q: Any) -> None:
         """As for every metric, and `MetricError` where the numbers are not smooth."""
@@ -157,7 +158,8 @@ def _with_derivative(host: Host, rank: int, derivative: PointFunction) -> PointF
     @jax.custom_jvp
     def function(q: jax.Array) -> jax.Array:
         out = jax.ShapeDtypeStruct((q.shape[-1],) * rank, jnp.float64)
-        return jax.pure_callback(call, out, q, vmap_method="expand_dims")
+        value: jax.Array = jax.pure_callback(call, out, q, vmap_method="expand_dims")
+        return value
 
     @function.defjvp
     def jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -50,7 +50,8 @@ class Parametrization:
 
     def tangent_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """geomstats' tangent vector of components v at q, of the points' shape."""
-        return jax.jvp(self.point_at, (q,), (self.frame.matrix_at(q) @ v,))[1]
+        tangent: jax.Array = jax.jvp(self.point_at, (q,), (self.frame.matrix_at(q) @ v,))[1]
+        return tangent
 
     def basis_at(self, q: jax.Array) -> jax.Array:
         """geomstats' tangent vectors of the frame fields, (n, *shape)."""
@@ -134,9 +135,9 @@ class GeomstatsMetric(Metric):
             return jnp.asarray(q)
         vectors = self._shaped("vector", vector)
         pair = self._q(q), Argument("vector", vectors, self.chart.shape)
-        v, off, length = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
-        if not (np.asarray(off) <= POINT_TOLERANCE * np.asarray(length)).all():
-            largest = float(np.max(off))
+        v, rest, length = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
+        if not (np.asarray(rest) <= POINT_TOLERANCE * np.asarray(length)).all():
+            largest = float(np.max(rest))
             raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
         return jnp.asarray(q), v
 
@@ -207,7 +208,8 @@ def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
 
 def _largest(array: np.ndarray, rows: int) -> np.ndarray:
     """The largest entry of each of the rows into which `array` is cut, (rows,)."""
-    return np.abs(array).reshape(rows, -1).max(axis=1, initial=0.0)
+    sizes: np.ndarray = np.abs(array).reshape(rows, -1).max(axis=1, initial=0.0)
+    return sizes
 
 
 def _name(space: Any) -> str:

@@ -149,7 +149,8 @@ class _Layout:
 
     def matrix(self, H: Array) -> Array:
         """A matrix of theirs in our order."""
-        return H[np.ix_(self.order, self.order)]
+        H = H[np.ix_(self.order, self.order)]
+        return H
 
     def change(self, q: Array, v: Array) -> Change:
         """From our body twists and body angular velocities to theirs, in the axes of the joint's frame."""

@@ -57,7 +57,8 @@ def read(description: Description, variant: str) -> LibraryRobot:
     def mass_matrix(q: Array) -> Array:
         change = state(q, np.zeros(ours.nv))
         computations.getFreeFloatingMassMatrix(matrices[1])
-        return change.T.T @ matrices[1].toNumPy()[np.ix_(rows, rows)] @ change.T
+        H: Array = matrices[1].toNumPy()[np.ix_(rows, rows)]
+        return change.T.T @ H @ change.T
 
     def coriolis(q: Array, v: Array) -> Array:
         return pulled_matrix(*both(q, v))

@@ -80,9 +80,10 @@ def _robot(
         mujoco.mj_fwdVelocity(theirs, data)
 
     def their_mass_matrix() -> Array:
-        H = np.zeros((theirs.nv, theirs.nv))
+        H: Array = np.zeros((theirs.nv, theirs.nv))
         mujoco.mj_fullM(theirs, data, H)
-        return H[np.ix_(layout.order, layout.order)]
+        H = H[np.ix_(layout.order, layout.order)]
+        return H
 
     def mass_matrix(q: Array) -> Array:
         rest = np.zeros(ours.nv)

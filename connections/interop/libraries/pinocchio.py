@@ -98,7 +98,8 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
     def in_their_frame(x: Array) -> Array:
         fresh = theirs.createData()  # where joints mimic, crba adds to what the last call left in it
         upper = np.triu(pin.crba(theirs, fresh, x))
-        return (upper + np.triu(upper, 1).T)[np.ix_(layout.order, layout.order)]
+        H: Array = (upper + np.triu(upper, 1).T)[np.ix_(layout.order, layout.order)]
+        return H
 
     def mass_matrix(q: Array) -> Array:
         return layout.planar_changed(in_their_frame(layout.configuration(q)), q)
@@ -106,8 +107,9 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
     def coriolis(q: Array, v: Array) -> Array:
         x = layout.configuration(q)
         if not layout.planars:
-            C = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(v))
-            return C[np.ix_(layout.order, layout.order)]
+            C: Array = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(v))
+            C = C[np.ix_(layout.order, layout.order)]
+            return C
         change = layout.change(q, v)
         H = in_their_frame(x)
         C = pin.computeCoriolisMatrix(theirs, data, x, layout.velocity(change.T @ v))

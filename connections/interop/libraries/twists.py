@@ -66,7 +66,8 @@ def hat(w: Array) -> Array:
 
 def rotation(quaternion: Array) -> Array:
     """R (3, 3) of a quaternion (x, y, z, w)."""
-    return Rotation.from_quat(quaternion).as_matrix()
+    R: Array = Rotation.from_quat(quaternion).as_matrix()
+    return R
 
 
 def turned(R: Array, twist: Array, in_world: tuple[bool, bool], linear_first: bool) -> Change:

@@ -8,6 +8,7 @@ have the same rank there as at configurations nearby. Source: [W] VI-C.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +38,8 @@ from connections.multibody.tolerances import CLOSED
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
 _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
-_STARTS = 24  # of Newton's method, if no reference is given
+_STARTS = 24  # of Newton's method, if no reference is given,
+_SECONDS = 20.0  # after which there are no more, if none has closed
 
 
 def assemble(
@@ -208,7 +210,7 @@ class _Assembler:
             held = np.flatnonzero(wanted == 1)
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
             q = self.close(q, free)
-            self._require_closed(q, given)
+            self._require_closed(q, "the reference")
             self._require_rank(q)
             return q
         neutral = self.spanning.neutral()
@@ -238,7 +240,7 @@ class _Assembler:
         except PointError as error:
             raise ModelError(str(error)) from error
 
-    def _require_closed(self, q: np.ndarray, given: Mapping[str, Any] | None) -> None:
+    def _require_closed(self, q: np.ndarray, start: str) -> None:
         if self.closed(q):
             return
         phi = np.abs(self.conditions.at(q)[0])
@@ -247,10 +249,10 @@ class _Assembler:
             raise ModelError(
                 "the loops close with an axis that points against its counterpart; give a reference nearby"
             )
-        start = "from the reference" if given is not None else f"from any of {_STARTS} configurations"
         raise ModelError(
-            f"'{self.conditions.names[owner]}' does not close {start}: it stays open by {phi.max():.2g} "
-            "(of its length, or rad). Either no configuration closes it or another reference is needed"
+            f"'{self.conditions.names[owner]}' does not close from {start}: it stays open by {phi.max():.2g} "
+            "(of its length, or rad). Either no configuration closes it or another reference is needed, "
+            "reference={joint: configuration}"
         )
 
     def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -258,26 +260,28 @@ class _Assembler:
 
         Of those at least half as good as the best one, it is the one nearest to neutral.
         """
-        rng = np.random.default_rng(0)
+        rng, begun = np.random.default_rng(0), time.monotonic()
         found: list[np.ndarray] = []
-        q = failed = self.close(neutral, columns)
+        q = failed = neutral
         for number in range(_STARTS):
+            q = self.close(q, columns)
             if self.closed(q):
                 found.append(q)
             else:
                 failed = q
-            step = np.zeros(self.spanning.nv)
-            step[columns] = rng.uniform(-1, 1, len(columns)) * self._spread(columns) * (number + 1) / _STARTS
-            step *= self.conditions.units
-            q = self.close(moved(self.spanning, neutral, step), columns)
+            if not found and time.monotonic() - begun > _SECONDS:
+                break
+            step, size = np.zeros(self.spanning.nv), (number + 1) / _STARTS
+            step[columns] = rng.uniform(-1, 1, len(columns)) * self._spread(columns) * size
+            q = moved(self.spanning, neutral, self.conditions.units * step)
         if not found:
-            self._require_closed(failed, None)
+            self._require_closed(failed, f"any of {number + 1} configurations")
         # The rank of regular configurations: a singular one has a lower rank, and at most a few are singular.
         ranks = np.max([self.conditions.ranks(q) for q in found], axis=0)
         qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
         good = np.flatnonzero(qualities >= 0.5 * qualities.max())
         distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
-        return found[good[int(np.argmin(distances))]]
+        return found[int(good[np.argmin(distances)])]
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """The largest distance of a start from neutral: half a turn, or the size of the cluster."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,8 @@ from connections.multibody.loops.lengths import least_sine, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
-_CHOICES = 2000  # sets of independent joints that are compared
+_CHOICES = 2000  # sets of independent joints that are compared at most,
+_LARGE = 100  # in clusters of up to so many joints; it takes a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Conditions:
 
         The first choice in the order of `_subsets` wins whose `least_sine` is at least 0.1, or half the best.
         """
-        K = self.scaled(q, cluster, members)
+        K, owners = self.scaled(q, cluster, members), self.spanning.body_of[self.columns_of(members)]
         rank = _rank(K)
         widths = np.array([self.spanning.joints[body].nv for body in members])
         mobility = int(widths.sum()) - rank
@@ -133,19 +133,29 @@ class Conditions:
         fixed = wanted[members]
         free = np.flatnonzero(fixed < 0)
         missing = mobility - int(widths[fixed == 1].sum())
-        scored = []
-        for chosen in _subsets(free, widths, missing):
+        scored, best = [], 0.0
+        for chosen in _subsets(free, widths, missing, _choices(len(widths))):
             independent = fixed == 1
             independent[list(chosen)] = True
-            scored.append((least_sine(self.scaled(q, cluster, members[~independent])), independent))
-        best = max(scored, key=lambda item: item[0], default=None)
-        if best is None or best[0] < SINGULAR:
-            raise ModelError(self._why_not(cluster, members, fixed, mobility))
-        return next(independent for sine, independent in scored if sine >= min(0.1, 0.5 * best[0]))
+            scored.append((least_sine(K[:, ~np.isin(owners, members[independent])]), independent))
+            best = max(best, scored[-1][0])
+            if best >= 0.2:  # the bound below is 0.1, whatever comes
+                break
+        if best < SINGULAR:
+            raise ModelError(self._why_not(cluster, members, fixed, mobility, len(scored)))
+        return next(independent for sine, independent in scored if sine >= min(0.1, 0.5 * best))
 
-    def _why_not(self, cluster: int, members: np.ndarray, fixed: np.ndarray, mobility: int) -> str:
-        """Why no choice of independent joints is possible, in words."""
+    def _why_not(
+        self, cluster: int, members: np.ndarray, fixed: np.ndarray, mobility: int, compared: int
+    ) -> str:
+        """Why no choice of independent joints is possible, in words; `compared` choices were."""
         loops = self.names_of(cluster)
+        if (fixed < 0).any() and compared == _choices(len(members)):
+            return (
+                f"{loops} leaves {mobility} velocities of {len(members)} joints; none of the {compared} sets "
+                "of joints that are compared at most determines the others: name the independent joints of "
+                "each loop and coupling, independent=[...]"
+            )
         if (fixed < 0).any():
             return (
                 f"{loops} leaves {mobility} velocities, but no set of whole joints has so many and "
@@ -165,17 +175,39 @@ class Conditions:
         )
 
 
-def _subsets(free: np.ndarray, widths: np.ndarray, missing: int) -> list[tuple[int, ...]]:
-    """At most `_CHOICES` sets of the joints `free` with `missing` velocities in total; small sets first."""
+def _choices(joints: int) -> int:
+    """How many sets of independent joints are compared at most in a cluster; large ones take longer each."""
+    return max(1, min(_CHOICES, _CHOICES * _LARGE**3 // joints**3))
+
+
+def _subsets(free: np.ndarray, widths: np.ndarray, missing: int, most: int) -> list[tuple[int, ...]]:
+    """At most `most` sets of the joints `free` with `missing` velocities in total; small sets first.
+
+    ``reach[i][count]`` has bit w if `count` of the joints from the i-th on can have w velocities in total. So
+    no set is begun that cannot be completed.
+    """
     if missing < 0:
         return []
+    reach = [[1]]
+    for width in widths[free][::-1].tolist():
+        without = [*reach[-1], 0]
+        reach.append([a | b << width for a, b in zip(without, [0, *reach[-1]], strict=True)])
+    reach.reverse()
     chosen: list[tuple[int, ...]] = []
-    for count in range(len(free) + 1):
-        for subset in combinations(free, count):
-            if int(widths[list(subset)].sum()) == missing:
-                chosen.append(subset)
-                if len(chosen) == _CHOICES:
-                    return chosen
+    for size in range(len(free) + 1):
+        begun: list[tuple[int, tuple[int, ...], int]] = [(0, (), missing)]
+        if not reach[0][size] >> missing & 1:
+            continue
+        while begun and len(chosen) < most:
+            first, taken, left = begun.pop()
+            count = size - len(taken)
+            if count == 0:
+                chosen.append(taken)
+                continue
+            for i in range(len(free) - count, first - 1, -1):  # the last one on the stack is the next
+                rest = left - int(widths[free[i]])
+                if rest >= 0 and reach[i + 1][count - 1] >> rest & 1:
+                    begun.append((i + 1, (*taken, int(free[i])), rest))
     return chosen
 
 

@@ -57,10 +57,10 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     Raises
     ------
     ImportError : MuJoCo is not installed; it comes with ``pip install "connections[mjcf]"``.
-    ModelError : the file is missing or not MJCF, or MuJoCo refuses it; nothing moves; an active equality
-        constraint is neither connect nor weld nor joint, or contradicts others; the loops do not close near
-        the reference; an actuator or tendon has an armature that couples joints. The message names the file
-        and the constraint, actuator or tendon.
+    ModelError : the file is missing, larger than 10 MB or not MJCF, or MuJoCo refuses it; nothing moves; an
+        active equality constraint is neither connect nor weld nor joint, or contradicts others; the loops do
+        not close near the reference; an actuator or tendon has an armature that couples joints. The message
+        names the file and the constraint, actuator or tendon.
 
     Warns
     -----
@@ -95,7 +95,8 @@ def _mujoco() -> ModuleType:
         import mujoco
     except ImportError as error:
         raise ImportError('from_mjcf needs MuJoCo: pip install "connections[mjcf]"') from error
-    return mujoco
+    module: ModuleType = mujoco
+    return module
 
 
 def _compile(mujoco: ModuleType, path: Path) -> Any:

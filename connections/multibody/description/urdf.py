@@ -62,12 +62,12 @@ def from_urdf(
 
     Raises
     ------
-    ModelError : the file is missing, malformed or not a robot; a name is missing or appears twice; the links
-        do not form a tree; a joint type, loop or coupling is not supported; a loop, coupling or mimic joint
-        names a link or joint that does not exist, or contradicts others; an axis or ratio is zero, a number
-        is not finite, a mass is negative, an inertia is not symmetric, or a moving part has no inertia; the
-        loops do not close near the reference. The message names the file and the link, joint, loop or
-        coupling.
+    ModelError : the file is missing, larger than 10 MB, malformed or not a robot; a name is missing or
+        appears twice; the links do not form a tree; a joint type, loop or coupling is not supported; a loop,
+        coupling or mimic joint names a link or joint that does not exist, or contradicts others; an axis or
+        ratio is zero, a number is not finite, a mass is negative, an inertia is not symmetric, or a moving
+        part has no inertia; the loops do not close near the reference. The message names the file and the
+        link, joint, loop or coupling.
 
     Warns
     -----

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 from connections.checks import ModelError
 
+MOST_BYTES = 10**7  # meshes are in files of their own
+
 
 def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
     """The root element of the XML file `path`.
@@ -19,11 +21,19 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
 
     Raises
     ------
-    ModelError : malformed XML, or another root element.
+    ModelError : a file of more than `MOST_BYTES`, malformed XML, an encoding that cannot be read, or another
+        root element.
     """
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ModelError(
+            f"larger than {MOST_BYTES // 10**6} MB, the most that is read of a robot description"
+        )
     try:
-        root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, UnicodeDecodeError, LookupError) as error:
+        # At once: in blocks, the time that a long name or comment takes would grow with its square.
+        root = ElementTree.fromstring(content)
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise ModelError(f"malformed XML: {error}") from error
     if root.tag != tag:
         raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")

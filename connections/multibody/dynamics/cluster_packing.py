@@ -122,7 +122,8 @@ def _rows_of_G(closed: ClosedKinematics, links: _Clustered, layout: SolutionLayo
     body = links.body[of_column]
     own = links.column_first[links.cluster[of_column]] + np.arange(len(body)) - links.first[of_column]
     start = closed.column_starts[closed.clusters.of_body[body]]
-    return layout.G + np.where(links.direct[of_column], own - start, 0)
+    rows: np.ndarray = layout.G + np.where(links.direct[of_column], own - start, 0)
+    return rows
 
 
 def _cluster_tables(closed: ClosedKinematics, links: _Clustered) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The compiled functions by name: the recursions' entries and the solvers of loops (`engines.registry`).
+"""Compiled functions by name: entries of recursions, solvers of loops and of motions (`engines.registry`).
 
 Every one returns whether the input was good, or an integer that is zero if it was.
 """
@@ -14,23 +14,26 @@ from connections.engines.registry import Registry
 from connections.engines.workspaces import with_workspace
 from connections.multibody.dynamics.table import RECURSIONS
 
-# The solvers of loops, and the kinds of their arguments. 1, 2 is a float64 array of so many axes, i1 an int64
-# array, b a boolean; m, l and c are the arrays of the tree, the loops and the clusters, and w is a workspace
-# for several configurations.
+# The solvers of loops and of motions: the module of each, and the kinds of its arguments. 1, 2, 3 is a
+# float64 array of so many axes, i1 an int64 array, f a float, b a boolean; m, l and c are the arrays of the
+# tree, the loops and the clusters, and w is a workspace for several configurations.
 SOLVERS = {
-    "closure_at": "l 1 1 1",
-    "closure_rows": "l 2 1 2",
-    "bias_rates_at": "l 1 1 1",
-    "bias_rates_rows": "l 2 2 2",
-    "conditions_at": "l 1 1 2 2 2",
+    "closure_at": ("loop_entries", "l 1 1 1"),
+    "closure_rows": ("loop_entries", "l 2 1 2"),
+    "bias_rates_at": ("loop_entries", "l 1 1 1"),
+    "bias_rates_rows": ("loop_entries", "l 2 2 2"),
+    "conditions_at": ("loop_entries", "l 1 1 2 2 2"),
+    "motion_at": ("motion", "m 2 f f 1 1 2"),
+    "linear_at": ("motion", "m 2 f 3 1 1 2"),
 }
 
 
 def _find(name: str) -> tuple[Any, list[Any]]:
     """A compiled function, and arguments for a trial call: empty arrays that have the current fingerprint."""
     if name in SOLVERS:
-        home = importlib.import_module("connections.multibody.kernels.loop_entries")  # imports Numba
-        return getattr(home, name), _trial(SOLVERS[name])
+        module, arguments = SOLVERS[name]
+        home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
+        return getattr(home, name), _trial(arguments)
     from connections.multibody.dynamics.entries import entry  # imports Numba
 
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
@@ -51,14 +54,19 @@ def _trial(arguments: str) -> list[Any]:
     nothing: dict[str, Any] = {
         "1": np.zeros(0),
         "2": np.zeros((0, 0)),
+        "3": np.zeros((3, 0, 0)),
         "m": with_workspace(tree, TREE.read(tree, "result")),
         "l": CLOSURE.empty(),
         "c": CLUSTERS.empty(),
         "w": np.zeros((1, LANES)),
         "i1": np.zeros(0, np.int64),
+        "f": 0.0,
         "b": False,
     }
     return [nothing[argument] for argument in arguments.split()]
 
 
-compiled = Registry(_find)
+_ENTRIES = [
+    f"{closed}{name}_{kind}" for closed in ("", "closed_") for name in RECURSIONS for kind in ("at", "rows")
+]
+compiled = Registry([*SOLVERS, *_ENTRIES], _find)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections.affine.dop853 import A, E
+from connections.affine.host_motion import HostMotion
+from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Array = np.ndarray
+_WEIGHTS = np.vstack([A, E])
 
 
 class HostRobot:
@@ -89,14 +93,54 @@ class HostRobot:
         """Write the acceleration without forces to `out` (nv,); without gravity, it is -Gamma(v, v)."""
         out[:] = self._call("forward_dynamics", q, v, self._nothing, None)
 
+    def free_motion(self) -> HostMotion:
+        """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
+        step = self._step if self._program.loops is None else None
+        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), step)
+
     def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
         out[:] = self._call("forward_dynamics", q, v, tau, None)
 
+    def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """The configurations (s, nq) for which a curve's points stand, and its velocities (s, nv)."""
+        if not self._turning:
+            return points, rates
+        q, v = points.copy(), rates @ self._X
+        for at, column, free in self._turning:
+            first = at + 3 if free else at
+            part = slice(first, first + 4)
+            norm = np.sqrt(np.sum(q[:, part] ** 2, axis=1, keepdims=True))
+            q[:, part] /= norm
+            r, w = q[:, first : first + 3], q[:, first + 3, None]
+            s, s_w = rates[:, first : first + 3] / norm, rates[:, first + 3, None] / norm
+            v[:, column : column + 3] = 2.0 * (w * s - s_w * r - np.cross(r, s))
+            if free:
+                u = rates[:, at : at + 3]
+                turned = np.cross(r, u)
+                v[:, column + 3 : column + 6] = u - 2.0 * (w * turned - np.cross(r, turned))
+        return q, v
+
+    def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
+        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+        found = np.empty((5 + len(A), len(y)))
+        compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
+        return found[:5]
+
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
         C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
-        return self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        return carrying
+
+    def _step(self, h: float, elapsed: float, y: Array, rate: Array) -> Array:
+        """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""
+        found = np.empty((5 + len(A), len(y)))
+        if not compiled.motion_at(self._program.memory, _WEIGHTS, h, elapsed, y, rate, found):
+            q, v = np.split(found[0], [len(y) - len(self._nothing)])
+            given = self.normalized(q), v, self._nothing, None
+            raise InputRefused(self._program.functions["forward_dynamics"], given)
+        return found[:5]
 
     def _call(self, name: str, *arguments: Any) -> Array:
         """The result of a recursion.

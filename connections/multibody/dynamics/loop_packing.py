@@ -256,7 +256,8 @@ def _conditions_by_column(
     of_column = closed.spanning.coordinate_of[columns]
     linear = np.where(of_column >= 0, closed.rows.coefficients[members][:, of_column], 0.0)
     table = np.where((closed.rows.kinds[members] == LINEAR)[:, None], linear, geometric)
-    return (table * closed.rows.scales[members][:, None]).T
+    scaled: np.ndarray = table * closed.rows.scales[members][:, None]
+    return scaled.T
 
 
 def _owners(closed: ClosedKinematics, members: Sequence[int]) -> str:

@@ -70,7 +70,8 @@ class Loops:
     def follow(self, q: np.ndarray) -> np.ndarray:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         try:
-            return self.spanning(q[None], None)[0]
+            q_s: np.ndarray = self.spanning(q[None], None)[0]
+            return q_s
         except Refused:
             return np.full(self.layout.nq, np.nan)
 

@@ -91,7 +91,8 @@ class RecursiveMetric(Metric):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H(q), (nv, nv)."""
-        return self._matrix(q)  # type: ignore[attr-defined]
+        H: jax.Array = self._matrix(q)  # type: ignore[attr-defined]
+        return H
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,16 +145,19 @@ class RecursiveConnection(ConnectionOfMetric):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low, (nv, nv, nv)."""
-        return self._coefficients(q)  # type: ignore[attr-defined]
+        Gamma: jax.Array = self._coefficients(q)  # type: ignore[attr-defined]
+        return Gamma
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 C(q, v) w, (nv,); in O(N) for a tree, where neither C nor H is formed."""
-        return self._apply(q, v, w)  # type: ignore[attr-defined]
+        acceleration: jax.Array = self._apply(q, v, w)  # type: ignore[attr-defined]
+        return acceleration
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""
         if metric is self.metric or metric is self.model.metric:
-            return self._lowered(q, v, w)  # type: ignore[attr-defined]
+            force: jax.Array = self._lowered(q, v, w)  # type: ignore[attr-defined]
+            return force
         return super().lowered_at(metric, q, v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:

@@ -80,9 +80,9 @@ class RobotSystem(MechanicalSystem):
 
     def host_motion(self, control: Forces | None) -> HostMotion:
         """The motion under gravity and control by the recursions."""
-        host, nothing = self._host, np.zeros(self.model.kinematics.nv)
+        host = self._host
         if control is None:
-            return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, nothing, out))
+            return host.free_motion()
         force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
         return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
 

@@ -60,7 +60,8 @@ class Recursion:
         related = moves.T.astype(float) @ moves > 0.0
         if self.shape == (N, N, N):
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
-            return (pairs.T.astype(float) @ moves > 0.0).reshape(self.core(len(body_of), len(moves)))
+            common: np.ndarray = pairs.T.astype(float) @ moves > 0.0
+            return common.reshape(self.core(len(body_of), len(moves)))
         return np.broadcast_to(related, self.core(len(body_of), len(moves)))
 
 

@@ -87,12 +87,14 @@ class ClosedKinematics(Coordinates):
     @cached_property
     def body_of(self) -> np.ndarray:
         """(nv,) the body whose joint has this velocity component."""
-        return self.spanning.body_of[self.v_columns]
+        bodies: np.ndarray = self.spanning.body_of[self.v_columns]
+        return bodies
 
     @cached_property
     def cluster_of_column(self) -> np.ndarray:
         """(nv,) the cluster that each independent velocity belongs to."""
-        return self.clusters.of_body[self.body_of]
+        clusters: np.ndarray = self.clusters.of_body[self.body_of]
+        return clusters
 
     @cached_property
     def column_starts(self) -> np.ndarray:
@@ -236,7 +238,8 @@ class ClosedKinematics(Coordinates):
     def _implicit_coordinates(self) -> np.ndarray:
         """(nq,) whether a coordinate belongs to an implicit cluster."""
         bodies = self.independent_bodies[_owners(self.q_starts)]
-        return self.implicit_clusters[self.clusters.of_body[bodies]]
+        implicit: np.ndarray = self.implicit_clusters[self.clusters.of_body[bodies]]
+        return implicit
 
     # --- definitions -------------------------------------------------------------------------------------
 
@@ -253,7 +256,7 @@ class ClosedKinematics(Coordinates):
         return self._followed_at(q, start)
 
     @cached_property
-    def _spanning(self) -> Any:
+    def _spanning(self) -> Callable[[jax.Array], jax.Array]:
         @jax.custom_jvp
         def spanning(q: jax.Array) -> jax.Array:
             return self._followed_at(q, jnp.asarray(self.reference))

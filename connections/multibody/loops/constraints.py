@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ModelError
+from connections.geometry.compilation import compiled
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.graph import Tree
 from connections.multibody.kinematics import Kinematics
@@ -46,7 +48,7 @@ class FunctionCondition(abc.ABC):
 
     owner: int
     cluster: int
-    scale: Any = field(default=1.0, kw_only=True)
+    scale: np.ndarray | float = field(default=1.0, kw_only=True)
 
     @abc.abstractmethod
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
@@ -61,6 +63,10 @@ class FunctionCondition(abc.ABC):
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, which are pickled; what was compiled is not."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def size(self, kinematics: Kinematics) -> int:
         """Number of conditions, k."""
@@ -92,18 +98,24 @@ class FunctionLoop(FunctionCondition):
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv); column j is the derivative of phi as velocity j moves the two bodies."""
-        transforms, columns = jnp.asarray(placed.transforms), jnp.asarray(placed.columns)
-        rates = np.stack(
-            [_rate(placed.transforms[body], columns, moves[body]) for body in (self.body_a, self.body_b)]
-        )
-
-        def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
-            """phi and its derivative while the transforms of the two bodies change at `rate` (2, 4, 4)."""
-            tangent = jnp.zeros_like(transforms).at[self.body_a].add(rate[0]).at[self.body_b].add(rate[1])
-            return jax.jvp(lambda T: self.residual_at(T, jnp.asarray(q)), (transforms,), (tangent,))
-
-        value, derivative = jax.vmap(along, in_axes=1, out_axes=(None, 1))(jnp.asarray(rates))
+        rates = [
+            _rate(placed.transforms[body], placed.columns, moves[body]) for body in (self.body_a, self.body_b)
+        ]
+        value, derivative = self._along(placed.transforms, np.stack(rates, axis=1))
         return np.asarray(value), np.asarray(derivative)
+
+    @cached_property
+    def _along(self) -> Callable[..., Any]:
+        """phi and its derivatives while the transforms of the two bodies change at `rates` (nv, 2, 4, 4)."""
+
+        def values(transforms: jax.Array, rates: jax.Array) -> tuple[jax.Array, jax.Array]:
+            def along(rate: jax.Array) -> tuple[jax.Array, jax.Array]:
+                tangent = jnp.zeros_like(transforms).at[self.body_a].add(rate[0]).at[self.body_b].add(rate[1])
+                return jax.jvp(lambda T: self.residual_at(T, jnp.zeros(0)), (transforms,), (tangent,))
+
+            return jax.vmap(along, out_axes=(None, 1))(rates)
+
+        return compiled(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +136,24 @@ class FunctionCoupling(FunctionCondition):
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) = dphi/dq X, with X the frame of the spanning tree."""
-        transforms, point = jnp.asarray(placed.transforms), jnp.asarray(q)
-        derivative = jax.jacfwd(lambda q: self.residual_at(transforms, q))(point)
-        value = self.residual_at(transforms, point)
-        return np.asarray(value), np.asarray(derivative @ placed.kinematics.frame.matrix_at(point))
+        value, derivative = self._along_coordinates(q)
+        X = placed.kinematics.frame.matrix_at(jnp.asarray(q))
+        return np.asarray(value), np.asarray(derivative) @ np.asarray(X)
+
+    @cached_property
+    def _along_coordinates(self) -> Callable[..., Any]:
+        """phi (k,) and dphi/dq (k, nq) at q (nq,)."""
+        nowhere = jnp.zeros((0, 4, 4))
+
+        def values(q: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self.residual_at(nowhere, q), jax.jacfwd(lambda q: self.residual_at(nowhere, q))(q)
+
+        return compiled(values)
 
 
-def _rate(transform: np.ndarray, columns: Any, moves: np.ndarray) -> np.ndarray:
+def _rate(transform: np.ndarray, columns: np.ndarray, moves: np.ndarray) -> np.ndarray:
     """Rates (nv, 4, 4) of a body's transform along twists `columns` (nv, 6); zero if not in `moves`."""
-    w, u = np.asarray(columns)[:, :3] * moves[:, None], np.asarray(columns)[:, 3:] * moves[:, None]
+    w, u = columns[:, :3] * moves[:, None], columns[:, 3:] * moves[:, None]
     rate = np.zeros((len(w), 4, 4))
     rate[:, :3, :3] = np.cross(w[:, None, :], transform[:3, :3].T).transpose(0, 2, 1)
     rate[:, :3, 3] = u + np.cross(w, transform[:3, 3])

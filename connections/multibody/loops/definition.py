@@ -202,7 +202,8 @@ class LoopClosure:
     def _near(self, old: jax.Array, new: jax.Array) -> jax.Array:
         """Whether K_d has changed so little that Newton's method contracts between the two configurations."""
         change = _least_squares(self._dependent(old) * self.lengths, self._dependent(new) * self.lengths)
-        return jnp.linalg.norm(change - jnp.eye(len(self.dependent))) <= LARGEST_CHANGE
+        distance: jax.Array = jnp.linalg.norm(change - jnp.eye(len(self.dependent)))
+        return distance <= LARGEST_CHANGE
 
     def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
         """q_s with all coordinates but the unknown ones set from q (nq,)."""
@@ -253,7 +254,8 @@ def _values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
         [jnp.sum(u * r, axis=1), jnp.sum(r * r, axis=1), jnp.asarray(rows.coefficients) @ q_s],
         jnp.sum(u * w, axis=1),
     )
-    return rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
+    phi: jax.Array = rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
+    return phi
 
 
 def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:

@@ -1,0 +1,245 @@
+"""The explorer's door: who may talk to the server of the page, and what they may say.
+
+Any web page that a browser shows can send requests to the servers of this machine. So the server answers only
+
+- under its own name: the header Host is that of a loopback address or of the host that was given, so that
+  nobody's name server can pass this machine off as theirs;
+- to its own page: the header Origin, if there is one, is that of the address in Host;
+- with the token of the address that was printed, in the address itself or in the cookie that it set.
+
+Of the messages of a browser, only positions of the camera and values that a control can have are let in.
+Viser has no place for any of this. Its connections are made by the library websockets, and `behind` has them
+made as guests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import ipaddress
+import logging
+import math
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from websockets.asyncio import server as websockets_server
+from websockets.asyncio.server import ServerConnection
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+MOST_CLIENTS = 8
+_MOST_BYTES = 2**16  # of a message from a browser
+_FARTHEST, _NEAREST = 1e6, 1e-6  # m, of a camera: from the origin, from what it looks at
+_WILDCARDS = ("", "0.0.0.0", "::")
+_replacing = threading.Lock()
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # what strangers do is no news in the terminal
+
+
+class Door:
+    """What is checked before a browser gets in.
+
+    Parameters
+    ----------
+    host : what the server is bound to.
+
+    Attributes
+    ----------
+    token : what the address must contain.
+    control : from the identifier in a message to viser's handle of the control, or None.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host, self.token = host.lower(), secrets.token_hex(16)
+        self.control: Callable[[str], Any] = lambda identifier: None
+
+    def reason(self, request: Request, port: int) -> str | None:
+        """Why a request is refused, or None.
+
+        Parameters
+        ----------
+        request : with its headers.
+        port : that the server listens on, which names the cookie.
+        """
+        hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            return "This explorer has another address: open the one that was printed."
+        if any(origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}") for origin in origins):
+            return "This explorer answers no pages but its own."
+        given = [_token_of(request.path), *_cookies(request.headers, _cookie(port))]
+        if not any(hmac.compare_digest(text.encode(), self.token.encode()) for text in given):
+            return "The token is missing: open the address that was printed, with all that follows '?'."
+        return None
+
+    def welcome(self, request: Request, port: int, response: Response | None) -> None:
+        """Let the browser that has just shown the token keep it as a cookie of this site alone."""
+        if response is not None and _token_of(request.path) == self.token:
+            cookie = f"{_cookie(port)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+            response.headers["Set-Cookie"] = cookie
+
+    def lets_in(self, message: Any) -> bool:
+        """Whether a message is one that the page's own controls send."""
+        try:
+            content = _DECODER.decode(message)
+        except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+            return False
+        if isinstance(content, _Camera):
+            return content.is_somewhere()
+        control = self.control(content.uuid)
+        return (
+            control is not None and content.updates.keys() == {"value"} and _fits(control, **content.updates)
+        )
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a header Host has a loopback name, or the name or address that was given."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        everywhere = self.host in _WILDCARDS
+        if name in ("localhost", self.host) or (everywhere and name == socket.gethostname().lower()):
+            return True
+        with contextlib.suppress(ValueError):  # no name server decides what an address in digits means
+            return ipaddress.ip_address(name).is_loopback or everywhere
+        return False
+
+
+def behind(door: Door, start: Callable[[], Any]) -> Any:
+    """A server of viser's whose connections come in by the door.
+
+    Parameters
+    ----------
+    door : what lets them in.
+    start : makes the server and starts it.
+
+    Raises
+    ------
+    RuntimeError : viser does not serve by the function that is replaced here; its server is stopped again.
+    """
+    serve, served = websockets_server.serve, []
+
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        served.append(door)
+        options |= {"create_connection": partial(_Guest, door), "max_size": _MOST_BYTES, "logger": _log}
+        return serve(*arguments, **options)
+
+    with _replacing:
+        setattr(websockets_server, "serve", guarded)  # noqa: B010 (a class, for type checkers)
+        try:
+            server = start()
+        finally:
+            setattr(websockets_server, "serve", serve)  # noqa: B010
+    if not served:
+        server.stop()
+        raise RuntimeError("this version of viser cannot be guarded: its server takes whoever comes")
+    return server
+
+
+class _Guest(ServerConnection):
+    """A connection that was let in by the door, and whose messages it hears."""
+
+    def __init__(self, door: Door, *arguments: Any, **limits: Any) -> None:
+        super().__init__(*arguments, **limits)
+        self._door = door
+
+    async def handshake(self, process_request: Any = None, *rest: Any, **options: Any) -> None:
+        def guarded(connection: ServerConnection, request: Request) -> Response | None:
+            port = connection.local_address[1]
+            reason = self._door.reason(request, port)
+            if reason is not None:
+                return connection.respond(HTTPStatus.FORBIDDEN, reason + "\n")
+            response: Response | None = process_request(connection, request)
+            self._door.welcome(request, port, response)
+            return response
+
+        await super().handshake(guarded, *rest, **options)
+        if len(self.server.connections) > MOST_CLIENTS:  # this one included
+            # Viser's page shows the reason with this code, and tries again later.
+            await self.close(1002, f"{MOST_CLIENTS} browsers have this explorer open: close one of them")
+
+    async def recv(self, *arguments: Any, **options: Any) -> Any:
+        while True:
+            message = await super().recv(*arguments, **options)
+            if self._door.lets_in(message):
+                return message
+
+
+# --- private: headers ---------------------------------------------------------------------------------------
+
+
+def _cookie(port: int) -> str:
+    """The cookie's name; all ports of a machine share their cookies."""
+    return f"connections-explorer-{port}"
+
+
+def _token_of(path: str) -> str:
+    """The token in an address; empty if there is none."""
+    return parse_qs(path.partition("?")[2]).get("token", [""])[-1]
+
+
+def _cookies(headers: Headers, name: str) -> list[str]:
+    found = []
+    for line in headers.get_all("Cookie"):
+        with contextlib.suppress(CookieError):
+            cookies = SimpleCookie(line)
+            found += [cookies[name].value] if name in cookies else []
+    return found
+
+
+# --- private: messages --------------------------------------------------------------------------------------
+
+_Three = tuple[float, float, float]
+
+
+class _Camera(msgspec.Struct, tag="ViewerCameraMessage", tag_field="type", forbid_unknown_fields=True):
+    """Where a browser looks from; the fields are viser's."""
+
+    wxyz: tuple[float, float, float, float]
+    position: _Three
+    fov: float
+    near: float
+    far: float
+    image_height: float
+    image_width: float
+    look_at: _Three
+    up_direction: _Three
+
+    def is_somewhere(self) -> bool:
+        """Whether there is such a camera."""
+        lengths = (*self.position, *self.look_at, *self.up_direction, *self.wxyz, self.near, self.far)
+        return (
+            all(abs(length) <= _FARTHEST for length in lengths)  # NaN is not
+            and math.dist(self.position, self.look_at) >= _NEAREST
+            and 0.0 < self.fov < math.pi
+            and 1.0 <= self.image_height <= _FARTHEST
+            and 1.0 <= self.image_width <= _FARTHEST
+        )
+
+
+class _Value(msgspec.Struct, tag="GuiUpdateMessage", tag_field="type", forbid_unknown_fields=True):
+    """What a control was set to; the fields are viser's."""
+
+    uuid: str
+    updates: dict[str, bool | int | float | str]
+
+
+_DECODER = msgspec.msgpack.Decoder(_Camera | _Value)
+
+
+def _fits(control: Any, value: Any) -> bool:
+    """Whether a control can have a value: one of a list, within a slider's range, true or false."""
+    if isinstance(control.value, bool):
+        return isinstance(value, bool)
+    if isinstance(control.value, str):
+        return value in control.options
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and control.min <= value <= control.max
+    )

@@ -1,0 +1,112 @@
+"""Equations with a symmetric positive definite matrix, such as a metric, by Cholesky's factor: H = L L^T.
+
+Up to `LARGEST` unknowns the factor is written out. LAPACK computes it, too, but before JAX calls LAPACK for
+the first time it imports `scipy.linalg`, which takes as long as all the rest of a first number. Where H is
+not positive definite, the result is NaN. If a row and the same column of H are scaled, all that is computed
+is scaled with them: units do not matter.
+Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms (2002), chapter 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+LARGEST = 5  # unknowns; with more of them what is written out takes longer to compile than LAPACK's call
+
+
+def solve_definite(H: jax.Array, b: jax.Array) -> jax.Array:
+    """H^-1 b, (n, ...); NaN where H is not positive definite.
+
+    Parameters
+    ----------
+    H : (n, n), symmetric positive definite; the factor is made of the entries on and below the diagonal.
+    b : (n, ...).
+    """
+    H, columns = jnp.asarray(H, float), jnp.asarray(b, float).reshape(len(H), -1)
+    solve = _written_out(H) if len(H) <= LARGEST else _by_lapack(H)
+    solution: jax.Array = lax.custom_linear_solve(lambda x: H @ x, columns, solve, symmetric=True)
+    return solution.reshape(b.shape)
+
+
+def inverse_of_definite(H: jax.Array) -> jax.Array:
+    """H^-1, (n, n); NaN where H (n, n) is not positive definite."""
+    return solve_definite(H, jnp.eye(len(H)))
+
+
+def is_definite(H: jax.Array) -> jax.Array:
+    """Whether a symmetric H (n, n) is finite and positive definite, one boolean."""
+    H = jnp.asarray(H, float)
+    if len(H) > LARGEST:
+        return jnp.all(jnp.isfinite(jnp.linalg.cholesky(H)))
+    L = _factor(H)
+    return jnp.all(jnp.isfinite(jnp.stack([L[i][i] for i in range(len(L))])))
+
+
+def orthonormal_basis(H: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """R = L^T with ||R v||^2 = v^T H v, and R^-1, whose columns are orthonormal in H; both (n, n).
+
+    NaN where H (n, n) is not positive definite.
+    """
+    H, one = jnp.asarray(H, float), jnp.eye(len(H))
+    if len(H) > LARGEST:
+        root = jnp.linalg.cholesky(H).T
+        return root, jax.scipy.linalg.solve_triangular(root, one)
+    L, nothing = _factor(H), jnp.zeros(())
+    columns = [jnp.stack([*row, *[nothing] * (len(L) - len(row))]) for row in L]
+    return jnp.stack(columns, axis=1), jnp.stack(_upper_solved(L, list(one)))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+Solve = Callable[[object, jax.Array], jax.Array]  # (what JAX gives and nobody needs, b (n, k)) -> H^-1 b
+
+
+def _by_lapack(H: jax.Array) -> Solve:
+    L = jnp.linalg.cholesky(lax.stop_gradient(H))
+    return lambda _, b: jax.scipy.linalg.cho_solve((L, True), b)
+
+
+def _written_out(H: jax.Array) -> Solve:
+    L = _factor(lax.stop_gradient(H))
+    return lambda _, b: jnp.stack(_upper_solved(L, _lower_solved(L, _rows_of(b))))
+
+
+def _factor(H: jax.Array) -> list[list[jax.Array]]:
+    """L by its rows, each up to the diagonal; NaN from the first pivot on that is not positive."""
+    L: list[list[jax.Array]] = []
+    for i, row in enumerate(_rows_of(H)):
+        L.append(_rows_of(row)[: i + 1])
+        for j, x in enumerate(L[i]):
+            for k in range(j):
+                x = x - L[i][k] * L[j][k]
+            L[i][j] = x / L[j][j] if j < i else jnp.sqrt(jnp.where(x > 0.0, x, jnp.nan))
+    return L
+
+
+def _lower_solved(L: list[list[jax.Array]], b: list[jax.Array]) -> list[jax.Array]:
+    """L^-1 b, by rows."""
+    x: list[jax.Array] = []
+    for i, row in enumerate(b):
+        for k in range(i):
+            row = row - L[i][k] * x[k]
+        x.append(row / L[i][i])
+    return x
+
+
+def _upper_solved(L: list[list[jax.Array]], b: list[jax.Array]) -> list[jax.Array]:
+    """L^-T b, by rows."""
+    x = list(b)
+    for i in reversed(range(len(L))):
+        for k in range(i + 1, len(L)):
+            x[i] = x[i] - L[k][i] * x[k]
+        x[i] = x[i] / L[i][i]
+    return x
+
+
+def _rows_of(array: jax.Array) -> list[jax.Array]:
+    """Of a matrix its rows, of a vector its components: as an index gives them, but traced at once."""
+    return [lax.index_in_dim(array, i, keepdims=False) for i in range(len(array))]

@@ -1,0 +1,154 @@
+"""Machine code on disk: damaged files are compiled again; without a folder to write to, functions work."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import connections
+from connections.engines import disk_cache
+from connections.engines.inlined.simd import one
+
+SOURCE = """
+def double(x):
+    return x + x
+
+
+def treble(x):
+    return x + x + x
+"""
+PENDULUM = """
+import numpy as np
+from connections import multibody as mb
+from connections.multibody.kernels import loop_entries
+mechanism = mb.Mechanism()
+mechanism.add_body("bob", mass=2.0, center_of_mass=(0, 0, -0.5), inertia=np.eye(3) / 100)
+mechanism.add_joint("pivot", "world", "bob", mb.Revolute((0, 1, 0)))
+model = mechanism.build()
+assert abs(mb.gravity(model, np.array([0.3]))[0] - 9.81 * np.sin(0.3)) < 1e-12
+"""
+
+
+class Functions:
+    """Two functions in a file of their own, and the folder of their machine code."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "functions.py").write_text(SOURCE)
+        spec = importlib.util.spec_from_file_location("functions", folder / "functions.py")
+        self.module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.module)
+        self.folder = folder / "cache"
+
+    def run(self, name: str = "double", decorator=one) -> int:
+        """Call a function as a new process would; how often its machine code was found on disk."""
+        function = decorator(getattr(self.module, name))
+        assert function(2.0) == (4.0 if name == "double" else 6.0)
+        return sum(function.stats.cache_hits.values())
+
+    def file(self, kind: str, name: str = "double") -> Path:
+        (found,) = self.folder.rglob(f"functions.{name}-*.{kind}")
+        return found
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Functions:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    disk_cache._warn_once.cache_clear()
+    return Functions(tmp_path)
+
+
+def cut_off(functions: Functions, kind: str) -> None:
+    path = functions.file(kind)
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def another_program(functions: Functions, kind: str) -> None:
+    functions.file(kind).write_bytes(b"#!/bin/sh\necho no\n")
+
+
+def empty(functions: Functions, kind: str) -> None:
+    functions.file(kind).write_bytes(b"")
+
+
+def another_function(functions: Functions, kind: str) -> None:
+    functions.run("treble")
+    shutil.copyfile(functions.file("nbc", "treble"), functions.file("nbc"))
+
+
+def without_a_seal(functions: Functions, kind: str) -> None:
+    shutil.rmtree(functions.folder)
+    functions.run(decorator=numba.njit(cache=True, error_model="numpy"))
+
+
+def other_machine_code(functions: Functions, kind: str) -> None:
+    """One bit of an instruction; Numba alone would run it."""
+    path = functions.file(kind)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\x7fELF") + 0x41] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [(damage, kind) for damage in (cut_off, empty, another_program) for kind in ("nbi", "nbc")]
+    + [(damage, "nbc") for damage in (another_function, without_a_seal, other_machine_code)],
+)
+def test_a_damaged_file_is_compiled_again(functions: Functions, damage, kind: str) -> None:
+    assert functions.run() == 0
+    assert functions.run() == 1
+    damage(functions, kind)
+    assert functions.run() == 0
+    assert functions.run() == 1
+
+
+def test_numba_alone_takes_another_functions_file(functions: Functions) -> None:
+    """A negative control: why the seal holds the name."""
+    plain = numba.njit(cache=True)
+    functions.run(decorator=plain)
+    functions.run("treble", plain)
+    shutil.copyfile(functions.file("nbc", "treble"), functions.file("nbc"))
+    assert plain(functions.module.double)(2.0) == 6.0
+
+
+def test_a_disk_that_cannot_be_written_is_warned_of_once(functions: Functions) -> None:
+    functions.run()
+    ours = [one(getattr(functions.module, name)) for name in ("double", "treble")]
+    shutil.rmtree(functions.folder)
+    functions.folder.write_text("a file where the folder was")
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as warned:
+        assert [function(2.0) for function in ours] == [4.0, 6.0]
+    assert len(warned) == 1
+
+
+def test_without_any_folder_to_write_robots_work(tmp_path: Path) -> None:
+    """Another user than the one who installed the package, without a home.
+
+    The superuser, as in a container's CI, writes everywhere; so its process gives up that power.
+    """
+    package = tmp_path / "site-packages"
+    sources = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(connections.__file__).parent, package / "connections", ignore=sources)
+    (package / "home").mkdir()
+    for folder in (*package.rglob("*/"), package):
+        folder.chmod(0o555)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XDG_", "NUMBA_", "PYTHON"))}
+    powerless = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    try:
+        done = subprocess.run(
+            [*powerless, sys.executable, "-c", PENDULUM],
+            env=kept | {"PYTHONPATH": str(package), "HOME": str(package / "home")},
+            cwd=package,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("compiled functions cannot be kept on disk") == 1
+        assert not list(package.rglob("__pycache__"))
+    finally:
+        for folder in (package, *package.rglob("*/")):
+            folder.chmod(0o755)

@@ -1,0 +1,123 @@
+"""Steps of a tree's free motion and of transport in compiled code, against steps by their rates in NumPy."""
+
+import jax
+import numpy as np
+import pytest
+from mechanisms import MOVING, mechanism_of_all_pairs, pairs_of, random_mechanism, sample
+
+import connections as cn
+from connections import multibody as mb
+from connections.affine.dop853 import C
+from connections.affine.host_integration import numpy_attempt
+from connections.affine.host_motion import HostMotion
+from connections.multibody.dynamics import host_robot
+from connections.multibody.dynamics.host_robot import HostRobot, InputRefused
+
+T0, T, H = 0.2, -0.5, -0.005  # backwards: sizes are of the time that has passed, whatever its sign
+GRAVITIES = [(1.0, 2.0, -9.81), (0.0, 0.0, 0.0)]
+
+pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+
+
+def rows(motion, q, v):
+    """The five rows of a step from 1.01 (q, v), where the quaternions are not of norm one."""
+    given, y, _, _ = motion.start(q, v)
+    attempt, y = motion.attempt(T0, y, given), 1.01 * y
+    return attempt(T, H, y, attempt(T, 0.0, y, np.zeros_like(y))[1])
+
+
+def largest_difference(ours, others, nq):
+    """Of two steps, by rows, and q and v each by itself; an error's terms are as large as the rates."""
+    scales = others[[0, 1, 1, 1, 4]]
+    return max(
+        np.max(np.max(np.abs(ours - others)[:, part], axis=1) / np.max(np.abs(scales[:, part]), axis=1))
+        for part in (slice(nq), slice(nq, None))
+    )
+
+
+@pytest.mark.parametrize("gravity", GRAVITIES)
+def test_it_is_the_step_by_its_rates(rng, gravity, monkeypatch):
+    model = mechanism_of_all_pairs(rng, gravity=gravity)
+    assert len(pairs_of(model)) == len(MOVING) ** 2
+    host = HostRobot(model.kinematics, model.program)
+    by_rates = HostMotion(host, lambda t, q, v, out: host.free_acceleration(q, v, out))
+    q, v = sample(model, rng)
+    expected = rows(by_rates, q, v)
+    assert largest_difference(rows(host.free_motion(), q, v), expected, model.nq) < 1e-11
+
+    for place, size in (((7, 3), 1e-6), ((-1, 5), 1e-9)):  # a weight of a stage, and of an error
+        wrong = host_robot._WEIGHTS.copy()
+        wrong[place] += size
+        with monkeypatch.context() as context:
+            context.setattr(host_robot, "_WEIGHTS", wrong)
+            assert largest_difference(rows(host.free_motion(), q, v), expected, model.nq) > 1e-10
+
+
+def test_motions_are_those_with_a_force_that_vanishes(rng):
+    model = random_mechanism(rng, 8, MOVING)
+    q, v = sample(model, rng)
+    times, nabla, system = np.linspace(0.0, 0.2, 4), model.recursive_connection, model.system()
+
+    def constant(size):
+        return lambda t, q, v: np.full(model.nv, size)
+
+    for ours, by_rates in (
+        (cn.geodesic(nabla, q, v, times), lambda f: cn.geodesic(nabla, q, v, times, f)),
+        (system.simulate(q, v, times), lambda f: system.simulate(q, v, times, f)),
+    ):
+        np.testing.assert_allclose(np.hstack(ours), np.hstack(by_rates(constant(0.0))), rtol=0, atol=1e-11)
+        assert np.max(np.abs(np.hstack(ours) - np.hstack(by_rates(constant(1e-6))))) > 1e-9
+
+
+def test_what_is_no_state_is_refused():
+    mechanism = mb.Mechanism()
+    for name, mass in (("arm", 0.0), ("point", 1.0)):
+        mechanism.add_body(name, mass, np.zeros(3), np.zeros((3, 3)))
+    mechanism.add_joint("turn", "world", "arm", mb.Revolute((0, 0, 1)))
+    mechanism.add_joint("slide", "arm", "point", mb.Prismatic((1, 0, 0)))
+    system = mechanism.build(gravity=(0, 0, 0)).system()
+    motion = system.host_motion(None)
+    given, y, _, _ = motion.start(np.array([0.3, 0.5]), np.array([1.0, 0.0]))
+    attempt = motion.attempt(0.0, y, given)
+    assert np.isfinite(attempt(0.0, 0.1, y, np.zeros(4))).all()
+    for q, why in (((0.3, 0.0), "singular along joint 'turn'"), ((0.3, np.nan), r"q\[1\] is nan")):
+        with pytest.raises(InputRefused, match=why):
+            attempt(0.0, 0.0, np.array([*q, 1.0, 0.0]), np.zeros(4))
+
+
+# --- transport ----------------------------------------------------------------------------------------
+
+
+def test_the_step_of_a_linear_equation_is_that_by_its_rates(rng):
+    model = random_mechanism(rng, 3, MOVING)
+    A, y = rng.standard_normal((len(C), 4, 4)), rng.standard_normal(12)
+    A[-2] = A[-1]  # at the same time
+    at = {float(T + c * H): stage for stage, c in enumerate(C)}
+
+    def rate(t, y, out):
+        out[:] = (A[at[t]] @ y.reshape(4, 3)).ravel()
+
+    first = np.empty(12)
+    rate(T, y, first)
+    expected = numpy_attempt(rate, lambda t, y: y)(T, H, y, first)[:4]
+    linear = model.recursive_connection.host.linear_step
+    np.testing.assert_allclose(linear(H, A, y, first)[:4], expected, rtol=0, atol=1e-14)
+    A[3] += 1e-9
+    assert np.max(np.abs(linear(H, A, y, first)[:4] - expected)) > 1e-12
+
+
+def test_the_velocity_of_a_curve_beside_the_manifold(rng):
+    model = mechanism_of_all_pairs(rng, branch=20)
+    host, frame = model.recursive_connection.host, model.frame
+    points, _ = sample(model, rng, 3)
+    points, rates = 1.2 * points, rng.standard_normal(points.shape)
+    q, v = host.along(points, rates)
+
+    def definition(p, p_dot):
+        q, q_dot = jax.jvp(frame.project_at, (p,), (p_dot,))
+        return q, frame.velocity_at(q, q_dot)
+
+    expected = jax.vmap(definition)(points, rates)
+    np.testing.assert_allclose(q, expected[0], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(v, expected[1], rtol=0, atol=1e-13)
+    assert np.max(np.abs(host.along(points / 1.2, rates)[1] - expected[1])) > 1e-2
