@@ -80,9 +80,13 @@ def test_what_is_no_state_is_refused():
     given, y, _, _ = motion.start(np.array([0.3, 0.5]), np.array([1.0, 0.0]))
     attempt = motion.attempt(0.0, y, given)
     assert np.isfinite(attempt(0.0, 0.1, y, np.zeros(4))).all()
-    for q, why in (((0.3, 0.0), "singular along joint 'turn'"), ((0.3, np.nan), r"q\[1\] is nan")):
+    for state, why in (
+        ((0.3, 0.0, 1.0, 0.0), "singular along joint 'turn'"),
+        ((0.3, np.nan, 1.0, 0.0), r"q\[1\] is nan"),
+        ((0.3, 0.5, 1.0, np.nan), r"v\[1\] is nan"),
+    ):
         with pytest.raises(InputRefused, match=why):
-            attempt(0.0, 0.0, np.array([*q, 1.0, 0.0]), np.zeros(4))
+            attempt(0.0, 0.0, np.array(state), np.zeros(4))
 
 
 # --- transport ----------------------------------------------------------------------------------------
