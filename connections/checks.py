@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+from connections._words import INSTEAD, kind_of, shape_text, with_article, words_of
+
 __all__ = [
     "Check",
     "CheckError",
@@ -46,7 +48,7 @@ class ShapeError(ValueError):
     """
 
     def __init__(self, name: str, expected: object, got: object) -> None:
-        super().__init__(f"{name}: expected shape {_shape_text(expected)}, got {_shape_text(got)}")
+        super().__init__(f"{name}: expected shape {shape_text(expected)}, got {shape_text(got)}")
         self.name, self.expected, self.got = name, expected, got
 
 
@@ -196,7 +198,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
             numbers = value.dtype.kind in "biufO"
             value = np.asarray(value, dtype=np.float64) if numbers else value
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: expected an array of real numbers, got {_words(given)}") from error
+            raise TypeError(f"{name}: expected an array of real numbers, got {words_of(given)}") from error
     if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
     if value.dtype != np.float64:
@@ -267,52 +269,6 @@ def require_writable(folder: Path) -> None:
 
 # --- types of arguments ------------------------------------------------------------------------------------
 
-# What instances of our classes are called; by name, because no room is imported here.
-_KINDS = {
-    "FrameField": "a frame",
-    "Metric": "a metric",
-    "AffineConnection": "a connection",
-    "MechanicalSystem": "a system",
-    "NonholonomicSystem": "a nonholonomic system",
-    "PassivityController": "a controller",
-    "Reference": "a reference",
-    "Model": "a robot",
-    "Mechanism": "a mechanism",
-}
-
-_FOR_A_CONSTANT = "for a constant, write a function that returns it"
-# (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
-_INSTEAD = {
-    ("Metric", "FrameField"): "write ConstantMetric(frame, H) or MatrixMetric(frame, function of q)",
-    ("Metric", "AffineConnection"): "give the metric with which the connection was made",
-    ("Metric", "MechanicalSystem"): "write system.metric",
-    ("Metric", "NonholonomicSystem"): "write system.metric",
-    ("Metric", "Model"): "write model.metric",
-    ("Metric", "matrix"): "write ConstantMetric(frame, H)",
-    ("Metric", "function"): "write MatrixMetric(frame, function)",
-    ("FrameField", "Metric"): "write metric.frame",
-    ("FrameField", "AffineConnection"): "write connection.frame",
-    ("FrameField", "MechanicalSystem"): "write system.frame",
-    ("FrameField", "NonholonomicSystem"): "write system.frame",
-    ("FrameField", "Model"): "write model.frame",
-    ("FrameField", "number"): "write CoordinateFrame(n)",
-    ("FrameField", "function"): "write MatrixFrame(function, n, nq)",
-    ("AffineConnection", "Metric"): "write LeviCivita(metric)",
-    ("AffineConnection", "MechanicalSystem"): "write system.connection",
-    ("AffineConnection", "NonholonomicSystem"): "write system.connection",
-    ("AffineConnection", "Model"): "write model.recursive_connection",
-    ("AffineConnection", "function"): "write CoefficientConnection(frame, function)",
-    ("MechanicalSystem", "Metric"): "write MechanicalSystem(metric)",
-    ("MechanicalSystem", "AffineConnection"): "write MechanicalSystem(metric, connection=connection)",
-    ("MechanicalSystem", "Model"): "write model.system()",
-    ("Model", "Mechanism"): "write mechanism.build()",
-    ("Model", "str"): "write from_urdf(path) or from_mjcf(path)",
-    ("Model", "MechanicalSystem"): "give the robot from which the system was made",
-    ("Reference", "function"): "write FieldReference(frame, function)",
-    ("function", "AffineConnection"): "give a connection as connection=",
-    **dict.fromkeys((("function", kind) for kind in ("matrix", "array", "number")), _FOR_A_CONSTANT),
-}
-
 
 def require_type(name: str, value: Any, expected: type, instead: str = "") -> None:
     """Raise `TypeError` unless `value` is an instance of `expected`.
@@ -324,8 +280,8 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
     instead : what to write, if the kind of object that was given does not tell, such as the whole call.
     """
     if not isinstance(value, expected):
-        hint = _INSTEAD.get((expected.__name__, _kind_of(value))) or instead
-        raise _wrong_type(name, _article(expected.__name__), value, hint)
+        hint = INSTEAD.get((expected.__name__, kind_of(value))) or instead
+        raise _wrong_type(name, with_article(expected.__name__), value, hint)
 
 
 def require_function(name: str, value: Any, form: str, instead: str = "") -> None:
@@ -338,15 +294,15 @@ def require_function(name: str, value: Any, form: str, instead: str = "") -> Non
     instead : what to write in place of a matrix, if not a function.
     """
     if not callable(value):
-        kind = _kind_of(value)
-        hint = instead if instead and kind == "matrix" else _INSTEAD.get(("function", kind), "")
+        kind = kind_of(value)
+        hint = instead if instead and kind == "matrix" else INSTEAD.get(("function", kind), "")
         raise _wrong_type(name, f"a function {form}", value, hint)
 
 
 def require_each(name: str, values: Sequence[Any], expected: type, call: str) -> None:
     """`require_type` for all of the arguments `*values` of a call such as `call`."""
     if len(values) == 1 and isinstance(values[0], list | tuple):
-        raise TypeError(f"{name}: give each as an argument of its own, {call}, not a {_kind_of(values[0])}")
+        raise TypeError(f"{name}: give each as an argument of its own, {call}, not a {kind_of(values[0])}")
     for number, value in enumerate(values):
         require_type(f"{name}[{number}]", value, expected)
 
@@ -354,42 +310,7 @@ def require_each(name: str, values: Sequence[Any], expected: type, call: str) ->
 def _wrong_type(name: str, expected: str, value: Any, hint: str) -> TypeError:
     if isinstance(value, type):
         hint = "give an instance of it"
-    return TypeError(f"{name}: expected {expected}, got {_words(value)}{hint and '; '}{hint}")
-
-
-def _kind_of(value: Any) -> str:
-    """A key of `_KINDS`, or one of the words in `_INSTEAD`, or the name of the type."""
-    for base in type(value).__mro__:
-        if base.__name__ in _KINDS and base.__module__.startswith("connections."):
-            return base.__name__
-    if callable(value):
-        return "function"
-    if isinstance(value, np.ndarray | jax.Array):
-        return "matrix" if value.ndim == 2 else "array"
-    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
-        return "matrix"
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return "number" if number else type(value).__name__
-
-
-def _words(value: Any) -> str:
-    """What was given."""
-    kind = _kind_of(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if kind in _KINDS:
-        return f"{_KINDS[kind]} ({type(value).__name__})"
-    if isinstance(value, np.ndarray | jax.Array):
-        return f"an array of shape {_shape_text(value.shape)}"
-    if kind == "number":
-        return f"the number {value}"
-    if value is None:
-        return "None"
-    return "a function" if kind == "function" else _article(type(value).__name__)
-
-
-def _article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiouAEIOU" else f"a {noun}"
+    return TypeError(f"{name}: expected {expected}, got {words_of(value)}{hint and '; '}{hint}")
 
 
 # --- frames and points -------------------------------------------------------------------------------------
@@ -412,9 +333,3 @@ def require_same_frame(first: Any, first_name: str, second: Any, second_name: st
 def raise_at(error: type[Exception], what: str, q: Any) -> NoReturn:
     """Raise `error` with `what` and the point at which it happened."""
     raise error(f"{what} at q = {np.array2string(np.asarray(q), precision=6, threshold=12)}")
-
-
-def _shape_text(shape: object) -> str:
-    if isinstance(shape, tuple):
-        return "(" + ", ".join(map(str, shape)) + (",)" if len(shape) == 1 else ")")
-    return str(shape)

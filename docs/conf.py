@@ -2,7 +2,7 @@
 
 import re
 import sys
-from importlib import metadata
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,10 +14,7 @@ from gallery_build import EXAMPLES  # noqa: E402
 project = "connections"
 author = "The connections developers"
 copyright = "2026, The connections developers"
-try:
-    release = metadata.version("connections")
-except metadata.PackageNotFoundError:  # built from a checkout that is not installed
-    release = "0.1.0"
+release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 extensions = [
     "myst_parser",

@@ -1,7 +1,7 @@
 """Pictures of the explorer for docs/explorer.md, taken in a headless Chromium.
 
 Run: python docs/screenshots.py [DIRECTORY] (docs/figures by default). Needs chromium, chromedriver and the
-packages of connections[test].
+packages of the extra ``test``.
 """
 
 import io

@@ -31,7 +31,7 @@ def robot_file(name):
     for file in files("example-robot-data") or ():
         if file.as_posix().endswith(f"robots/{name}"):
             return str(Path(str(file.locate())).resolve())
-    raise SystemExit('the robots are in a package of their own: pip install "connections[robots]"')
+    raise SystemExit('the robots are in a package of their own: pip install "affine-connections[robots]"')
 
 
 def audits(libraries, titles, kinds):
@@ -152,7 +152,7 @@ def main():
         titles, kinds = ["Solo 12, a quadruped"], ["revolute", "universal", "mimic"]
         found = audits(libraries[1:], titles, []) | audits(libraries[:1], [], kinds)
     if not libraries:
-        raise SystemExit("no library to audit is installed: pip install 'connections[audit]'")
+        raise SystemExit("no library to audit is installed: pip install 'affine-connections[audit]'")
     text = HEADER + "\n".join(page(found, libraries, variants, titles, kinds)) + "\n"
     print(text)
     if everything:

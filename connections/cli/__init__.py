@@ -17,6 +17,7 @@ from importlib import metadata
 from typing import Any
 
 from connections import _interrupt, checks
+from connections._distribution import version
 from connections.cli import audit, demo, explore, figures, sweep, verify
 from connections.cli.arguments import Parser, in_columns
 
@@ -142,9 +143,7 @@ def _print_warning(message: Any, *_: Any, **__: Any) -> None:
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="connections", description=_DESCRIPTION, formatter_class=plain)
-    parser.add_argument(
-        "--version", action="version", version=f"connections {metadata.version('connections')}"
-    )
+    parser.add_argument("--version", action="version", version=f"connections {version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add(commands)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from connections._distribution import how_to_install
 from connections.cli import arguments
 
 _MOST_NAMES = 4  # of joints in a line
@@ -119,7 +120,7 @@ def _libraries(given: list[str] | None) -> list[str]:
     if not given:
         names = installed_libraries()
         if not names:
-            raise LibraryError("no other library is installed: pip install 'connections[audit]'")
+            raise LibraryError(f"no other library is installed: {how_to_install('audit')}")
         return names
     for name in given:
         library, variant = library_named(name)

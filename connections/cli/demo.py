@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections._distribution import how_to_install
 from connections.checks import require_writable
 from connections.cli import arguments
 from connections.cli.printing import print_paths, print_report, status
@@ -57,7 +58,7 @@ def _example_robot() -> Path:
         package = metadata.distribution("example-robot-data")
     except metadata.PackageNotFoundError:
         raise ValueError(
-            'the demo reads UR5 from the package example-robot-data: pip install "connections[robots]", '
+            f"the demo reads UR5 from the package example-robot-data: {how_to_install('robots')}, "
             "or name a robot: connections demo --robot ROBOT.urdf"
         ) from None
     for file in package.files or []:

@@ -22,8 +22,9 @@ from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.compilation import shape_of
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
-from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
+from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import worst_check

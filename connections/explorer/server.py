@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from connections._distribution import how_to_install
 from connections.checks import require_finite
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _viser() -> Any:
     try:
         import viser
     except ImportError as error:
-        raise ValueError(f'the explorer needs viser ({error}): pip install "connections[web]"') from None
+        raise ValueError(f"the explorer needs viser ({error}): {how_to_install('web')}") from None
     return viser
 
 

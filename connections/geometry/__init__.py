@@ -1,7 +1,8 @@
 """What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
-from connections.geometry.frames import ChangedFrame, CoordinateFrame, FrameField
+from connections.geometry.frames import ChangedFrame, FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import (

@@ -26,7 +26,6 @@ from connections.checks import (
     raise_at,
     require_finite,
     require_function,
-    require_positive_int,
     require_type,
 )
 from connections.geometry.describing import IN_TABLE, heading_of, parts_of
@@ -254,49 +253,6 @@ class FrameField(Parametrized, abc.ABC):
         slopes = jax.jacfwd(self.matrix_at)(q)  # [component, field, coordinate]
         along = jnp.einsum("ajb,bi->aij", jnp.abs(slopes), jnp.abs(self.matrix_at(q)))
         return along + jnp.swapaxes(along, 1, 2)
-
-
-@dataclass(frozen=True)
-class CoordinateFrame(FrameField):
-    """The coordinate fields d/dq^1 .. d/dq^n of a chart: X = identity, v = qdot, all brackets zero."""
-
-    dim: int
-
-    def __post_init__(self) -> None:
-        require_positive_int("dim", self.dim)
-
-    @property
-    def ambient_dim(self) -> int:  # type: ignore[override]
-        """nq = n."""
-        return self.dim
-
-    def matrix_at(self, q: jax.Array) -> jax.Array:
-        """The identity, (n, n)."""
-        return jnp.eye(self.dim)
-
-    def dual_at(self, q: jax.Array) -> jax.Array:
-        """The identity, (n, n)."""
-        return jnp.eye(self.dim)
-
-    def structure_functions_at(self, q: jax.Array) -> jax.Array:
-        """Zero: coordinate fields commute."""
-        return jnp.zeros((self.dim,) * 3)
-
-    def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """Zero."""
-        return jnp.zeros((self.dim,) * 3)
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Every finite q is a point of the chart."""
-        return jnp.asarray(True)
-
-    def require_near(self, name: str, q: Any) -> np.ndarray:
-        """q (nq,): every q is a point of the chart."""
-        return np.asarray(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise `NonFiniteError` if q is not finite."""
-        require_finite("q", q)
 
 
 @dataclass(frozen=True)

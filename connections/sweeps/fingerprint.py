@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 
-_PACKAGES = ("connections", "numpy", "numba", "jax")
+from connections._distribution import how_to_install, version
+
+_PACKAGES = ("numpy", "numba", "jax")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide about the last bits of a result."""
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in _PACKAGES}
+    ours = {"python": platform.python_version(), "connections": version()}
+    return ours | {name: metadata.version(name) for name in _PACKAGES}
 
 
 def fingerprint(*values: Any) -> str:
@@ -111,5 +114,5 @@ def require_installed() -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise ModuleNotFoundError(
-                f'sweeps use Dask and Zarr, and {name} cannot be imported: pip install "connections[sweeps]"'
+                f"sweeps use Dask and Zarr, and {name} cannot be imported: {how_to_install('sweeps')}"
             ) from error

@@ -16,7 +16,8 @@ import numpy as np
 import sympy
 
 from connections.checks import NonFiniteError
-from connections.geometry.frames import CoordinateFrame, FrameField, PointFunction
+from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 
+from connections._words import with_article
 from connections.checks import SubjectError
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.objects import ACCEPTED, as_subject, is_acceptable
@@ -59,7 +60,7 @@ def subject_from_file(
             thing = thing()
         name += "()"
     if not is_acceptable(thing):
-        raise SubjectError(f"{name} is {_article(type(thing).__name__)}\n{_EXPECTED}")
+        raise SubjectError(f"{name} is {with_article(type(thing).__name__)}\n{_EXPECTED}")
     with explained(path, f"{name} cannot be verified"):
         return as_subject(thing, attribute, samples, seed)
 
@@ -191,7 +192,3 @@ def _places(error: BaseException, path: Path) -> list[str]:
 def _place(frame: traceback.FrameSummary) -> str:
     within = "" if frame.name.startswith("<") else f", in {frame.name}"
     return f"{Path(frame.filename).name}, line {frame.lineno}{within}: {frame.line or ''}"
-
-
-def _article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiouAEIOU" else f"a {noun}"

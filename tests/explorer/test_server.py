@@ -79,7 +79,7 @@ def test_bad_input(arguments: dict, error: type, complaint: str) -> None:
 
 def test_without_viser_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(ValueError, match=r'needs viser.*pip install "connections\[web\]"'):
+    with pytest.raises(ValueError, match=r'needs viser.*pip install "affine-connections\[web\]"'):
         explorer.serve(port=0)
 
 

@@ -251,5 +251,5 @@ def test_other_files(load, tmp_path):
 
 def test_without_mujoco_the_extra_is_named(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(ImportError, match=r'pip install "connections\[mjcf\]"'):
+    with pytest.raises(ImportError, match=r'pip install "affine-connections\[mjcf\]"'):
         load(CHAIN)

@@ -253,7 +253,7 @@ def test_workers_or_a_scheduler(tmp_path: Path) -> None:
 def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(
-        ModuleNotFoundError, match=r'zarr cannot be imported: pip install "connections\[sweeps\]"'
+        ModuleNotFoundError, match=r'zarr cannot be imported: pip install "affine-connections\[sweeps\]"'
     ):
         run_sweep(sweep(), tmp_path / "s", workers=0)
 

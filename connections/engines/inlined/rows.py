@@ -7,17 +7,15 @@ and for NaN.
 
 import numpy as np
 
+from connections.engines.inlined.blocks import clear_block, transpose_block, transpose_chosen
 from connections.engines.inlined.simd import (
     LANES,
     beyond,
-    clear_block,
     flat_slots_of,
     inlined,
     load,
     slots_of,
     store,
-    transpose_block,
-    transpose_chosen,
 )
 
 LARGEST = np.finfo(np.float64).max

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError
-from connections.geometry.frames import CoordinateFrame
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
 from connections.geometry.scales import POINT_TOLERANCE
 from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.geometry.frames import CoordinateFrame
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_numpy

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from types import MappingProxyType, ModuleType
 
+from connections._distribution import how_to_install
 from connections.interop.libraries.base import Description, LibraryError, LibraryRobot
 from connections.interop.libraries.joint_examples import KINDS, JointExample, joint_example
 
@@ -55,7 +56,7 @@ class Library:
     @property
     def how_to_get(self) -> str:
         """The command that installs it."""
-        return f"pip install {self.distribution} (or all of them: pip install 'connections[audit]')"
+        return f"pip install {self.distribution} (or all of them: {how_to_install('audit')})"
 
     @property
     def version(self) -> str:

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._distribution import how_to_install
 from connections.checks import ModelError
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
@@ -56,7 +57,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
 
     Raises
     ------
-    ImportError : MuJoCo is not installed; it comes with ``pip install "connections[mjcf]"``.
+    ImportError : MuJoCo is not installed; the message says how to install it.
     ModelError : the file is missing, larger than 10 MB or not MJCF, or MuJoCo refuses it; nothing moves; an
         active equality constraint is neither connect nor weld nor joint, or contradicts others; the loops do
         not close near the reference; an actuator or tendon has an armature that couples joints. The message
@@ -94,7 +95,7 @@ def _mujoco() -> ModuleType:
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError('from_mjcf needs MuJoCo: pip install "connections[mjcf]"') from error
+        raise ImportError(f"from_mjcf needs MuJoCo: {how_to_install('mjcf')}") from error
     module: ModuleType = mujoco
     return module
 

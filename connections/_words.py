@@ -1,0 +1,97 @@
+"""The words of errors about an argument: what was given, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+# What instances of our classes are called; by name, because no room is imported here.
+_KINDS = {
+    "FrameField": "a frame",
+    "Metric": "a metric",
+    "AffineConnection": "a connection",
+    "MechanicalSystem": "a system",
+    "NonholonomicSystem": "a nonholonomic system",
+    "PassivityController": "a controller",
+    "Reference": "a reference",
+    "Model": "a robot",
+    "Mechanism": "a mechanism",
+}
+
+_FOR_A_CONSTANT = "for a constant, write a function that returns it"
+# (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
+INSTEAD = {
+    ("Metric", "FrameField"): "write ConstantMetric(frame, H) or MatrixMetric(frame, function of q)",
+    ("Metric", "AffineConnection"): "give the metric with which the connection was made",
+    ("Metric", "MechanicalSystem"): "write system.metric",
+    ("Metric", "NonholonomicSystem"): "write system.metric",
+    ("Metric", "Model"): "write model.metric",
+    ("Metric", "matrix"): "write ConstantMetric(frame, H)",
+    ("Metric", "function"): "write MatrixMetric(frame, function)",
+    ("FrameField", "Metric"): "write metric.frame",
+    ("FrameField", "AffineConnection"): "write connection.frame",
+    ("FrameField", "MechanicalSystem"): "write system.frame",
+    ("FrameField", "NonholonomicSystem"): "write system.frame",
+    ("FrameField", "Model"): "write model.frame",
+    ("FrameField", "number"): "write CoordinateFrame(n)",
+    ("FrameField", "function"): "write MatrixFrame(function, n, nq)",
+    ("AffineConnection", "Metric"): "write LeviCivita(metric)",
+    ("AffineConnection", "MechanicalSystem"): "write system.connection",
+    ("AffineConnection", "NonholonomicSystem"): "write system.connection",
+    ("AffineConnection", "Model"): "write model.recursive_connection",
+    ("AffineConnection", "function"): "write CoefficientConnection(frame, function)",
+    ("MechanicalSystem", "Metric"): "write MechanicalSystem(metric)",
+    ("MechanicalSystem", "AffineConnection"): "write MechanicalSystem(metric, connection=connection)",
+    ("MechanicalSystem", "Model"): "write model.system()",
+    ("Model", "Mechanism"): "write mechanism.build()",
+    ("Model", "str"): "write from_urdf(path) or from_mjcf(path)",
+    ("Model", "MechanicalSystem"): "give the robot from which the system was made",
+    ("Reference", "function"): "write FieldReference(frame, function)",
+    ("function", "AffineConnection"): "give a connection as connection=",
+    **dict.fromkeys((("function", kind) for kind in ("matrix", "array", "number")), _FOR_A_CONSTANT),
+}
+
+
+def kind_of(value: Any) -> str:
+    """A key of `_KINDS`, or one of the words in `INSTEAD`, or the name of the type."""
+    for base in type(value).__mro__:
+        if base.__name__ in _KINDS and base.__module__.startswith("connections."):
+            return base.__name__
+    if callable(value):
+        return "function"
+    if isinstance(value, np.ndarray | jax.Array):
+        return "matrix" if value.ndim == 2 else "array"
+    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
+        return "matrix"
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return "number" if number else type(value).__name__
+
+
+def words_of(value: Any) -> str:
+    """What was given."""
+    kind = kind_of(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if kind in _KINDS:
+        return f"{_KINDS[kind]} ({type(value).__name__})"
+    if isinstance(value, np.ndarray | jax.Array):
+        return f"an array of shape {shape_text(value.shape)}"
+    if kind == "number":
+        return f"the number {value}"
+    if value is None:
+        return "None"
+    return "a function" if kind == "function" else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """The noun after "a" or "an", by its first letter."""
+    return f"an {noun}" if noun[0] in "aeiouAEIOU" else f"a {noun}"
+
+
+def shape_text(shape: object) -> str:
+    """A shape as it is printed; a text for a shape stays as it is."""
+    if isinstance(shape, tuple):
+        return "(" + ", ".join(map(str, shape)) + (",)" if len(shape) == 1 else ")")
+    return str(shape)
