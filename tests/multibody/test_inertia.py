@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
+from connections.geometry.twists import adjoint
 from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw, skew
-from connections.multibody.spatial import adjoint
 
 
 def cloud(rng, count=6):

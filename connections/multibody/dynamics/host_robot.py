@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.affine.dop853 import A, E
 from connections.affine.host_motion import HostMotion
+from connections.engines.arguments import InputRefused
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
@@ -153,18 +153,3 @@ class HostRobot:
         if result is None:
             raise InputRefused(self._program.functions[name], arguments)
         return result
-
-
-class InputRefused(ValueError):
-    """A recursion refused its input: a loop does not close, say. Why is found out when somebody reads it."""
-
-    def __init__(self, function: Callable[..., Array], arguments: tuple[Any, ...]) -> None:
-        super().__init__()
-        self._function, self._given = function, arguments
-
-    def __str__(self) -> str:
-        try:
-            self._function(*self._given)
-        except ValueError as error:
-            return str(error)
-        return "the recursion refused its input"

@@ -77,19 +77,3 @@ def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarra
     elements = [element for joint in kinematics.joints for element in joint.chain]
     turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
     return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])
-
-
-def least_sine(K: np.ndarray) -> float:
-    """The least sine of the angle between a column of K and the span of the columns before it.
-
-    It is 0 if K has more columns than rows.
-    """
-    if K.shape[1] == 0:
-        return 1.0
-    if K.shape[0] < K.shape[1]:
-        return 0.0
-    R = np.linalg.qr(K, mode="r")
-    norms = np.linalg.norm(R, axis=0)
-    if not (norms > 0.0).all():
-        return 0.0
-    return float(np.min(np.abs(np.diagonal(R)) / norms))
