@@ -49,10 +49,6 @@ class Conditions:
         """The conditions as functions of the spanning configuration."""
         return HostConditions(self.spanning, self.rows, self.functions)
 
-    def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """phi (p,) and K (p, nv_s)."""
-        return self.host.at(q)
-
     @cached_property
     def owners(self) -> tuple[np.ndarray, np.ndarray]:
         """The loop or coupling, and the cluster, of each condition."""
@@ -105,7 +101,7 @@ class Conditions:
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
         """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
         columns = self.columns_of(members)
-        K = self.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
+        K = self.host.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
         return np.asarray(K * self.units[columns])
 
     def names_of(self, cluster: int) -> str:

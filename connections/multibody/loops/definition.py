@@ -103,12 +103,9 @@ class LoopClosure:
     def solution_at(self, q: jax.Array, start: jax.Array) -> Continuation:
         """Follow the loops from the spanning configuration `start` (nq_s,) to the configuration q (nq,).
 
-        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if no
-        joint turns far, the first correction is small, each correction is at most half as long as the one
-        before, and K_d has changed so little that |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE`; otherwise
-        the step is halved. So a step stays in the region in which Newton's method contracts. Between two
-        assembly modes K_d is singular, and such a step does not jump over the singularity. The first step
-        has length zero: it closes the loops at the start.
+        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted on the
+        conditions that `kernels/loop_continuation.py` states and explains; otherwise it is halved. The first
+        step has length zero: it closes the loops at the start.
         """
         home = start[self.q_columns]
         goal = self.joint_frame.align_at(q, home)

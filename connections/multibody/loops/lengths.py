@@ -15,12 +15,7 @@ from connections.multibody.host_kinematics import elementary_motion, is_length
 from connections.multibody.joints import Helical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Distance, Loop
-from connections.multibody.loops.constraints import (
-    frame_in_body,
-    sides_of,
-    tied_by_coupling,
-    tied_by_loop,
-)
+from connections.multibody.loops.constraints import ends_of, tied_by_coupling, tied_by_loop
 
 
 def cluster_sizes(
@@ -43,7 +38,7 @@ def cluster_sizes(
         found[cluster] += [float(np.linalg.norm(position)), *map(abs, pitches)]
     for loop in loops:
         cluster = int(of_body[tied_by_loop(tree, loop)[0]])
-        for body, frame in (frame_in_body(tree, *side) for side in sides_of(loop)):
+        for body, frame in ends_of(tree, loop):
             inside = body >= 0 and of_body[body] == cluster
             origin = np.zeros(3) if inside else mounts.get((cluster, body), frame[:3, 3])
             found[cluster].append(float(np.linalg.norm(frame[:3, 3] - origin)))
