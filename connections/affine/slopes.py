@@ -1,4 +1,4 @@
-"""Derivatives of a connection from those of Gamma(v, v), which are those of its geodesics' acceleration.
+"""Derivatives of a connection from those of Gamma(v, v), which is minus the acceleration of its geodesics.
 
 With S(v) and V(v) the derivatives of Gamma(v, v) along the frame and in v,
 
