@@ -8,6 +8,7 @@ recursion is a kernel, a row here, a public function and its tests.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Recursion:
     body_factor: bool = False  #: whether the caller chooses the body-level factor
     inverse: bool = False  #: the mass matrix has to be regular
 
-    @property
+    @cached_property
     def sparse(self) -> bool:
         """Whether entries of columns, or of a column and a body, on different branches are zero.
 
@@ -38,12 +39,12 @@ class Recursion:
         """
         return len(self.shape) > 1 and not self.inverse
 
-    @property
+    @cached_property
     def mirrored(self) -> bool:
         """Whether the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j]."""
         return self.shape == (N, N, N)
 
-    @property
+    @cached_property
     def bias_rates(self) -> bool:
         """Whether, for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector."""
         return self.shape == (3, N, N)
