@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -78,3 +78,23 @@ def require_output(out: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError("out", shape, out.shape)
     if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
         raise ValueError("out: expected a C-contiguous, writeable array")
+
+
+class InputRefused(ValueError):
+    """Compiled code refused its input. Why is found out when somebody reads the message.
+
+    Parameters
+    ----------
+    function, arguments : a call with the same input, which raises the error that says why.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        super().__init__()
+        self._function, self._given = function, arguments
+
+    def __str__(self) -> str:
+        try:
+            self._function(*self._given)
+        except ValueError as error:
+            return str(error)
+        return "the function refused its input"

@@ -13,8 +13,8 @@ from html import escape
 import numpy as np
 
 from connections import multibody as mb
+from connections.geometry.host_groups import skew
 from connections.multibody.clusters import LINEAR
-from connections.multibody.inertia import skew
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Rgb = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Differences and displacements on SO(3) and SE(3) in NumPy, for batches; nothing is compiled.
+"""SO(3) and SE(3) in NumPy: differences and displacements, for batches, and the frame of SO(3).
 
     q1 = q0 exp(xi),
 
@@ -67,6 +67,50 @@ def rotation_exponential(x: np.ndarray) -> np.ndarray:
     """Unit quaternion (..., 4) of rotation vectors (..., 3), rad."""
     angle = np.linalg.norm(x, axis=-1, keepdims=True)
     return np.concatenate([0.5 * np.sinc(angle / (2.0 * np.pi)) * x, np.cos(0.5 * angle)], axis=-1)
+
+
+def rotated_back(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """R^T x, (..., 3), with R the rotations of unit quaternions (..., 4)."""
+    once = np.cross(quaternion[..., :3], x)
+    there: np.ndarray = x - 2.0 * (quaternion[..., 3:] * once - np.cross(quaternion[..., :3], once))
+    return there
+
+
+def quaternion_frame(quaternion: np.ndarray) -> np.ndarray:
+    """X (4, 3) of SO(3) at a unit quaternion: its rate is X omega = quaternion * (omega, 0) / 2."""
+    x, y, z, w = quaternion
+    return 0.5 * np.array([[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]])
+
+
+def quaternion_velocity(quaternion: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """The body angular velocity (..., 3) of unit quaternions (..., 4) that change at `rate` (..., 4)."""
+    (r, w), (s, s_w) = ((x[..., :3], x[..., 3:]) for x in (quaternion, rate))
+    omega: np.ndarray = 2.0 * (w * s - s_w * r - np.cross(r, s))
+    return omega
+
+
+def rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
+    """R (3, 3) of a unit quaternion (4,): from body axes to the axes it is measured in."""
+    x, y, z, w = quaternion
+    return np.array(
+        [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+            [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+            [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+        ]
+    )
+
+
+def random_quaternion(rng: np.random.Generator) -> np.ndarray:
+    """A unit quaternion (4,), uniform over rotations."""
+    quaternion = rng.standard_normal(4)
+    return quaternion / np.linalg.norm(quaternion)
+
+
+def skew(w: np.ndarray) -> np.ndarray:
+    """(w x), (3, 3)."""
+    x, y, z = w
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:

@@ -59,3 +59,15 @@ def quaternion_exponential(xi: jax.Array) -> jax.Array:
     sinc = jnp.where(small, 0.5 - square / 48.0 + square**2 / 3840.0, jnp.sin(angle / 2) / angle)
     cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(angle / 2))
     return jnp.concatenate([sinc * xi, cosine[None]])
+
+
+def quaternion_about(axis: jax.Array, angle: jax.Array) -> jax.Array:
+    """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
+    return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])
+
+
+def homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:
+    """Homogeneous transforms (N, 4, 4) from rotations (N, 3, 3) and positions (N, 3)."""
+    upper = jnp.concatenate([rotations, positions[:, :, None]], axis=2)
+    last = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(positions), 1, 4))
+    return jnp.concatenate([upper, last], axis=1)

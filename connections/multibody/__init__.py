@@ -4,6 +4,7 @@
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP
 """
 
+from connections.affine.independent_forms import SelectedForms, independent_forms
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.audit import audit_coriolis
 from connections.multibody.coriolis_oracles import (
@@ -55,9 +56,7 @@ from connections.multibody.rolling import (
     Ball,
     Blade,
     Contact,
-    SelectedForms,
     Wheel,
-    independent_forms,
     momentum_forms,
     rolling_forms,
 )

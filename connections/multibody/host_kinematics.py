@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError, as_array, require_finite
 from connections.geometry.groups import unit_quaternions
-from connections.multibody.inertia import skew
+from connections.geometry.host_groups import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kinematics import Coordinates, Kinematics
 
@@ -97,16 +97,11 @@ def elementary_pose(joint: Joint, q: np.ndarray) -> np.ndarray:
 
 def elementary_motion(joint: Joint) -> np.ndarray:
     """Phi (6, nv) of an elementary joint, constant in the axes of its child."""
-    axis, none = np.array(getattr(joint, "axis", (0.0, 0.0, 0.0))), np.zeros(3)
-    match joint:
-        case Revolute():
-            twist: np.ndarray = np.concatenate([axis, none])
-        case Helical():
-            twist = np.concatenate([axis, joint.pitch * axis])
-        case Prismatic():
-            twist = np.concatenate([none, axis])
-        case _:
-            return np.eye(6, joint.nv)
+    if not isinstance(joint, Revolute | Helical | Prismatic):
+        return np.eye(6, joint.nv)
+    axis, slides = np.array(joint.axis), isinstance(joint, Prismatic)
+    advance = 1.0 if slides else getattr(joint, "pitch", 0.0)
+    twist: np.ndarray = np.concatenate([np.zeros(3) if slides else axis, advance * axis])
     return twist[:, None]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from connections.checks import ModelError
+from connections.geometry.host_groups import skew
 
 _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
 
@@ -40,11 +41,6 @@ class BodyInertia:
         """The spatial inertia [[Ibar, h x], [(h x)^T, m 1]], (6, 6)."""
         h = skew(self.first_moment)
         return np.block([[self.rotational, h], [h.T, self.mass * np.eye(3)]])
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether there is neither mass nor rotational inertia."""
-        return self.mass == 0.0 and not self.rotational.any()
 
     def __add__(self, other: BodyInertia) -> BodyInertia:
         """Two bodies rigidly joined, both about the same frame."""
@@ -134,9 +130,3 @@ def inertia_flaw(inertia: np.ndarray) -> str | None:
 
 def _slack(inertia: np.ndarray) -> float:
     return _PRINTED * float(np.max(np.abs(inertia)))
-
-
-def skew(w: np.ndarray) -> np.ndarray:
-    """(w x), (3, 3)."""
-    x, y, z = w
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

@@ -26,7 +26,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.compilation import traced_once
-from connections.geometry.rotations import quaternion_product, rotation_matrix, skew
+from connections.geometry.rotations import homogeneous, quaternion_product, rotation_matrix, skew
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 
@@ -186,7 +186,7 @@ class Kinematics(Coordinates):
     def world_transforms_at(self, q: jax.Array) -> jax.Array:
         """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
         quaternions, positions = self.joint_poses_at(q)
-        transforms = jnp.asarray(self.placements) @ _homogeneous(rotation_matrix(quaternions), positions)
+        transforms = jnp.asarray(self.placements) @ homogeneous(rotation_matrix(quaternions), positions)
         transforms = jnp.concatenate([transforms, jnp.eye(4)[None]])  # the ground comes last
         for above in self._jumps:
             transforms = transforms[above] @ transforms
@@ -269,10 +269,3 @@ def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameFie
             frame = CoordinateFrame(frames.pop().dim + frame.dim)
         frames.append(frame)
     return frames[0] if len(frames) == 1 else ProductFrame(*frames)
-
-
-def _homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:
-    """Homogeneous transforms (N, 4, 4) from rotations (N, 3, 3) and positions (N, 3)."""
-    upper = jnp.concatenate([rotations, positions[:, :, None]], axis=2)
-    last = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(positions), 1, 4))
-    return jnp.concatenate([upper, last], axis=1)

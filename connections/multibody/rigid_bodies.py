@@ -21,7 +21,7 @@ import numpy as np
 from connections.affine.connection import ConnectionOfMetric
 from connections.checks import ShapeError, require_finite
 from connections.geometry import Metric, ProductFrame, SE3Frame
-from connections.multibody.spatial import force_cross_product, motion_cross_product
+from connections.geometry.twists import force_cross_product, motion_cross_product
 
 # Eigenvalues of an inertia, scaled to unit diagonal, below this times the largest are round-off.
 _SINGULAR = 1e-13

@@ -21,12 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ConstraintError, ModelError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import ModelError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 
-_RANK = 1e-7  # equilibrated rows are independent if their smallest singular value is above this
 _SYMMETRY = 1e-9  # largest deviation of the bodies' motions from a common one, by the roots of their energies
 
 
@@ -151,24 +150,6 @@ class Blade(Contact):
         return _velocity(jnp.asarray(self.direction)[None], jnp.asarray(self.point), jacobian)
 
 
-@dataclass(frozen=True, eq=False)
-class SelectedForms:
-    """Some rows of a function that returns one-forms; an instance is such a function, too.
-
-    Parameters
-    ----------
-    forms : q (nq,) -> (p, n); JAX-traceable.
-    rows : numbers of the rows that are kept.
-    """
-
-    forms: PointFunction
-    rows: tuple[int, ...]
-
-    def __call__(self, q: jax.Array) -> jax.Array:
-        """The kept rows, (len(rows), n)."""
-        return jnp.asarray(self.forms(q))[np.array(self.rows, dtype=int)]
-
-
 def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     """The constraints of contacts as one-forms, q (nq,) -> W (p, nv), for ``forms=``; JAX-traceable.
 
@@ -244,56 +225,6 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
 
     _require_symmetry(model, generators)
     return forms
-
-
-def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
-    """The first linearly independent rows of the forms, the same rows at all given points.
-
-    Parameters
-    ----------
-    forms : q (nq,) -> W (p, n); JAX-traceable.
-    q : (..., nq) typical points of the region in which the forms will be used.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError : of q.
-    ConstraintError : a row depends on others at one point but not at another; or the forms are not finite at
-    a
-        point, because a wheel lies flat or a loop does not close. The message names the point.
-    """
-    given = np.asarray(as_array("q", q, (None,)))
-    if not given.size:
-        raise ShapeError("q", "at least one point", given.shape)
-    require_finite("q", given)
-    points = given.reshape(-1, given.shape[-1])
-    W = np.asarray(compiled(jax.vmap(forms))(points))
-    finite = np.isfinite(W).all(axis=(1, 2))
-    if not finite.all():
-        raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])
-    W = _equilibrated(W)
-    kept: list[int] = []
-    for row in range(W.shape[1]):
-        smallest = np.linalg.svd(W[:, [*kept, row]], compute_uv=False)[:, -1]
-        independent = (smallest > _RANK) & (len(kept) < W.shape[2])
-        if independent.all():
-            kept.append(row)
-        elif independent.any():
-            where = points[int(np.argmin(independent))]
-            raise_at(ConstraintError, f"row {row} of the forms depends on others, but not everywhere:", where)
-    return SelectedForms(forms, tuple(kept))
-
-
-def _equilibrated(W: np.ndarray) -> np.ndarray:
-    """W (m, p, n), with rows at every point and columns scaled so that their largest entries are about one.
-
-    This does not change which rows depend on others, and removes the units of lengths, velocities and forms.
-    Source: Ruiz 2001, A scaling algorithm to equilibrate both rows and columns norms in matrices.
-    """
-    for _ in range(20):
-        rows, columns = np.abs(W).max(axis=2, keepdims=True), np.abs(W).max(axis=(0, 1), keepdims=True)
-        W = W / np.sqrt(np.where(rows > 0.0, rows, 1.0) * np.where(columns > 0.0, columns, 1.0))
-    W = W / np.where(rows > 0.0, np.linalg.norm(W, axis=2, keepdims=True), 1.0)
-    return W
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
-"""Spatial algebra of rigid bodies: twists, wrenches, inertias, and the body-level Coriolis matrices.
+"""The body-level Coriolis matrices of rigid bodies.
 
-Twists are ``[omega; v]``, wrenches ``[n; f]``: angular part first, in body axes, about the body origin. Every
-function takes leading batch axes and is JAX-traceable. With the spatial inertia I and a twist v,
+Twists ``[omega; v]`` and wrenches ``[n; f]``, as in `geometry/twists.py`, are in body axes, about the body
+origin. All functions take leading batch axes and are JAX-traceable. With the spatial inertia I and a twist v,
 
     C_body = 1/2 [I (v x) + (v x*) I + (I v) xbar*],     B = C_body - I (v x).
 
-Source: [W] VI-A, eqs. (18), (19), (21); Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
+Source: [W] VI-A, eqs. (18), (19), (21).
 """
 
 from __future__ import annotations
@@ -14,100 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.geometry.rotations import skew
-
-
-def motion_cross(v: jax.Array) -> jax.Array:
-    """(v x) = [[w x, 0], [v x, w x]], (..., 6, 6): the rate of a twist that moves with v.
-
-    Parameters
-    ----------
-    v : (..., 6) twist [omega; v], rad/s and m/s.
-
-    Source: [W] VI-A.
-    """
-    w, u = skew(v[..., :3]), skew(v[..., 3:])
-    return _blocks(w, jnp.zeros_like(w), u, w)
-
-
-def force_cross(v: jax.Array) -> jax.Array:
-    """(v x*) = -(v x)^T, (..., 6, 6): the rate of a wrench that moves with v.
-
-    Parameters
-    ----------
-    v : (..., 6) twist [omega; v], rad/s and m/s.
-
-    Source: [W] VI-A.
-    """
-    return -_transpose(motion_cross(v))
-
-
-def force_bar_cross(f: jax.Array) -> jax.Array:
-    """(f xbar*) = -[[n x, f x], [f x, 0]], (..., 6, 6), defined by (f xbar*) v = (v x*) f.
-
-    Parameters
-    ----------
-    f : (..., 6) wrench or momentum [n; f].
-
-    Source: [W] VI-A.
-    """
-    n, u = skew(f[..., :3]), skew(f[..., 3:])
-    return -_blocks(n, u, u, jnp.zeros_like(n))
-
-
-def motion_cross_product(v: jax.Array, w: jax.Array) -> jax.Array:
-    """(v x) w, (..., 6), without forming the matrix; arguments as in `motion_cross`."""
-    return jnp.concatenate(
-        [
-            jnp.cross(v[..., :3], w[..., :3]),
-            jnp.cross(v[..., 3:], w[..., :3]) + jnp.cross(v[..., :3], w[..., 3:]),
-        ],
-        axis=-1,
-    )
-
-
-def force_cross_product(v: jax.Array, f: jax.Array) -> jax.Array:
-    """(v x*) f, (..., 6), without forming the matrix; arguments as in `force_cross`."""
-    return jnp.concatenate(
-        [
-            jnp.cross(v[..., :3], f[..., :3]) + jnp.cross(v[..., 3:], f[..., 3:]),
-            jnp.cross(v[..., :3], f[..., 3:]),
-        ],
-        axis=-1,
-    )
-
-
-def spatial_inertia(
-    mass: jax.Array, center_of_mass: jax.Array, inertia: jax.Array, rotation: jax.Array | None = None
-) -> jax.Array:
-    """I = [[Ibar, h x], [(h x)^T, m 1]], (..., 6, 6), h = m c, Ibar about the body origin.
-
-    Parameters
-    ----------
-    mass : (...,) kg.
-    center_of_mass : (..., 3) c, m, in body axes from the body origin.
-    inertia : (..., 3, 3) kg m^2 about the centre of mass, in the axes of `rotation`.
-    rotation : (..., 3, 3) from the axes of `inertia` to body axes; the identity if None.
-
-    Source: [W] VI-A.
-    """
-    mass = jnp.asarray(mass)[..., None, None]
-    if rotation is not None:
-        inertia = rotation @ inertia @ _transpose(rotation)
-    c = skew(center_of_mass)
-    return _blocks(inertia - mass * (c @ c), mass * c, -mass * c, mass * jnp.eye(3))
-
-
-def adjoint(rotation: jax.Array, position: jax.Array) -> jax.Array:
-    """X = [[R, 0], [(p x) R, R]], (..., 6, 6): takes a twist in frame b to frame a.
-
-    Parameters
-    ----------
-    rotation : (..., 3, 3) R, from the axes of b to those of a.
-    position : (..., 3) p, m, origin of b from the origin of a, in axes of a.
-
-    Inertias go the other way: I_b = X^T I_a X. Source: [W] VI-B.
-    """
-    return _blocks(rotation, jnp.zeros_like(rotation), skew(position) @ rotation, rotation)
+from connections.geometry.twists import blocks, force_bar_cross, force_cross, motion_cross
 
 
 def sigma(inertia: jax.Array) -> jax.Array:
@@ -150,7 +57,7 @@ def body_coriolis_blocks(inertia: jax.Array, v: jax.Array) -> jax.Array:
     w = skew(v[..., :3])
     h, mass = inertia[..., :3, 3:], inertia[..., 3:4, 3:4]
     spin = skew(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
-    return _blocks(spin, h @ w, -w @ h, mass * w)
+    return blocks(spin, h @ w, -w @ h, mass * w)
 
 
 def body_factor(inertia: jax.Array, v: jax.Array) -> jax.Array:
@@ -170,17 +77,4 @@ def body_factor(inertia: jax.Array, v: jax.Array) -> jax.Array:
     spin = skew(jnp.einsum("...ab,...b->...a", sigma(inertia), v[..., :3]))
     shift = skew(jnp.einsum("...ab,...b->...a", h, v[..., :3]))
     zero = jnp.zeros_like(spin)
-    return _blocks(spin - rotational @ w - h @ u, zero, shift - mass * u, zero)
-
-
-# --- rotations --------------------------------------------------------------------------------------------
-
-
-def _transpose(matrix: jax.Array) -> jax.Array:
-    return jnp.swapaxes(matrix, -1, -2)
-
-
-def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
-    """[[a, b], [c, d]] with batch axes broadcast together."""
-    a, b, c, d = jnp.broadcast_arrays(a, b, c, d)
-    return jnp.concatenate([jnp.concatenate([a, b], axis=-1), jnp.concatenate([c, d], axis=-1)], axis=-2)
+    return blocks(spin - rotational @ w - h @ u, zero, shift - mass * u, zero)

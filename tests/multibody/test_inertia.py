@@ -8,8 +8,9 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw, skew
-from connections.multibody.spatial import adjoint
+from connections.geometry.host_groups import skew
+from connections.geometry.twists import adjoint
+from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw
 
 
 def cloud(rng, count=6):
@@ -31,7 +32,6 @@ def test_the_matrix_is_the_sum_over_point_masses(rng):
     for m, p in zip(masses, points, strict=True):
         one_by_one = one_by_one + body_inertia("point", m, p, np.zeros((3, 3)))
     np.testing.assert_allclose(ours.matrix, one_by_one.matrix, atol=1e-13)
-    assert NO_INERTIA.is_zero and not ours.is_zero
 
 
 def test_seen_from_another_frame_is_the_congruence(rng):

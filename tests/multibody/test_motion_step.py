@@ -10,8 +10,9 @@ from connections import multibody as mb
 from connections.affine.dop853 import C
 from connections.affine.host_integration import numpy_attempt
 from connections.affine.host_motion import HostMotion
+from connections.engines.arguments import InputRefused
 from connections.multibody.dynamics import host_robot
-from connections.multibody.dynamics.host_robot import HostRobot, InputRefused
+from connections.multibody.dynamics.host_robot import HostRobot
 
 T0, T, H = 0.2, -0.5, -0.005  # backwards: sizes are of the time that has passed, whatever its sign
 GRAVITIES = [(1.0, 2.0, -9.81), (0.0, 0.0, 0.0)]

@@ -24,6 +24,7 @@ from mechanisms import (
 
 import connections as cn
 from connections import multibody as mb
+from connections.geometry import twists
 from connections.multibody import spatial
 
 TOL = 1e-9
@@ -35,7 +36,7 @@ def body_coriolis(body_factor, inertia, v):
     """C_body = B + I (v x) with B of this name: [W] (21) or [E] (11)."""
     if body_factor == "christoffel":
         return spatial.body_coriolis(inertia, v)
-    return spatial.force_cross(v) @ inertia + inertia @ spatial.motion_cross(v)
+    return twists.force_cross(v) @ inertia + inertia @ twists.motion_cross(v)
 
 
 def definitions(model):

@@ -7,6 +7,7 @@ from mechanisms import assemble, move
 from oracles import force_cross, motion_cross, rigid_body_coriolis, rigid_body_inertia
 
 from connections import multibody as mb
+from connections.engines.inlined import twists
 from connections.multibody.kernels import algebra
 
 TOL = 1e-13
@@ -35,10 +36,10 @@ def factor_matrix(inertia, v):
 def test_spatial_products(body, rng):
     matrix, numbers = body
     v, w = rng.standard_normal((2, 6))
-    np.testing.assert_allclose(column(algebra.motion_cross, v, w), motion_cross(v) @ w, atol=TOL)
-    np.testing.assert_allclose(column(algebra.force_cross, v, w), force_cross(v) @ w, atol=TOL)
+    np.testing.assert_allclose(column(twists.motion_cross, v, w), motion_cross(v) @ w, atol=TOL)
+    np.testing.assert_allclose(column(twists.force_cross, v, w), force_cross(v) @ w, atol=TOL)
     np.testing.assert_allclose(column(algebra.momentum, numbers, v), matrix @ v, atol=TOL)
-    assert np.max(np.abs(column(algebra.motion_cross, w, v) - motion_cross(v) @ w)) > 1e-2
+    assert np.max(np.abs(column(twists.motion_cross, w, v) - motion_cross(v) @ w)) > 1e-2
 
 
 def test_body_factor(body, rng):
@@ -84,7 +85,7 @@ def test_identity_28(body, rng):
     matrix, numbers = body
     v, w = rng.standard_normal((2, 6))
     left, right = factor_matrix(numbers, v) @ w, factor_matrix(numbers, w) @ v
-    turned = matrix @ column(algebra.motion_cross, w, v)
+    turned = matrix @ column(twists.motion_cross, w, v)
     np.testing.assert_allclose(left, right + turned, atol=TOL)
     assert np.max(np.abs(left - right)) > 1e-2  # negative control
 
@@ -120,7 +121,7 @@ def test_identity_26(rng):
         ahead, behind = (np.asarray(columns(move(model, q, sign * h * np.eye(n)[j]))) for sign in (1, -1))
         rate = (ahead - behind) / (2.0 * h)
         for k in range(n):
-            expected = column(algebra.motion_cross, Phi[:, j], Phi[:, k])
+            expected = column(twists.motion_cross, Phi[:, j], Phi[:, k])
             expected *= model.kinematics.moves[at[k], j]
             np.testing.assert_allclose(rate[:, k], expected, atol=1e-8)
 
@@ -135,7 +136,7 @@ def test_identity_26_for_a_universal_joint(rng):
     ring = np.asarray(universal.Phi_at(q[1:] + [0, h]) - universal.Phi_at(q[1:] - [0, h]))[:, 0] / (2.0 * h)
     pose = np.asarray(model.kinematics.world_transforms_at(q))[1]
     ring_ground = np.concatenate([pose[:3, :3] @ ring[:3], np.cross(pose[:3, 3], pose[:3, :3] @ ring[:3])])
-    turned = column(algebra.motion_cross, Phi[:, 2], Phi[:, 1])
+    turned = column(twists.motion_cross, Phi[:, 2], Phi[:, 1])
     np.testing.assert_allclose(rate, turned + ring_ground, atol=1e-8)
     assert np.max(np.abs(rate - turned)) > 1e-2  # negative control: without D
     alone = mb.Universal((1, 0, 0), (0, 1, 0))

@@ -22,6 +22,20 @@ LARGEST = np.finfo(np.float64).max
 
 
 @inlined
+def clear(slots, first, count):
+    """Set `count` slots, from `first` on, to zero."""
+    for slot in range(first, first + count):
+        store(slots, slot, 0.0)
+
+
+@inlined
+def accumulate(work, into, source, count):
+    """Add the `count` numbers that begin at slot `source` to those that begin at slot `into`."""
+    for k in range(count):
+        store(work, into + k, load(work, into + k) + load(work, source + k))
+
+
+@inlined
 def copy_numbers(work, slot, size, x):
     """Copy the first `size` numbers of x, an array or slots, into a workspace, from `slot` on.
 

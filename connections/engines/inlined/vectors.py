@@ -6,7 +6,9 @@ measured in if it is of unit norm.
 
 import math
 
-from connections.engines.inlined.simd import inlined
+from connections.engines.inlined.simd import exact, inlined, put, take
+
+FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`
 
 
 @inlined
@@ -114,3 +116,53 @@ def unit_quaternion(q):
     """q scaled to norm one, of float64."""
     norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm
+
+
+@inlined
+def toward(a, b, fraction):
+    """The unit quaternion `fraction` of the way from a to b, on the shorter arc, by linear interpolation."""
+    nearer = fraction if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] >= 0.0 else -fraction
+    left = 1.0 - fraction
+    mixed = (
+        left * a[0] + nearer * b[0],
+        left * a[1] + nearer * b[1],
+        left * a[2] + nearer * b[2],
+        left * a[3] + nearer * b[3],
+    )
+    return unit_quaternion(mixed)
+
+
+@inlined
+def rotation_vector(q):
+    """The rotation vector of q, rad, by the shorter way, and its length; of float64."""
+    sine = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2])
+    angle = 2.0 * math.atan2(sine, abs(q[3]))
+    scale = angle / sine if sine > 1e-150 else 2.0
+    if q[3] < 0.0:
+        scale = -scale
+    return scale3(q, scale), angle
+
+
+@inlined
+def unit_factor(square):
+    """1 / |q| for a squared norm close to one, by its series; the next term would be at most 3e-18."""
+    off = square - 1.0
+    return off * (off * 0.375 - 0.5) + 1.0
+
+
+@inlined
+def normalize(work, at):
+    """Normalize the quaternion in the four slots that begin at `at`. Returns its squared norm before."""
+    a, b, c, d = take(work, at, 4)
+    square = a * a + b * b + c * c + d * d
+    scale = unit_factor(square)
+    put(work, at, (a * scale, b * scale, c * scale, d * scale))
+    return square
+
+
+@exact
+def reduced_angle(angle):
+    """The angle itself, or if it is large, the angle in [-pi, pi] with the same sine and cosine."""
+    if abs(angle) <= FARTHEST_ANGLE:
+        return angle
+    return math.atan2(math.sin(angle), math.cos(angle))

@@ -18,6 +18,7 @@ from connections.checks import MetricError
 from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame
+from connections.geometry.host_groups import random_quaternion
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric
 from connections.geometry.rotations import rotation_matrix
@@ -43,7 +44,7 @@ def _chart(space: Any, left: bool) -> Parametrization:
     size = space.shape[0]
     kind = type(space).__name__
     if left and kind == "_SpecialOrthogonalMatrices" and size == 3:
-        return Parametrization(SO3Frame(), (3, 3), rotation_matrix, _quaternions, _random_quaternion)
+        return Parametrization(SO3Frame(), (3, 3), rotation_matrix, _quaternions, random_quaternion)
     if left and kind == "_SpecialEuclideanMatrices" and size == 4:
         return Parametrization(SE3Frame(), (4, 4), _homogeneous, _poses, _random_pose)
     basis = as_numpy(space.lie_algebra.basis)
@@ -100,13 +101,8 @@ def _homogeneous(q: jax.Array) -> jax.Array:
     return jnp.eye(4).at[:3, :3].set(rotation_matrix(q[3:])).at[:3, 3].set(q[:3])
 
 
-def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
-    q = rng.standard_normal(4)
-    return q / np.linalg.norm(q)
-
-
 def _random_pose(rng: np.random.Generator) -> np.ndarray:
-    return np.concatenate([rng.standard_normal(3), _random_quaternion(rng)])
+    return np.concatenate([rng.standard_normal(3), random_quaternion(rng)])
 
 
 def _warn_of_ignored_matrix(metric: Any) -> None:

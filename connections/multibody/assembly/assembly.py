@@ -26,9 +26,8 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.loops.constraints import (
     FunctionCondition,
-    frame_in_body,
+    ends_of,
     gather,
-    sides_of,
     tied_by_coupling,
     tied_by_loop,
 )
@@ -152,11 +151,11 @@ class _Assembler:
         return self._holds(q) and not self._reversed(q)
 
     def _holds(self, q: np.ndarray) -> bool:
-        return bool(np.abs(self.conditions.at(q)[0]).max(initial=0.0) < CLOSED)
+        return bool(np.abs(self.conditions.host.at(q)[0]).max(initial=0.0) < CLOSED)
 
     def close(self, q: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Damped Newton's method: least-norm steps of the spanning velocities `columns`, from q (nq_s,)."""
-        (phi, K), units = self.conditions.at(q), self.conditions.units
+        (phi, K), units = self.conditions.host.at(q), self.conditions.units
         for _ in range(60):
             size = np.linalg.norm(phi)
             step = np.zeros(self.spanning.nv)
@@ -164,7 +163,7 @@ class _Assembler:
             step /= max(1.0, float(np.abs(step).max(initial=0.0)))  # 1 rad, or the size of the cluster
             for halvings in range(8):
                 tried = moved(self.spanning, q, units * step * 0.5**halvings)
-                phi, K = self.conditions.at(tried)
+                phi, K = self.conditions.host.at(tried)
                 if np.linalg.norm(phi) < size:
                     break
             if not np.linalg.norm(phi) < size:
@@ -181,7 +180,7 @@ class _Assembler:
             if callable(loop.closure):
                 continue
             sides = conditions_of(loop.closure).sides
-            (a, frame_a), (b, frame_b) = (frame_in_body(self.spanning.tree, *side) for side in sides_of(loop))
+            (a, frame_a), (b, frame_b) = ends_of(self.spanning.tree, loop)
             R_a, R_b = (T[a] @ frame_a)[:3, :3], (T[b] @ frame_b)[:3, :3]
             if any((R_a @ u) @ (R_b @ w) < 0.0 for u, w in sides):
                 return True
@@ -243,7 +242,7 @@ class _Assembler:
     def _require_closed(self, q: np.ndarray, start: str) -> None:
         if self.closed(q):
             return
-        phi = np.abs(self.conditions.at(q)[0])
+        phi = np.abs(self.conditions.host.at(q)[0])
         owner = self.conditions.owners[0][int(np.argmax(phi))]
         if phi.max() < CLOSED:
             raise ModelError(

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
+from connections.geometry.least_squares import least_sine
 from connections.multibody.clusters import Rows
 from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
-from connections.multibody.loops.lengths import least_sine, velocity_units
+from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
@@ -47,10 +48,6 @@ class Conditions:
     def host(self) -> HostConditions:
         """The conditions as functions of the spanning configuration."""
         return HostConditions(self.spanning, self.rows, self.functions)
-
-    def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """phi (p,) and K (p, nv_s)."""
-        return self.host.at(q)
 
     @cached_property
     def owners(self) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +101,7 @@ class Conditions:
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
         """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
         columns = self.columns_of(members)
-        K = self.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
+        K = self.host.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
         return np.asarray(K * self.units[columns])
 
     def names_of(self, cluster: int) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
+from connections.geometry.placements import rigid_transform
 from connections.multibody.assembly.assembly import assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
@@ -32,7 +33,6 @@ from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
 WORLD = "world"
-_RIGID = 1e-9  # how far a placement may be from a rigid transform, entry by entry
 
 
 class Mechanism:
@@ -109,7 +109,7 @@ class Mechanism:
                 f"'{name}', too; close a loop by add_loop"
             )
         self._require_no_cycle(name, parent, child)
-        transform = _rigid_transform(f"joint '{name}'", placement)
+        transform = rigid_transform(f"joint '{name}'", placement)
         edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform)
         self._edges[name] = self._above[child] = edge
 
@@ -157,7 +157,7 @@ class Mechanism:
                 conditions_of(closure)
             except ModelError as error:
                 raise ModelError(f"loop '{name}': {error}") from error
-        frame_a, frame_b = (_rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
+        frame_a, frame_b = (rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
         link_a, link_b = (GROUND if body == WORLD else body for body in (body_a, body_b))
         listed = _joint_list(name, independent)
         self._loops[name] = Loop(name, link_a, link_b, closure, frame_a, frame_b, listed)
@@ -303,29 +303,3 @@ def _joint_list(name: str, independent: Sequence[str] | None) -> tuple[str, ...]
     if isinstance(independent, str) or not all(isinstance(joint, str) for joint in independent):
         raise ModelError(f"'{name}': independent: expected a list of joint names, got {independent!r}")
     return tuple(independent)
-
-
-def _rigid_transform(owner: str, placement: Any) -> np.ndarray:
-    """`placement` as a (4, 4) array of its own, if it is rigid; None is the identity."""
-    if placement is None:
-        return np.eye(4)
-    try:
-        transform = np.array(placement, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{owner}: its placement is not an array of numbers") from error
-    if transform.shape != (4, 4):
-        raise ModelError(f"{owner}: its placement must be (4, 4), got {transform.shape}")
-    if not np.isfinite(transform).all():
-        raise ModelError(f"{owner}: its placement is not finite")
-    R = transform[:3, :3]
-    if np.max(np.abs(transform[3] - [0.0, 0.0, 0.0, 1.0])) > _RIGID:
-        raise ModelError(f"{owner}: the last row of its placement is {transform[3]}, not (0, 0, 0, 1)")
-    excess = float(np.max(np.abs(R.T @ R - np.eye(3))))
-    if excess > _RIGID:
-        raise ModelError(
-            f"{owner}: its placement is not a rigid transform: R^T R differs from the identity by "
-            f"{excess:.1e}, more than {_RIGID:g}"
-        )
-    if np.linalg.det(R) < 0.0:
-        raise ModelError(f"{owner}: its placement is a reflection: det R = -1")
-    return transform

@@ -9,10 +9,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
-from connections.multibody.joints import unit_axis
+from connections.geometry.placements import turn_to
 
 Element = ElementTree.Element
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
@@ -147,18 +146,13 @@ def placement_of(owner: str, origin: np.ndarray | None) -> np.ndarray:
 
 
 def normal_turn(owner: str, axis: Any) -> np.ndarray:
-    """The smallest rotation (4, 4) that takes z to the axis (3,) of a plane; for axis = -z, the one about x.
+    """`placements.turn_to` for the axis (3,) of a plane; errors name the owner.
 
     Raises
     ------
     ModelError : the axis is zero, not finite, or not of three numbers.
     """
     try:
-        x, y, z = unit_axis(axis)
+        return turn_to(axis)
     except ModelError as error:
         raise ModelError(f"{owner}: {error}") from error
-    tilt = np.hypot(x, y)
-    about = np.array([-y, x, 0.0]) / tilt if tilt > 0.0 else np.array([1.0, 0.0, 0.0])
-    turn = np.eye(4)
-    turn[:3, :3] = Rotation.from_rotvec(np.arctan2(tilt, z) * about).as_matrix()
-    return turn

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.affine.dop853 import A, E
 from connections.affine.host_motion import HostMotion
+from connections.engines.arguments import InputRefused
+from connections.geometry.host_groups import (
+    quaternion_frame,
+    quaternion_velocity,
+    rotated_back,
+    rotation_matrix,
+)
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
@@ -69,16 +75,10 @@ class HostRobot:
         X = self._X.copy()
         for at, column, free in self._turning:
             first = at + 3 if free else at
-            x, y, z, w = q[first : first + 4]
-            X[first : first + 4, column : column + 3] = 0.5 * np.array(
-                [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
-            )
+            quaternion = q[first : first + 4]
+            X[first : first + 4, column : column + 3] = quaternion_frame(quaternion)
             if free:
-                X[at : at + 3, column + 3 : column + 6] = [
-                    [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
-                    [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
-                    [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
-                ]
+                X[at : at + 3, column + 3 : column + 6] = rotation_matrix(quaternion)
         return X
 
     def mass_matrix(self, q: Array) -> Array:
@@ -112,13 +112,9 @@ class HostRobot:
             part = slice(first, first + 4)
             norm = np.sqrt(np.sum(q[:, part] ** 2, axis=1, keepdims=True))
             q[:, part] /= norm
-            r, w = q[:, first : first + 3], q[:, first + 3, None]
-            s, s_w = rates[:, first : first + 3] / norm, rates[:, first + 3, None] / norm
-            v[:, column : column + 3] = 2.0 * (w * s - s_w * r - np.cross(r, s))
+            v[:, column : column + 3] = quaternion_velocity(q[:, part], rates[:, part] / norm)
             if free:
-                u = rates[:, at : at + 3]
-                turned = np.cross(r, u)
-                v[:, column + 3 : column + 6] = u - 2.0 * (w * turned - np.cross(r, turned))
+                v[:, column + 3 : column + 6] = rotated_back(q[:, part], rates[:, at : at + 3])
         return q, v
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
@@ -153,18 +149,3 @@ class HostRobot:
         if result is None:
             raise InputRefused(self._program.functions[name], arguments)
         return result
-
-
-class InputRefused(ValueError):
-    """A recursion refused its input: a loop does not close, say. Why is found out when somebody reads it."""
-
-    def __init__(self, function: Callable[..., Array], arguments: tuple[Any, ...]) -> None:
-        super().__init__()
-        self._function, self._given = function, arguments
-
-    def __str__(self) -> str:
-        try:
-            self._function(*self._given)
-        except ValueError as error:
-            return str(error)
-        return "the recursion refused its input"

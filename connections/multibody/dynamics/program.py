@@ -34,7 +34,7 @@ from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.loop_solutions import Loops
 from connections.multibody.dynamics.regularity import first_irregular
 from connections.multibody.dynamics.solutions import Solution
-from connections.multibody.dynamics.table import BODY_FACTORS, RECURSIONS, is_force_cross
+from connections.multibody.dynamics.table import BODY_FACTORS, IN_JAX, RECURSIONS, is_force_cross
 from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
 from connections.multibody.host_kinematics import body_motions
 from connections.multibody.joints import Free, Spherical
@@ -152,7 +152,7 @@ class Program:
 
             function = partial(_evaluated, self, name, body_factor)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        refuse_traced(name, names, given, row.in_jax)
+        refuse_traced(name, names, given, IN_JAX.get(name, ""))
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:

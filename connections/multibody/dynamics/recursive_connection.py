@@ -1,21 +1,16 @@
 """The Levi-Civita connection of a robot by recursion: the same as `Model.connection`, but faster.
 
 Values come from the recursions, as operations inside JAX's compiled functions. For a tree, the first
-derivatives of the coefficients along tangents of the configuration space do, too. The derivatives S(v) and
-V(v) of Gamma(v, v), along the frame and in v, are minus those of the forward dynamics without forces, and
-
-    4 L_j Gamma_sym(v, w) = S(v + w) - S(v - w),    4 Gamma_sym(v, .) = V(v + w) + V(v - w).
-
-The part of Gamma that is antisymmetric in v and w is half the frame's brackets, which are constant. All other
-derivatives come from the definition: the derivative along a curve is the jvp of the definition. So this
-connection can be used for any purpose for which `Model.connection` can, and agrees with it to round-off. On a
-device that is not the processor, the definition is computed instead.
+derivatives of the coefficients along tangents of the configuration space do, too (`affine/slopes.py`): the
+derivatives of Gamma(v, v), along the frame and in v, are minus those of the forward dynamics without forces.
+All other derivatives come from the definition: the derivative along a curve is the jvp of the definition. So
+this connection can be used for any purpose for which `Model.connection` can, and agrees with it to round-off.
+On a device that is not the processor, the definition is computed instead.
 Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 and 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -24,11 +19,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.connection import ConnectionOfMetric
 from connections.affine.induced import InducedConnection
 from connections.affine.koszul import raise_first_index
+from connections.affine.slopes import slopes_of, with_slopes
+from connections.engines.platforms import with_derivatives
 from connections.geometry import FrameField, InducedMetric, Metric
-from connections.multibody.dynamics.platforms import by_platform
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
@@ -87,7 +83,7 @@ class RecursiveMetric(Metric):
     def __post_init__(self) -> None:
         matrix = _Operations(self.model).mass_matrix
         object.__setattr__(self, "frame", self.model.frame)
-        object.__setattr__(self, "_matrix", _with_derivatives(matrix, self.model.metric.matrix_at))
+        object.__setattr__(self, "_matrix", with_derivatives(matrix, self.model.metric.matrix_at))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H(q), (nv, nv)."""
@@ -119,17 +115,17 @@ class RecursiveConnection(ConnectionOfMetric):
     def __post_init__(self) -> None:
         model, recursion = self.model, _Operations(self.model)
         definition = model.connection
-        coefficients = _with_derivatives(recursion.coefficients, definition.coefficients_at)
-        apply = _with_derivatives(recursion.apply, definition.apply_at)
+        coefficients = with_derivatives(recursion.coefficients, definition.coefficients_at)
+        apply = with_derivatives(recursion.apply, definition.apply_at)
         if not model.closed:
-            slopes = _with_derivatives(recursion.slopes, _slopes_of(definition))
-            coefficients, apply = _with_slopes(model.frame, coefficients, apply, slopes)
+            slopes = with_derivatives(recursion.slopes, slopes_of(definition))
+            coefficients, apply = with_slopes(model.frame, coefficients, apply, slopes)
         operations = {
             "frame": model.frame,
             "metric": RecursiveMetric(model),
             "_coefficients": coefficients,
             "_apply": apply,
-            "_lowered": _with_derivatives(
+            "_lowered": with_derivatives(
                 recursion.lowered, lambda q, v, w: definition.lowered_at(model.metric, q, v, w)
             ),
         }
@@ -240,70 +236,3 @@ class _Operations:
             return operation(name, shape, numbers, *self._arrays)
         solved = not loops.linear
         return operation(f"closed_{name}", shape, numbers, *self._arrays, solved=solved)
-
-
-def _with_derivatives(
-    recursion: Callable[..., jax.Array], definition: Callable[..., jax.Array]
-) -> Callable[..., jax.Array]:
-    """A function with the recursion's value and the definition's derivatives."""
-
-    @jax.custom_jvp
-    def value(*arguments: jax.Array) -> jax.Array:
-        return by_platform(*arguments, processor=recursion, others=definition)
-
-    @value.defjvp
-    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-        return value(*primals), jax.jvp(definition, primals, tangents)[1]
-
-    return value
-
-
-def _slopes_of(definition: AffineConnection) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """(q, v) -> S and V, (2, nv, nv), as `_Operations.slopes`, from the definition."""
-
-    def slopes(q: jax.Array, v: jax.Array) -> jax.Array:
-        along = definition.frame.lie_derivative_at(lambda p: definition.apply_at(p, v, v), q).T
-        return jnp.stack([along, jax.jacfwd(lambda w: definition.apply_at(q, w, w))(v)])
-
-    return slopes
-
-
-def _with_slopes(
-    frame: FrameField,
-    coefficients: Callable[..., jax.Array],
-    apply: Callable[..., jax.Array],
-    slopes: Callable[..., jax.Array],
-) -> tuple[Callable[..., jax.Array], Callable[..., jax.Array]]:
-    """Gamma and Gamma(v, w), with derivatives from `slopes` along tangents of the configuration space."""
-    n = frame.dim
-    rows, columns = np.triu_indices(n)
-    sums = np.eye(n)[rows] + np.eye(n)[columns]
-
-    @jax.custom_jvp
-    def product(q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        return apply(q, v, w)
-
-    @product.defjvp
-    def product_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-        (q, v, w), (q_dot, v_dot, w_dot) = primals, tangents
-        plus, minus = slopes(q, v + w), slopes(q, v - w)
-        half_bracket = frame.structure_functions_at(q) / 2.0
-        of_v = (plus[1] - minus[1]) / 4.0 + jnp.einsum("ijk,k->ij", half_bracket, w)  # Gamma(., w)
-        of_w = (plus[1] + minus[1]) / 4.0 + jnp.einsum("ijk,j->ik", half_bracket, v)  # Gamma(v, .)
-        along = (plus[0] - minus[0]) @ frame.velocity_at(q, q_dot) / 4.0
-        return product(q, v, w), along + of_v @ v_dot + of_w @ w_dot
-
-    @jax.custom_jvp
-    def symbols(q: jax.Array) -> jax.Array:
-        return coefficients(q)
-
-    @symbols.defjvp
-    def symbols_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-        (q,), (q_dot,) = primals, tangents
-        moved = jax.vmap(slopes, (None, 0))(q, jnp.asarray(sums))[:, 0] @ frame.velocity_at(q, q_dot)
-        table = jnp.zeros((n, n, n)).at[rows, columns].set(moved).at[columns, rows].set(moved)
-        squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
-        mixed = (table - squares[:, None] - squares[None]) / 2.0
-        return symbols(q), jnp.transpose(mixed, (2, 0, 1))
-
-    return symbols, product

@@ -8,6 +8,7 @@ recursion is a kernel, a row here, a public function and its tests.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,15 +28,26 @@ class Recursion:
     closed: str
     vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
     shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
-    #: entries of columns, or of a column and a body, on different branches are zero, and the kernel does not
-    #: write them
-    sparse: bool = False
     body_factor: bool = False  #: whether the caller chooses the body-level factor
-    mirrored: bool = False  #: the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j]
     inverse: bool = False  #: the mass matrix has to be regular
-    #: for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector
-    bias_rates: bool = False
-    in_jax: str = ""  #: what computes the same where JAX traces; empty if nothing does
+
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether entries of columns, or of a column and a body, on different branches are zero.
+
+        The kernel does not write them. Of matrices, only those that contain H^-1 have no such entries.
+        """
+        return len(self.shape) > 1 and not self.inverse
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j]."""
+        return self.shape == (N, N, N)
+
+    @cached_property
+    def bias_rates(self) -> bool:
+        """Whether, for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector."""
+        return self.shape == (3, N, N)
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
@@ -58,7 +70,7 @@ class Recursion:
         if PARAMETERS in self.shape:
             return np.repeat(moves.T, 10, axis=1)
         related = moves.T.astype(float) @ moves > 0.0
-        if self.shape == (N, N, N):
+        if self.mirrored:
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
             common: np.ndarray = pairs.T.astype(float) @ moves > 0.0
             return common.reshape(self.core(len(body_of), len(moves)))
@@ -66,88 +78,36 @@ class Recursion:
 
 
 RECURSIONS = {
-    "mass_matrix": Recursion(
-        "coriolis", "cluster_coriolis", shape=(N, N), sparse=True, in_jax="model.metric.matrix_at(q)"
-    ),
-    "coriolis_matrix": Recursion(
-        "coriolis",
-        "cluster_coriolis",
-        ("v",),
-        shape=(N, N),
-        sparse=True,
-        body_factor=True,
-        in_jax="model.system().coriolis_matrix_at(q, v)",
-    ),
-    "mass_matrix_rate": Recursion(
-        "coriolis",
-        "cluster_coriolis",
-        ("v",),
-        shape=(N, N),
-        sparse=True,
-        in_jax="C + C.T with C = model.system().coriolis_matrix_at(q, v)",
-    ),
-    "christoffel_symbols": Recursion(
-        "christoffel",
-        "cluster_christoffel",
-        shape=(N, N, N),
-        sparse=True,
-        body_factor=True,
-        mirrored=True,
-        in_jax="model.recursive_connection.first_kind(model.metric, q)",
-    ),
-    "coriolis_product": Recursion(
-        "newton_euler",
-        "cluster_dynamics",
-        ("v", "w"),
-        body_factor=True,
-        in_jax="model.recursive_connection.lowered_at(model.metric, q, v, w)",
-    ),
-    "coriolis_transpose_product": Recursion(
-        "newton_euler",
-        "cluster_dynamics",
-        ("v", "w"),
-        body_factor=True,
-        in_jax="model.system().coriolis_matrix_at(q, v).T @ w",
-    ),
-    "inverse_dynamics": Recursion(
-        "newton_euler", "cluster_dynamics", ("v", "a"), in_jax="model.system().inverse_dynamics_at(q, v, a)"
-    ),
-    "gravity": Recursion("newton_euler", "cluster_dynamics", in_jax="model.system().gravity_at(q)"),
-    "forward_dynamics": Recursion(
-        "articulated",
-        "cluster_dynamics",
-        ("v", "tau"),
-        inverse=True,
-        in_jax="model.system().forward_dynamics_at(q, v, tau)",
-    ),
-    "inverse_mass_matrix": Recursion(
-        "articulated",
-        "cluster_coriolis",
-        shape=(N, N),
-        inverse=True,
-        in_jax="jnp.linalg.inv(model.metric.matrix_at(q))",
-    ),
-    "regressor": Recursion(
-        "regressor", "cluster_dynamics", ("v", "v_r", "a_r"), shape=(N, PARAMETERS), sparse=True
-    ),
-    "inverse_dynamics_derivatives": Recursion(
-        "derivatives",
-        "cluster_dynamics",
-        ("v", "a"),
-        shape=(3, N, N),
-        sparse=True,
-        bias_rates=True,
-        in_jax="jax.jvp of model.system().inverse_dynamics_at",
-    ),
+    "mass_matrix": Recursion("coriolis", "cluster_coriolis", (), (N, N)),
+    "coriolis_matrix": Recursion("coriolis", "cluster_coriolis", ("v",), (N, N), body_factor=True),
+    "mass_matrix_rate": Recursion("coriolis", "cluster_coriolis", ("v",), (N, N)),
+    "christoffel_symbols": Recursion("christoffel", "cluster_christoffel", (), (N, N, N), body_factor=True),
+    "coriolis_product": Recursion("newton_euler", "cluster_dynamics", ("v", "w"), body_factor=True),
+    "coriolis_transpose_product": Recursion("newton_euler", "cluster_dynamics", ("v", "w"), body_factor=True),
+    "inverse_dynamics": Recursion("newton_euler", "cluster_dynamics", ("v", "a")),
+    "gravity": Recursion("newton_euler", "cluster_dynamics"),
+    "forward_dynamics": Recursion("articulated", "cluster_dynamics", ("v", "tau"), inverse=True),
+    "inverse_mass_matrix": Recursion("articulated", "cluster_coriolis", (), (N, N), inverse=True),
+    "regressor": Recursion("regressor", "cluster_dynamics", ("v", "v_r", "a_r"), (N, PARAMETERS)),
+    "inverse_dynamics_derivatives": Recursion("derivatives", "cluster_dynamics", ("v", "a"), (3, N, N)),
     "forward_dynamics_derivatives": Recursion(
-        "derivatives",
-        "cluster_dynamics",
-        ("v", "tau"),
-        shape=(3, N, N),
-        inverse=True,
-        bias_rates=True,
-        in_jax="jax.jvp of model.system().forward_dynamics_at",
+        "derivatives", "cluster_dynamics", ("v", "tau"), (3, N, N), inverse=True
     ),
+}
+#: Name of a recursion -> what computes the same where JAX traces; nothing else does for the others.
+IN_JAX = {
+    "mass_matrix": "model.metric.matrix_at(q)",
+    "coriolis_matrix": "model.system().coriolis_matrix_at(q, v)",
+    "mass_matrix_rate": "C + C.T with C = model.system().coriolis_matrix_at(q, v)",
+    "christoffel_symbols": "model.recursive_connection.first_kind(model.metric, q)",
+    "coriolis_product": "model.recursive_connection.lowered_at(model.metric, q, v, w)",
+    "coriolis_transpose_product": "model.system().coriolis_matrix_at(q, v).T @ w",
+    "inverse_dynamics": "model.system().inverse_dynamics_at(q, v, a)",
+    "gravity": "model.system().gravity_at(q)",
+    "forward_dynamics": "model.system().forward_dynamics_at(q, v, tau)",
+    "inverse_mass_matrix": "jnp.linalg.inv(model.metric.matrix_at(q))",
+    "inverse_dynamics_derivatives": "jax.jvp of model.system().inverse_dynamics_at",
+    "forward_dynamics_derivatives": "jax.jvp of model.system().forward_dynamics_at",
 }
 BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 

@@ -15,7 +15,8 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.engines.inlined.simd import LANES
-from connections.multibody.inertia import skew
+from connections.geometry.host_groups import skew
+from connections.geometry.placements import perpendicular
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.kernels.layout import (
     FREE,
@@ -159,9 +160,7 @@ def _axis_to_z(joint: Joint) -> np.ndarray:
     if axis is None:
         return np.eye(3)
     z = np.array(axis)
-    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
-    x /= np.linalg.norm(x)
-    return np.column_stack([x, np.cross(z, x), z])
+    return np.column_stack([*perpendicular(z), z])
 
 
 def _parameters(

@@ -19,7 +19,6 @@ from connections.multibody.joints.coordinates import (
     Prismatic,
     Revolute,
     Universal,
-    unit_axis,
 )
 from connections.multibody.joints.groups import Free, Spherical
 
@@ -35,5 +34,4 @@ __all__ = [
     "Spherical",
     "Transform",
     "Universal",
-    "unit_axis",
 ]

@@ -7,7 +7,6 @@ and three such motions in series, and their Phi depends on the configuration. So
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,13 +16,12 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry import CoordinateFrame, FrameField
-from connections.geometry.rotations import quaternion_product, rotation_matrix
+from connections.geometry.placements import Axis, unit_axis
+from connections.geometry.rotations import quaternion_about, quaternion_product, rotation_matrix
 from connections.multibody.joints.base import Joint, Transform
 
 _ANGLE, _LENGTH = np.pi, 1.0  # random coordinates lie within plus and minus these: rad, m
 _PARALLEL = 1e-6  # sine of the angle between the axes below which a universal joint has lost one direction
-
-Axis = tuple[float, float, float]
 
 
 class CoordinateJoint(Joint):
@@ -116,7 +114,7 @@ class Revolute(AxialJoint):
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """Quaternion (axis sin(q/2), cos(q/2)); no displacement."""
-        return _turn(parameters, q[0]), jnp.zeros(3)
+        return quaternion_about(parameters, q[0]), jnp.zeros(3)
 
     @staticmethod
     def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
@@ -176,7 +174,7 @@ class Helical(AxialJoint):
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """Quaternion (axis sin(q/2), cos(q/2)); displacement pitch q axis."""
         axis, pitch = parameters[:3], parameters[3]
-        return _turn(axis, q[0]), pitch * q[0] * axis
+        return quaternion_about(axis, q[0]), pitch * q[0] * axis
 
     @staticmethod
     def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
@@ -199,7 +197,7 @@ class Cylindrical(AxialJoint):
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """Quaternion (axis sin(q1/2), cos(q1/2)); displacement q2 axis."""
-        return _turn(parameters, q[0]), q[1] * parameters
+        return quaternion_about(parameters, q[0]), q[1] * parameters
 
     @staticmethod
     def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
@@ -248,14 +246,14 @@ class Universal(CoordinateJoint):
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """Quaternion of Rot(axis_1, q1) Rot(axis_2, q2); no displacement."""
-        first, second = _turn(parameters[:3], q[0]), _turn(parameters[3:], q[1])
+        first, second = quaternion_about(parameters[:3], q[0]), quaternion_about(parameters[3:], q[1])
         return quaternion_product(first, second), jnp.zeros(3)
 
     @staticmethod
     def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
         """Phi = [[Rot(axis_2, -q2) axis_1, axis_2], [0, 0]], (6, 2)."""
         axis_1, axis_2, none = parameters[:3], parameters[3:], jnp.zeros(3)
-        seen = rotation_matrix(_turn(axis_2, -q[1])) @ axis_1
+        seen = rotation_matrix(quaternion_about(axis_2, -q[1])) @ axis_1
         return _columns([seen, none], [axis_2, none])
 
     @property
@@ -273,7 +271,9 @@ class Planar(CoordinateJoint):
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
         """Quaternion (0, 0, sin(q3/2), cos(q3/2)); displacement (x, y, 0)."""
-        return _turn(jnp.array([0.0, 0.0, 1.0]), q[2]), jnp.stack([q[0], q[1], jnp.zeros_like(q[0])])
+        return quaternion_about(jnp.array([0.0, 0.0, 1.0]), q[2]), jnp.stack(
+            [q[0], q[1], jnp.zeros_like(q[0])]
+        )
 
     @staticmethod
     def motion_with(parameters: jax.Array, q: jax.Array) -> jax.Array:
@@ -288,29 +288,6 @@ class Planar(CoordinateJoint):
         return Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0)), Revolute((0.0, 0.0, 1.0))
 
 
-def unit_axis(axis: Sequence[float]) -> Axis:
-    """`axis` (3,) scaled to unit length, as a tuple so that equal joints compare equal.
-
-    Raises
-    ------
-    ModelError : not three numbers, not finite, or zero.
-    """
-    try:
-        vector = np.asarray(axis, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"axis {axis!r} must be three numbers") from error
-    if vector.shape != (3,):
-        raise ModelError(f"axis {axis!r} must be three numbers")
-    if not np.isfinite(vector).all():
-        raise ModelError(f"axis {tuple(map(float, vector))} is not finite")
-    largest = float(np.abs(vector).max())
-    if largest == 0.0:
-        raise ModelError(f"axis {tuple(map(float, vector))} is zero: it gives no direction")
-    vector = np.ldexp(vector, -int(np.frexp(largest)[1]))  # exact, so that no square over- or underflows
-    x, y, z = (float(component) for component in vector / np.linalg.norm(vector))
-    return x, y, z
-
-
 def _finite_number(name: str, value: float) -> float:
     try:
         number = float(value)
@@ -319,11 +296,6 @@ def _finite_number(name: str, value: float) -> float:
     if not np.isfinite(number):
         raise ModelError(f"{name} {number} is not finite")
     return number
-
-
-def _turn(axis: jax.Array, angle: jax.Array) -> jax.Array:
-    """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
-    return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])
 
 
 def _columns(*twists: list[jax.Array]) -> jax.Array:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField, SE3Frame, SO3Frame
+from connections.geometry.host_groups import random_quaternion
 from connections.multibody.joints.base import Joint, Transform
 
 
@@ -44,7 +45,7 @@ class Spherical(Joint):
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A uniform rotation."""
-        return _random_quaternion(rng)
+        return random_quaternion(rng)
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,4 @@ class Free(Joint):
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
         """A position in [-1, 1)^3 m and a uniform rotation."""
-        return np.concatenate([rng.uniform(-1.0, 1.0, 3), _random_quaternion(rng)])
-
-
-def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
-    """A unit quaternion (4,), uniform over rotations."""
-    quaternion = rng.standard_normal(4)
-    return quaternion / np.linalg.norm(quaternion)
+        return np.concatenate([rng.uniform(-1.0, 1.0, 3), random_quaternion(rng)])

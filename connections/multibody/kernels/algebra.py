@@ -1,66 +1,14 @@
-"""Spatial algebra on tuples of numbers, in ground axes about the common origin of a subtree.
+"""Inertias and body-level factors as tuples of numbers, in ground axes about the common origin of a subtree.
 
-Twists are (w, u) = (wx, wy, wz, ux, uy, uz), wrenches (n, f), both as tuples of six numbers; a number is a
-float64 or one `lanes` value. An inertia I is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz). The
-body-level factor B of eq. (21) is twelve numbers: its right half is zero and its lower left block is skew,
+An inertia I is ten numbers (m, h, Ixx, Ixy, Ixz, Iyy, Iyz, Izz). The body-level factor B of eq. (21) is
+twelve numbers: its right half is zero and its lower left block is skew,
 
     B = [[M, 0], [s x, 0]],    (M row by row, s).
 
 Source: [W] VI-A.
 """
 
-from connections.engines.inlined.simd import inlined, load, store
-
-
-@inlined
-def accumulate(work, into, source, count):
-    """Add the `count` numbers that begin at slot `source` to those that begin at slot `into`."""
-    for k in range(count):
-        store(work, into + k, load(work, into + k) + load(work, source + k))
-
-
-@inlined
-def add6(x, y):
-    """x + y."""
-    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4], x[5] + y[5]
-
-
-@inlined
-def scale6(x, c):
-    """x c."""
-    return x[0] * c, x[1] * c, x[2] * c, x[3] * c, x[4] * c, x[5] * c
-
-
-@inlined
-def dot6(x, y):
-    """x . y, the power of a wrench on a twist."""
-    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3] + x[4] * y[4] + x[5] * y[5]
-
-
-@inlined
-def motion_cross(v, x):
-    """(v x) x: the rate of a twist x that is fixed to a body of twist v."""
-    return (
-        v[1] * x[2] - v[2] * x[1],
-        v[2] * x[0] - v[0] * x[2],
-        v[0] * x[1] - v[1] * x[0],
-        v[1] * x[5] - v[2] * x[4] + v[4] * x[2] - v[5] * x[1],
-        v[2] * x[3] - v[0] * x[5] + v[5] * x[0] - v[3] * x[2],
-        v[0] * x[4] - v[1] * x[3] + v[3] * x[1] - v[4] * x[0],
-    )
-
-
-@inlined
-def force_cross(v, f):
-    """(v x*) f: the rate of a wrench f that is fixed to a body of twist v."""
-    return (
-        v[1] * f[2] - v[2] * f[1] + v[4] * f[5] - v[5] * f[4],
-        v[2] * f[0] - v[0] * f[2] + v[5] * f[3] - v[3] * f[5],
-        v[0] * f[1] - v[1] * f[0] + v[3] * f[4] - v[4] * f[3],
-        v[1] * f[5] - v[2] * f[4],
-        v[2] * f[3] - v[0] * f[5],
-        v[0] * f[4] - v[1] * f[3],
-    )
+from connections.engines.inlined.simd import inlined
 
 
 @inlined
@@ -182,9 +130,3 @@ def contorsion_times(N, x):
         N[14] * x[3] - N[12] * x[5] - (N[4] * x[0] + N[7] * x[1] + N[10] * x[2]),
         N[12] * x[4] - N[13] * x[3] - (N[5] * x[0] + N[8] * x[1] + N[11] * x[2]),
     )
-
-
-@inlined
-def subtract6(x, y):
-    """x - y."""
-    return x[0] - y[0], x[1] - y[1], x[2] - y[2], x[3] - y[3], x[4] - y[4], x[5] - y[5]

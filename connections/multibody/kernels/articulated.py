@@ -16,16 +16,9 @@ H along the branches).
 
 from connections.engines.inlined.elimination import invert_by_elimination
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
 from connections.multibody.kernels import coriolis
-from connections.multibody.kernels.algebra import (
-    add6,
-    dot6,
-    energy_scale,
-    force_cross,
-    momentum,
-    motion_cross,
-    scale6,
-)
+from connections.multibody.kernels.algebra import energy_scale, momentum
 from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK

@@ -4,45 +4,17 @@ The checks only return whether the input is good; if it is not, `Program` finds 
 Quaternions are normalized on their way into the workspace; the caller's array is not changed.
 """
 
-import math
-
 from connections.engines.inlined.rows import read_numbers, read_rows
-from connections.engines.inlined.simd import LANES, exact, inlined, put, slots_of, store, take
+from connections.engines.inlined.simd import LANES, inlined, slots_of, store
+from connections.engines.inlined.vectors import normalize, reduced_angle
 from connections.geometry.scales import POINT_TOLERANCE
 from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
-
-FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`
-
-
-@exact
-def reduced_angle(angle):
-    """The angle itself, or if it is large, the angle in [-pi, pi] with the same sine and cosine."""
-    if abs(angle) <= FARTHEST_ANGLE:
-        return angle
-    return math.atan2(math.sin(angle), math.cos(angle))
 
 
 @inlined
 def is_unit(square):
     """Whether a quaternion q of this squared norm counts as of norm one: | |q|^2 - 1 | <= 2 tolerances."""
     return abs(square - 1.0) <= 2.0 * POINT_TOLERANCE
-
-
-@inlined
-def unit_factor(square):
-    """1 / |q| for a squared norm close to one, by its series; the next term would be at most 3e-18."""
-    off = square - 1.0
-    return off * (off * 0.375 - 0.5) + 1.0
-
-
-@inlined
-def normalize(work, at):
-    """Normalize the quaternion in the four slots that begin at `at`. Returns its squared norm before."""
-    a, b, c, d = take(work, at, 4)
-    square = a * a + b * b + c * c + d * d
-    scale = unit_factor(square)
-    put(work, at, (a * scale, b * scale, c * scale, d * scale))
-    return square
 
 
 @inlined

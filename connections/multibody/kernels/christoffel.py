@@ -18,11 +18,11 @@ links with constant columns, so that no other terms appear.
 """
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import dot6
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
     contorsion_times,
-    dot6,
     factor_transpose_times,
     momentum,
 )

@@ -15,18 +15,14 @@ support (in the last line, over all its links),
 """
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.kernels.algebra import (
-    add6,
     body_factor,
     contorsion_factor,
     contorsion_times,
-    dot6,
     factor_times,
     factor_transpose_times,
     momentum,
-    motion_cross,
-    scale6,
-    subtract6,
 )
 from connections.multibody.kernels.christoffel import subtract_antisymmetric
 from connections.multibody.kernels.cluster_coriolis import (

@@ -16,21 +16,17 @@ the link of that cluster on the way from l to the ground. Sums over links with o
 """
 
 from connections.engines.inlined.elimination import invert_by_elimination, solve_by_elimination
+from connections.engines.inlined.rows import accumulate, clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.kernels.algebra import (
-    accumulate,
-    add6,
     body_factor,
     contorsion_factor,
     contorsion_times,
-    dot6,
     energy_scale,
     factor_times,
     factor_transpose_times,
     momentum,
-    motion_cross,
-    scale6,
-    subtract6,
 )
 from connections.multibody.kernels.coriolis import add_transpose
 from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
@@ -201,11 +197,9 @@ def solve_mass_matrix(tree, reduced, work, x):
 @inlined
 def _measured_mass_matrix(tree, reduced, work):
     """Write H to the scratch matrix, and the sums of `energy_scale` over the links to `pivots`."""
-    for slot in range(reduced.scratch, reduced.scratch + reduced.nv * reduced.nv):
-        store(work, slot, 0.0)
+    clear(work, reduced.scratch, reduced.nv * reduced.nv)
     mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
-    for k in range(reduced.pivots, reduced.pivots + reduced.nv):
-        store(work, k, 0.0)
+    clear(work, reduced.pivots, reduced.nv)
     for i in range(1, tree.links + 1):
         inertia = take(work, tree.per_link + i * MASS_LINK.size, 10)
         for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
@@ -262,6 +256,15 @@ def zero6(reduced, work):
     """Six zeros of the workspace's type of number: sums that begin with them must not change their type."""
     zero = load(work, reduced.zero)
     return zero, zero, zero, zero, zero, zero
+
+
+@inlined
+def contract(work, at, stride, x, count):
+    """The inner product of `count` > 0 numbers, `stride` slots apart, and the vector x."""
+    total = load(work, at) * load(work, x)
+    for k in range(1, count):
+        total = total + load(work, at + k * stride) * load(work, x + k)
+    return total
 
 
 @inlined
@@ -328,8 +331,6 @@ def _store_rate(tree, reduced, work, i, e, twist, P):
     for s in range(tree.first[i], tree.first[i + 1]):
         if reduced.LG_rows[s] >= 0:
             slot, v = reduced.solution + reduced.LG_rows[s] + k, reduced.vectors + reduced.link_column[i]
-            Gdot = load(work, slot) * load(work, v)
-            for j in range(1, width):
-                Gdot = Gdot + load(work, slot + j * width) * load(work, v + j)
+            Gdot = contract(work, slot, width, v, width)
             rate = add6(rate, scale6(take(work, tree.per_column + s * MASS_COLUMN.size, 6), Gdot))
     put(work, reduced.entries + e * ENTRY.size + ENTRY.rate, rate)

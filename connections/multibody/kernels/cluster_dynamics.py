@@ -19,9 +19,15 @@ differentiation of tau = G^T tau_s.
 """
 
 from connections.engines.inlined.elimination import solve_rows
+from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, store
 from connections.multibody.kernels import derivatives, newton_euler
-from connections.multibody.kernels.cluster_coriolis import deposit, inverse_mass_matrix, solve_mass_matrix
+from connections.multibody.kernels.cluster_coriolis import (
+    contract,
+    deposit,
+    inverse_mass_matrix,
+    solve_mass_matrix,
+)
 from connections.multibody.kernels.layout import MOVED
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
 
@@ -48,8 +54,7 @@ def coriolis_product(tree, reduced, work, product, force_cross):
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
     newton_euler.coriolis_product(tree, work, beyond(work, f), force_cross)
-    for s in range(tree.nv):
-        store(work, tree.vectors + s, 0.0)
+    clear(work, tree.vectors, tree.nv)
     add_drift(tree, reduced, work, v, w, tree.vectors)
     newton_euler.mass_product(tree, work, tree.vectors, beyond(work, f + tree.nv))
     for s in range(tree.nv):
@@ -74,8 +79,7 @@ def forward_dynamics(tree, reduced, work, vdot):
     """vdot = H^-1 (tau - C v - g), slots vdot[j]; v and tau are the first two vectors; vdot replaces tau."""
     v, tau = reduced.vectors, reduced.vectors + reduced.nv
     to_spanning(tree, reduced, work, v, tree.vectors)
-    for s in range(tree.nv):
-        store(work, tree.vectors + tree.nv + s, 0.0)
+    clear(work, tree.vectors + tree.nv, tree.nv)
     add_drift(tree, reduced, work, v, v, tree.vectors + tree.nv)
     newton_euler.inverse_dynamics(tree, work, beyond(work, reduced.spanning))
     project(tree, reduced, work, reduced.spanning, vdot)
@@ -96,8 +100,7 @@ def regressor(tree, reduced, work, Y):
     add_drift(tree, reduced, work, v, v_r, tree.vectors + 2 * tree.nv)
     regressor_of_tree(tree, work, beyond(work, reduced.spanning))
     width = 10 * tree.bodies
-    for slot in range(reduced.nv * width):
-        store(Y, slot, 0.0)
+    clear(Y, 0, reduced.nv * width)
     for i in range(1, tree.links + 1):
         s = tree.first[i + 1] - 1 if tree.body[i] >= 0 else -1
         while s >= 0:  # the columns that move the body; entries of other columns were not written
@@ -118,11 +121,9 @@ def inverse_dynamics_derivatives(tree, reduced, work, out):
     D, moved = forces + m, forces + m + 3 * m * m
     _spanning_motion(tree, reduced, work)
     newton_euler.inverse_dynamics(tree, work, beyond(work, forces))
-    for slot in range(3 * m * m):
-        store(work, D + slot, 0.0)
+    clear(work, D, 3 * m * m)
     derivatives.inverse_dynamics_derivatives(tree, work, beyond(work, D))
-    for slot in range(3 * nv * nv):
-        store(out, slot, 0.0)
+    clear(out, 0, 3 * nv * nv)
     for s in range(m):
         _move(tree, reduced, work, s, moved)
         _add_turned_force(tree, reduced, work, s, load(work, forces + s), out)
@@ -175,17 +176,15 @@ def add_drift(tree, reduced, work, v, w, x_s):
         if reduced.LG_rows[s] >= 0:
             first, count = _columns(tree, reduced, s)
             for j in range(count):
-                along = _contract(
-                    work, reduced.solution + reduced.LG_rows[s] + j * count, 1, w + first, count
-                )
+                at = reduced.solution + reduced.LG_rows[s] + j * count
+                along = contract(work, at, 1, w + first, count)
                 deposit(work, x_s + s, along * load(work, v + first + j), True)
 
 
 @inlined
 def project(tree, reduced, work, f_s, f):
     """G^T f_s, slots f[j]."""
-    for j in range(reduced.nv):
-        store(f, j, 0.0)
+    clear(f, 0, reduced.nv)
     for s in range(tree.nv):
         first, count = _columns(tree, reduced, s)
         for k in range(count):
@@ -200,7 +199,7 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
             first, count = _columns(tree, reduced, s)
             for k in range(count):
                 at = reduced.solution + reduced.LG_rows[s] + k
-                rate = _contract(work, at, count, v + first, count)
+                rate = contract(work, at, count, v + first, count)
                 deposit(f, first + k, rate * load(work, p_s + s), True)
 
 
@@ -219,15 +218,6 @@ def _G(reduced, work, s, k):
     return load(work, reduced.solution + reduced.G_row[s] + k)
 
 
-@inlined
-def _contract(work, at, stride, x, count):
-    """The inner product of `count` > 0 numbers, `stride` slots apart, and the vector x."""
-    total = load(work, at) * load(work, x)
-    for k in range(1, count):
-        total = total + load(work, at + k * stride) * load(work, x + k)
-    return total
-
-
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
@@ -240,18 +230,14 @@ def _move(tree, reduced, work, s, moved):
         at = _moved_slot(tree, reduced, moved, s, j)
         store(work, at + MOVED.G, _G(reduced, work, s, j))
         if reduced.LG_rows[s] < 0:
-            for part in range(MOVED.along, MOVED.size):
-                store(work, at + part, 0.0)
+            clear(work, at + MOVED.along, MOVED.size - MOVED.along)
         else:
             LG, T = reduced.solution + reduced.LG_rows[s], reduced.bias_rates + reduced.G_row[s] - tree.nq
-            along = _contract(work, LG + j * count, 1, v, count)
+            along = contract(work, LG + j * count, 1, v, count)
             store(work, at + MOVED.along, along)
-            store(
-                work,
-                at + MOVED.with_acceleration,
-                load(work, T + j) + _contract(work, LG + j * count, 1, a, count),
-            )
-            store(work, at + MOVED.both, along + _contract(work, LG + j, count, v, count))
+            with_acceleration = load(work, T + j) + contract(work, LG + j * count, 1, a, count)
+            store(work, at + MOVED.with_acceleration, with_acceleration)
+            store(work, at + MOVED.both, along + contract(work, LG + j, count, v, count))
 
 
 @inlined

@@ -9,17 +9,14 @@ and body-level factors over the subtree that column j moves,
 """
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6
 from connections.multibody.kernels.algebra import (
-    add6,
     body_factor,
     contorsion_factor,
     contorsion_times,
-    dot6,
     factor_times,
     factor_transpose_times,
     momentum,
-    motion_cross,
-    scale6,
 )
 from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK

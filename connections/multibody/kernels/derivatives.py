@@ -22,19 +22,12 @@ Source: [B] Tables 4 to 8, in the common frame.
 """
 
 from connections.engines.inlined.elimination import invert_by_elimination, solve_rows
+from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
+from connections.engines.inlined.vectors import dot3
 from connections.multibody.kernels import articulated
-from connections.multibody.kernels.algebra import (
-    add6,
-    body_factor,
-    dot6,
-    factor_times,
-    factor_transpose_times,
-    force_cross,
-    momentum,
-    motion_cross,
-    scale6,
-)
+from connections.multibody.kernels.algebra import body_factor, factor_times, factor_transpose_times, momentum
 from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
@@ -56,8 +49,10 @@ def inverse_dynamics_derivatives(tree, work, out):
             at = columns + j * COLUMN.size
             Phi, psi = take(work, at, 6), take(work, at + COLUMN.psi, 6)
             f_a = momentum(inertia, Phi)
-            f_v = add6(_twice(factor_times(B, Phi)), momentum(inertia, take(work, at + COLUMN.rate, 6)))
-            f_q = add6(_twice(factor_times(B, psi)), momentum(inertia, take(work, at + COLUMN.psi_rate, 6)))
+            f_v = add6(scale6(factor_times(B, Phi), 2.0), momentum(inertia, take(work, at + COLUMN.rate, 6)))
+            f_q = add6(
+                scale6(factor_times(B, psi), 2.0), momentum(inertia, take(work, at + COLUMN.psi_rate, 6))
+            )
             back = factor_transpose_times(B, Phi)
             for i in range(first, stop):
                 Phi_i = take(work, columns + i * COLUMN.size, 6)
@@ -71,10 +66,10 @@ def inverse_dynamics_derivatives(tree, work, out):
                 Phi_i, psi_i = take(work, before, 6), take(work, before + COLUMN.psi, 6)
                 store(out, i * nv + j, dot6(Phi_i, f_q))
                 store(out, in_v + i * nv + j, dot6(Phi_i, f_v))
-                rate = dot6(f_a, take(work, before + COLUMN.psi_rate, 6))
-                store(out, j * nv + i, _twice_dot3(back, psi_i) + rate)
-                rate = dot6(f_a, take(work, before + COLUMN.rate, 6))
-                store(out, in_v + j * nv + i, _twice_dot3(back, Phi_i) + rate)
+                own = dot6(f_a, take(work, before + COLUMN.psi_rate, 6))
+                store(out, j * nv + i, dot3(back, psi_i) * 2.0 + own)
+                own = dot6(f_a, take(work, before + COLUMN.rate, 6))
+                store(out, in_v + j * nv + i, dot3(back, Phi_i) * 2.0 + own)
                 value = dot6(Phi_i, f_a)
                 store(out, in_a + i * nv + j, value)
                 store(out, in_a + j * nv + i, value)
@@ -86,8 +81,7 @@ def inverse_dynamics_derivatives(tree, work, out):
 def forward_dynamics_derivatives(tree, work, out):
     """da/dq, da/dv and H^-1 = da/dtau, slots out[(k nv + i) nv + j]; v and tau are the first two vectors."""
     nv, size, acceleration = tree.nv, tree.nv * tree.nv, tree.vectors + tree.nv
-    for k in range(2 * size):
-        store(out, k, 0.0)
+    clear(out, 0, 2 * size)
     articulated.forward_dynamics(tree, work, beyond(work, acceleration))  # in the place of tau
     inverse_dynamics_derivatives(tree, work, out)
     for k in range(size):
@@ -129,13 +123,3 @@ def _outward(tree, work):
             put(work, at + COLUMN.rate, add6(motion_cross(twist, Phi), psi))
             put(work, at + COLUMN.psi, psi)
             put(work, at + COLUMN.psi_rate, add6(motion_cross(a_before, Phi), motion_cross(before, psi)))
-
-
-@inlined
-def _twice(f):
-    return scale6(f, 2.0)
-
-
-@inlined
-def _twice_dot3(x, y):
-    return (x[0] * y[0] + x[1] * y[1] + x[2] * y[2]) * 2.0

@@ -24,6 +24,7 @@ LOOP_PARAMETERS = record("LoopParameters", rotation=9, position=3, pitch=1)
 CONDITION = record("Condition", point_a=3, point_b=3, u=3, w=3, constant=1, scale=1)
 
 POSE = record("Pose", rotation=9, position=3)  # of a link, R row by row
+IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # the pose of the ground
 # A condition at a configuration: its two arms and its wrench (`loop_geometry`).
 ARMS = record("Arms", x=3, y=3, wrench=6)
 # A link in `loop_bias_rates`; `pull` is sum_s Phi_s a_s, and the last three are changes along a column.

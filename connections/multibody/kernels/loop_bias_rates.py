@@ -24,9 +24,9 @@ Source: differentiation of LG of `loop_continuation`; [W] VI-C.
 """
 
 from connections.engines.inlined.least_squares import solve_least
-from connections.engines.inlined.simd import beyond, put, routine, store, take
+from connections.engines.inlined.simd import beyond, inlined, put, routine, store, take
+from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.clusters import LINEAR
-from connections.multibody.kernels.algebra import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.kernels.layout import ARMS, BIAS, CONDITION
 from connections.multibody.kernels.loop_continuation import newton
 from connections.multibody.kernels.loop_geometry import wrench_rate, wrench_second_rate
@@ -68,20 +68,17 @@ def _move(loop, solution, v):
     for link in range(1, loop.links + 1):
         before, own, pull = BIAS.size * loop.parent[link], _STILL, _STILL
         for s in range(loop.first[link], loop.first[link + 1]):
-            Phi, velocity, acceleration = take(loop.Phi, 6 * s, 6), 0.0, 0.0
+            Phi, velocity, bias = take(loop.Phi, 6 * s, 6), 0.0, 0.0
             for k in range(n):
                 velocity += solution[loop.G_at[s] + k] * v[k]
-                acceleration += _along(solution, loop.LG_at[s] + k * n, v, n) * v[k]
+                bias += _along(solution, loop.LG_at[s] + k * n, v, n) * v[k]
             own = add6(own, scale6(Phi, velocity))
-            pull = add6(pull, scale6(Phi, acceleration))
+            pull = add6(pull, scale6(Phi, bias))
         twist = add6(take(loop.biases, before, 6), own)
         rate = add6(pull, motion_cross(twist, own))
+        acceleration = add6(take(loop.biases, before + BIAS.acceleration, 6), rate)
         put(loop.biases, BIAS.size * link, twist)
-        put(
-            loop.biases,
-            BIAS.size * link + BIAS.acceleration,
-            add6(take(loop.biases, before + BIAS.acceleration, 6), rate),
-        )
+        put(loop.biases, BIAS.size * link + BIAS.acceleration, acceleration)
         put(loop.biases, BIAS.size * link + BIAS.pull, pull)
 
 
@@ -104,13 +101,10 @@ def _vary(loop, solution, v, j):
         twist_change = add6(take(loop.biases, before + BIAS.twist_change, 6), own_change)
         change = add6(motion_cross(P, take(loop.biases, at + BIAS.pull, 6)), motion_cross(twist_change, own))
         change = add6(change, motion_cross(twist, own_change))
+        change = add6(take(loop.biases, before + BIAS.acceleration_change, 6), change)
         put(loop.biases, at + BIAS.P, P)
         put(loop.biases, at + BIAS.twist_change, twist_change)
-        put(
-            loop.biases,
-            at + BIAS.acceleration_change,
-            add6(take(loop.biases, before + BIAS.acceleration_change, 6), change),
-        )
+        put(loop.biases, at + BIAS.acceleration_change, change)
 
 
 @routine
@@ -120,29 +114,24 @@ def _vary_conditions(loop):
         value = 0.0
         if loop.row_kind[r] != LINEAR:
             a, b = BIAS.size * loop.link_a[r], BIAS.size * loop.link_b[r]
-            V_a, V_b = take(loop.biases, a, 6), take(loop.biases, b, 6)
-            P_a, P_b = take(loop.biases, a + BIAS.P, 6), take(loop.biases, b + BIAS.P, 6)
-            dV_a, dV_b = (
-                take(loop.biases, a + BIAS.twist_change, 6),
-                take(loop.biases, b + BIAS.twist_change, 6),
-            )
-            f = take(loop.arms, ARMS.size * r + ARMS.wrench, 6)
-            value = dot6(
-                f,
-                subtract6(
-                    take(loop.biases, b + BIAS.acceleration_change, 6),
-                    take(loop.biases, a + BIAS.acceleration_change, 6),
-                ),
-            )
-            A = subtract6(
-                take(loop.biases, b + BIAS.acceleration, 6), take(loop.biases, a + BIAS.acceleration, 6)
-            )
-            value += dot6(wrench_rate(loop, r, P_a, P_b), A)
+            V_a, V_b = _of_both(loop, a, b)
+            P_a, P_b = _of_both(loop, a + BIAS.P, b + BIAS.P)
+            dV_a, dV_b = _of_both(loop, a + BIAS.twist_change, b + BIAS.twist_change)
+            dA_a, dA_b = _of_both(loop, a + BIAS.acceleration_change, b + BIAS.acceleration_change)
+            A_a, A_b = _of_both(loop, a + BIAS.acceleration, b + BIAS.acceleration)
+            value = dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), subtract6(dA_b, dA_a))
+            value += dot6(wrench_rate(loop, r, P_a, P_b), subtract6(A_b, A_a))
             value += dot6(wrench_rate(loop, r, V_a, V_b), subtract6(dV_b, dV_a))
             second = wrench_second_rate(loop, r, (V_a, V_b), (P_a, P_b), (dV_a, dV_b))
             value += dot6(second, subtract6(V_b, V_a))
             value *= loop.row_parameters[CONDITION.size * r + CONDITION.scale]
         store(loop.b, r, value)
+
+
+@inlined
+def _of_both(loop, slot_a, slot_b):
+    """The twists that begin at two slots of the workspace, of body a and of body b."""
+    return take(loop.biases, slot_a, 6), take(loop.biases, slot_b, 6)
 
 
 @routine

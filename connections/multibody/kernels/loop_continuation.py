@@ -31,14 +31,10 @@ import math
 from connections.engines.inlined.least_squares import column_length, factorize, solve_least
 from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import as_integers, beyond, routine, store, take
-from connections.multibody.kernels.boundary import is_unit, unit_factor
+from connections.engines.inlined.vectors import unit_factor
+from connections.multibody.kernels.boundary import is_unit
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
-from connections.multibody.kernels.loop_geometry import (
-    evaluate,
-    move_links,
-    place_loop,
-    second_derivatives,
-)
+from connections.multibody.kernels.loop_geometry import evaluate, move_links, place_loop, second_derivatives
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.kernels.stamp import STAMP
 from connections.multibody.tolerances import (

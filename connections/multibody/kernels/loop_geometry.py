@@ -19,12 +19,14 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 import math
 
 from connections.engines.inlined.simd import beyond, inlined, put, routine, sine_cosine, store, take
+from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import (
     add3,
     cross3,
     dot3,
     matrix_of,
     product_columns,
+    reduced_angle,
     rotate_columns,
     scale3,
     subtract3,
@@ -32,26 +34,24 @@ from connections.engines.inlined.vectors import (
     turned_by_quaternion,
 )
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
-from connections.multibody.kernels.algebra import add6, dot6, motion_cross, scale6, subtract6
-from connections.multibody.kernels.boundary import reduced_angle
 from connections.multibody.kernels.layout import (
     ARMS,
     CONDITION,
     FREE,
     HELICAL,
+    IDENTITY,
     LOOP_PARAMETERS,
     POSE,
     PRISMATIC,
 )
 
-_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 
 
 @routine
 def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
-    put(loop.poses, 0, _IDENTITY)
+    put(loop.poses, 0, IDENTITY)
     for link in range(1, loop.links + 1):
         above = POSE.size * loop.parent[link]
         R, p = take(loop.poses, above, 9), take(loop.poses, above + POSE.position, 3)

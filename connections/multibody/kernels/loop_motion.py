@@ -7,7 +7,13 @@ the exponential up to terms of third order.
 import math
 
 from connections.engines.inlined.simd import beyond, inlined, put, routine, store, take
-from connections.engines.inlined.vectors import quaternion_columns, quaternion_product, unit_quaternion
+from connections.engines.inlined.vectors import (
+    quaternion_columns,
+    quaternion_product,
+    rotation_vector,
+    toward,
+    unit_quaternion,
+)
 from connections.multibody.kernels.layout import FREE, PRISMATIC
 
 
@@ -90,20 +96,8 @@ def _advance_quaternion(loop, at, s, fraction):
     if fraction == 1.0:
         put(loop.x, at, b)
     else:
-        nearer = fraction if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] >= 0.0 else -fraction
-        left = 1.0 - fraction
-        mixed = (
-            left * a[0] + nearer * b[0],
-            left * a[1] + nearer * b[1],
-            left * a[2] + nearer * b[2],
-            left * a[3] + nearer * b[3],
-        )
-        put(loop.x, at, unit_quaternion(mixed))
+        put(loop.x, at, toward(a, b, fraction))
     turn = quaternion_product((-a[0], -a[1], -a[2], a[3]), take(loop.x, at, 4))
-    sine = math.sqrt(turn[0] * turn[0] + turn[1] * turn[1] + turn[2] * turn[2])
-    angle = 2.0 * math.atan2(sine, abs(turn[3]))
-    scale = angle / sine if sine > 1e-150 else 2.0
-    if turn[3] < 0.0:
-        scale = -scale
-    put(loop.y, s, (turn[0] * scale, turn[1] * scale, turn[2] * scale))
+    vector, angle = rotation_vector(turn)
+    put(loop.y, s, vector)
     return angle

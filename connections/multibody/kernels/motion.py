@@ -2,14 +2,14 @@
 
     qdot = X(q) v,    vdot = -H^-1 (C v + g).
 
-The method's weights are an argument. They are in `affine/dop853.py`; how long steps are is decided by
-`affine/host_integration.py`.
+The stages are combined by `engines/inlined/runge_kutta.py`. The method's weights are an argument; they are in
+`affine/dop853.py`, and how long steps are is decided by `affine/host_integration.py`.
 """
 
 import math
 
-from connections.engines.inlined.elimination import subtract_row
-from connections.engines.inlined.rows import are_above, copy_numbers
+from connections.engines.inlined.rows import are_above, clear, copy_numbers
+from connections.engines.inlined.runge_kutta import begin, finish, linear_step, move
 from connections.engines.inlined.simd import (
     beyond,
     flat_slots_of,
@@ -45,12 +45,12 @@ def motion_at(memory, weights, h, elapsed, y, rate, out):
     tree, slots, k, stages = unpack_tree(slots_of(memory)), flat_slots_of(out), y.shape[0], weights.shape[1]
     if k != tree.nq + tree.nv:
         return False
-    _begin(slots, rate, k)
+    begin(slots, rate, k)
     for stage in range(1, stages):
-        _move(slots, y, h, weights, stage, k)
+        move(slots, y, h, weights, stage, k)
         if not _rate(tree, slots, beyond(slots, (5 + stage) * k)):
             return False
-    _finish(slots, weights, k)
+    finish(slots, weights, k)
     _sizes(tree, elapsed, beyond(slots, 4 * k))
     return True
 
@@ -60,49 +60,8 @@ def linear_at(memory, weights, h, A, y, rate, out):
     """The same for Pdot = A P, without sizes; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
     if not is_current(memory):
         return False
-    slots, k, n = flat_slots_of(out), y.shape[0], A.shape[1]
-    _begin(slots, rate, k)
-    for stage in range(1, weights.shape[1]):
-        _move(slots, y, h, weights, stage, k)
-        for i in range(n):
-            row = (5 + stage) * k + i * (k // n)
-            for j in range(k // n):
-                store(slots, row + j, 0.0)
-            for j in range(n):
-                subtract_row(slots, -A[stage, i, j], row, j * (k // n), k // n)
-    _finish(slots, weights, k)
+    linear_step(weights, h, A, y, rate, flat_slots_of(out))
     return True
-
-
-@inlined
-def _begin(slots, rate, k):
-    """The rate of the first stage."""
-    for i in range(k):
-        store(slots, 5 * k + i, rate[i])
-
-
-@inlined
-def _move(slots, y, h, weights, stage, k):
-    """Write the state of a stage to row 0."""
-    for i in range(k):
-        store(slots, i, y[i])
-    for before in range(stage):
-        weight = h * weights[stage, before]
-        if weight != 0.0:
-            subtract_row(slots, -weight, 0, (5 + before) * k, k)
-
-
-@inlined
-def _finish(slots, weights, k):
-    """Write the rate at the end to row 1, and the estimates of the error to rows 2 and 3."""
-    stages = weights.shape[1]
-    for i in range(k):
-        store(slots, k + i, load(slots, (4 + stages) * k + i))
-    for estimate in range(2):
-        for i in range(k):
-            store(slots, (2 + estimate) * k + i, 0.0)
-        for stage in range(stages):
-            subtract_row(slots, -weights[stages + estimate, stage], (2 + estimate) * k, (5 + stage) * k, k)
 
 
 @inlined
@@ -116,8 +75,7 @@ def _rate(tree, y, rate):
             a, b, c, d = take(y, at, 4)
             norm = math.sqrt(a * a + b * b + c * c + d * d)
             put(work, at, (a / norm, b / norm, c / norm, d / norm))
-    for j in range(tree.nv):
-        store(work, v + tree.nv + j, 0.0)
+    clear(work, v + tree.nv, tree.nv)
     good &= reduce_coordinates(tree, work, work)
     forward_dynamics(tree, work, beyond(rate, tree.nq))
     _frame_times(tree, beyond(work, v), False, rate)

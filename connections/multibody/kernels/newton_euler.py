@@ -11,19 +11,14 @@ Source: [W] VI-A and (20), [E] (18).
 """
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
 from connections.multibody.kernels.algebra import (
-    add6,
     body_factor,
     contorsion_factor,
     contorsion_times,
-    dot6,
     factor_times,
     factor_transpose_times,
-    force_cross,
     momentum,
-    motion_cross,
-    scale6,
-    subtract6,
 )
 from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
@@ -36,16 +31,16 @@ def inverse_dynamics(tree, work, tau):
     """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors of the workspace."""
     place_links(tree, work)
     links, columns, v, a = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
-    _start_ground(tree, work)
+    k = tree.parameters
+    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    put(work, links + LINK.rate, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
         own = joint_twist(tree, work, i, columns, COLUMN.size, v)
         twist = add6(take(work, above, 6), own)
-        acceleration = add6(
-            take(work, above + LINK.rate, 6), joint_twist(tree, work, i, columns, COLUMN.size, a)
-        )
-        acceleration = add6(acceleration, motion_cross(twist, own))
+        acceleration = joint_twist(tree, work, i, columns, COLUMN.size, a)
+        acceleration = add6(add6(take(work, above + LINK.rate, 6), acceleration), motion_cross(twist, own))
         put(work, slot, twist)
         put(work, slot + LINK.rate, acceleration)
         inertia = link_inertia(tree, work, i)
@@ -149,14 +144,6 @@ def collect_forces(tree, work, stride, tau):
         for j in range(tree.first[i], tree.first[i + 1]):
             store(tau, j, dot6(take(work, columns + j * stride, 6), force))
         add_to_parent(tree, work, i, links, LINK.size, LINK.force)
-
-
-@inlined
-def _start_ground(tree, work):
-    """The ground's twist is zero and its acceleration -g."""
-    links, k = tree.per_link, tree.parameters
-    put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    put(work, links + LINK.rate, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
 
 
 @inlined

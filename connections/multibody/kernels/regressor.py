@@ -10,8 +10,16 @@ which is I a + B(I, v) v_r of [W] (21). Source: [W] IV-A and VI-A; Slotine and L
 """
 
 from connections.engines.inlined.simd import inlined, put, store, take
-from connections.engines.inlined.vectors import cross3, transpose_times
-from connections.multibody.kernels.algebra import add6, motion_cross
+from connections.engines.inlined.twists import add6, motion_cross
+from connections.engines.inlined.vectors import (
+    cross3,
+    dot3,
+    matrix_of,
+    rotate_columns,
+    scale3,
+    subtract3,
+    transpose_times,
+)
 from connections.multibody.kernels.forward import place_links, store_columns
 from connections.multibody.kernels.layout import PARAMETERS, POSE
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
@@ -51,25 +59,22 @@ def _write_body(tree, work, i, Y):
     w, u = _in_body_axes(R, p, take(work, slot, 6))
     w_r, _ = _in_body_axes(R, p, take(work, slot + LINK.reference, 6))
     alpha, a = _in_body_axes(R, p, take(work, slot + LINK.acceleration, 6))
-    c, moved = cross3(w, w_r), cross3(u, w_r)
-    s = (a[0] - moved[0], a[1] - moved[1], a[2] - moved[2])
-    beta = (alpha[0] - c[0], alpha[1] - c[1], alpha[2] - c[2])
-    half = (c[0] * 0.5, c[1] * 0.5, c[2] * 0.5)
-    ww = w[0] * w_r[0] + w[1] * w_r[1] + w[2] * w_r[2]
+    c, s = cross3(w, w_r), subtract3(a, cross3(u, w_r))
+    beta, half, ww = subtract3(alpha, c), scale3(c, 0.5), dot3(w, w_r)
     j = tree.first[i + 1] - 1
     while j >= 0:
         x, y = _in_body_axes(R, p, take(work, tree.per_column + j * COLUMN.size, 6))
         at = (j * tree.bodies + tree.body[i]) * 10
         # f . y = m s . y + h . (y x alpha + w_r (w . y) - (w . w_r) y),   n . x adds h . (s x x)
-        wy = w[0] * y[0] + w[1] * y[1] + w[2] * y[2]
+        wy = dot3(w, y)
         ya, sx = cross3(y, alpha), cross3(s, x)
-        store(Y, at, s[0] * y[0] + s[1] * y[1] + s[2] * y[2])
+        store(Y, at, dot3(s, y))
         store(Y, at + 1, ya[0] + w_r[0] * wy - ww * y[0] + sx[0])
         store(Y, at + 2, ya[1] + w_r[1] * wy - ww * y[1] + sx[1])
         store(Y, at + 3, ya[2] + w_r[2] * wy - ww * y[2] + sx[2])
         # n . x = x . Ibar beta + tr(Ibar) c . x / 2 + z . Ibar w,   z = x x w_r
         z = cross3(x, w_r)
-        trace = half[0] * x[0] + half[1] * x[1] + half[2] * x[2]
+        trace = dot3(half, x)
         store(Y, at + 4, x[0] * beta[0] + z[0] * w[0] + trace)
         store(Y, at + 5, x[0] * beta[1] + x[1] * beta[0] + z[0] * w[1] + z[1] * w[0])
         store(Y, at + 6, x[1] * beta[1] + z[1] * w[1] + trace)
@@ -84,17 +89,8 @@ def _body_axes(tree, work, i):
     """R E^T, row by row: it turns components in the axes of the body that is link i into ground axes."""
     R = take(work, tree.poses + i * POSE.size, 9)
     E = take(tree.parameters, i * PARAMETERS.size + PARAMETERS.axes, 9)
-    return (
-        R[0] * E[0] + R[1] * E[1] + R[2] * E[2],
-        R[0] * E[3] + R[1] * E[4] + R[2] * E[5],
-        R[0] * E[6] + R[1] * E[7] + R[2] * E[8],
-        R[3] * E[0] + R[4] * E[1] + R[5] * E[2],
-        R[3] * E[3] + R[4] * E[4] + R[5] * E[5],
-        R[3] * E[6] + R[4] * E[7] + R[5] * E[8],
-        R[6] * E[0] + R[7] * E[1] + R[8] * E[2],
-        R[6] * E[3] + R[7] * E[4] + R[8] * E[5],
-        R[6] * E[6] + R[7] * E[7] + R[8] * E[8],
-    )
+    x, y, z = (E[0], E[1], E[2]), (E[3], E[4], E[5]), (E[6], E[7], E[8])
+    return matrix_of(rotate_columns(R, x), rotate_columns(R, y), rotate_columns(R, z))
 
 
 @inlined

@@ -25,6 +25,7 @@ import numpy as np
 from connections.checks import ClosureError, raise_at
 from connections.geometry import FrameField
 from connections.geometry.compilation import compiled
+from connections.geometry.least_squares import least_sine
 from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
@@ -32,7 +33,7 @@ from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Coordinates, Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.definition import Continuation, LoopClosure
-from connections.multibody.loops.lengths import coordinate_units, least_sine, velocity_units
+from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # `random` returns configurations of this `_least_sine`, or half of the reference's

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from connections.checks import ModelError
+from connections.geometry.placements import perpendicular
 from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION
 from connections.multibody.joints import (
     Cylindrical,
@@ -33,6 +34,7 @@ from connections.multibody.joints import (
 
 _AXES = np.eye(3)
 _NONE = np.zeros(3)
+_ALIKE = tuple(zip(_AXES, _AXES, strict=True))  # sides of frames whose axes are parallel
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,16 @@ def conditions_of(closure: Closure) -> ClosureConditions:
         case Distance(length):
             return ClosureConditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
         case Fixed():
-            return ClosureConditions(_at_rest(*_AXES) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True)))
+            return ClosureConditions(_at_rest(*_AXES) + _untwisted(), _ALIKE)
         case Revolute():
             z = np.array(closure.axis)
             return ClosureConditions(_at_rest(*_AXES) + _parallel(z), ((z, z),))
         case Prismatic():
             z = np.array(closure.axis)
-            return ClosureConditions(
-                _at_rest(*_across(z)) + _untwisted(), tuple(zip(_AXES, _AXES, strict=True))
-            )
+            return ClosureConditions(_at_rest(*perpendicular(z)) + _untwisted(), _ALIKE)
         case Cylindrical():
             z = np.array(closure.axis)
-            return ClosureConditions(_at_rest(*_across(z)) + _parallel(z), ((z, z),))
+            return ClosureConditions(_at_rest(*perpendicular(z)) + _parallel(z), ((z, z),))
         case Planar():
             z = _AXES[2]
             return ClosureConditions(_at_rest(z) + _parallel(z), ((z, z),))
@@ -133,20 +133,13 @@ def _at_rest(*directions: np.ndarray) -> tuple[Condition, ...]:
 
 def _parallel(z: np.ndarray) -> tuple[Condition, ...]:
     """The axis z of b is along the axis z of a."""
-    return tuple(Condition(DIRECTION, u, z, 0.0) for u in _across(z))
+    return tuple(Condition(DIRECTION, u, z, 0.0) for u in perpendicular(z))
 
 
 def _untwisted() -> tuple[Condition, ...]:
     """R = 1, up to half turns about the axes: x . R y = y . R z = z . R x = 0."""
     x, y, z = _AXES
     return tuple(Condition(DIRECTION, u, w, 0.0) for u, w in ((x, y), (y, z), (z, x)))
-
-
-def _across(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two unit vectors that span the plane perpendicular to z."""
-    x = np.cross(_AXES[np.argmin(np.abs(z))], z)
-    x /= np.linalg.norm(x)
-    return x, np.cross(z, x)
 
 
 @dataclass(frozen=True, eq=False)

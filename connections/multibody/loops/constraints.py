@@ -181,7 +181,7 @@ def gather(
     entries: list[dict[str, Any]] = []
     functions: list[FunctionCondition] = []
     for owner, loop in enumerate(loops):
-        (a, frame_a), (b, frame_b) = (frame_in_body(tree, *side) for side in sides_of(loop))
+        (a, frame_a), (b, frame_b) = ends_of(tree, loop)
         cluster = of_body[tied_by_loop(tree, loop)[0]]
         if callable(loop.closure):
             functions.append(FunctionLoop(owner, cluster, a, b, frame_a, frame_b, loop.closure))
@@ -228,9 +228,9 @@ def gather(
 
 def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
     """The bodies between the two ends of a loop: those that move one end relative to the other."""
-    ends = [tree.placements[link][0] for link, _ in sides_of(loop)]
+    (a, _), (b, _) = ends_of(tree, loop)
     supports = np.concatenate([tree.supports, np.zeros((1, len(tree.joints)), dtype=bool)])
-    bodies = np.flatnonzero(supports[ends[0]] ^ supports[ends[1]])
+    bodies = np.flatnonzero(supports[a] ^ supports[b])
     if not len(bodies):
         raise ModelError(f"loop '{loop.name}': its two ends do not move relative to each other")
     return [int(body) for body in bodies]
@@ -245,15 +245,10 @@ def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
     return [numbers[joint] for joint in coupling.joints]
 
 
-def sides_of(loop: Loop) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
-    """The two links of a loop, each with the closure's frame in it, (4, 4)."""
-    return (loop.link_a, loop.placement_a), (loop.link_b, loop.placement_b)
-
-
-def frame_in_body(tree: Tree, link: Any, placement: np.ndarray) -> tuple[int, np.ndarray]:
-    """The body that a link belongs to, and a frame of the link in that body, (4, 4)."""
-    body, pose = tree.placements[link]
-    return body, pose @ placement
+def ends_of(tree: Tree, loop: Loop) -> list[tuple[int, np.ndarray]]:
+    """The two bodies of a loop, -1 the ground, each with the closure's frame in it, (4, 4)."""
+    sides = (loop.link_a, loop.placement_a), (loop.link_b, loop.placement_b)
+    return [(tree.placements[link][0], tree.placements[link][1] @ frame) for link, frame in sides]
 
 
 def _scale(kind: int, constant: float, size: float) -> float:

@@ -9,7 +9,7 @@ Source: [W] VI-C.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 
 from connections.geometry import FrameField
 from connections.geometry.compilation import traced_once
+from connections.geometry.least_squares import least_squares
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
@@ -102,12 +103,9 @@ class LoopClosure:
     def solution_at(self, q: jax.Array, start: jax.Array) -> Continuation:
         """Follow the loops from the spanning configuration `start` (nq_s,) to the configuration q (nq,).
 
-        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted if no
-        joint turns far, the first correction is small, each correction is at most half as long as the one
-        before, and K_d has changed so little that |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE`; otherwise
-        the step is halved. So a step stays in the region in which Newton's method contracts. Between two
-        assembly modes K_d is singular, and such a step does not jump over the singularity. The first step
-        has length zero: it closes the loops at the start.
+        A step is a prediction along G and Newton corrections of the dependent joints. It is accepted on the
+        conditions that `kernels/loop_continuation.py` states and explains; otherwise it is halved. The first
+        step has length zero: it closes the loops at the start.
         """
         home = start[self.q_columns]
         goal = self.joint_frame.align_at(q, home)
@@ -120,7 +118,7 @@ class LoopClosure:
         def advance(path: _Path) -> _Path:
             """A correction, or the end of a step and the next prediction."""
             phi, K = self.conditions_at(path.tried)
-            correction = -_least_squares(self._dependent(K), phi[:, None])[:, 0]
+            correction = -least_squares(self._dependent(K), phi[:, None])[:, 0]
             size = jnp.linalg.norm(correction / self.lengths)
             settled = path.settled + (size <= _CONVERGED)
             limit = jnp.where(
@@ -192,7 +190,7 @@ class LoopClosure:
 
     def _rates(self, K: jax.Array) -> jax.Array:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
-        return -_least_squares(self._dependent(K), K[:, len(self.dependent) :])
+        return -least_squares(self._dependent(K), K[:, len(self.dependent) :])
 
     def _sines(self, K: jax.Array) -> jax.Array:
         """For each column of K_d, the sine of its angle with the span of the columns before it, (n_d,)."""
@@ -201,7 +199,7 @@ class LoopClosure:
 
     def _near(self, old: jax.Array, new: jax.Array) -> jax.Array:
         """Whether K_d has changed so little that Newton's method contracts between the two configurations."""
-        change = _least_squares(self._dependent(old) * self.lengths, self._dependent(new) * self.lengths)
+        change = least_squares(self._dependent(old) * self.lengths, self._dependent(new) * self.lengths)
         distance: jax.Array = jnp.linalg.norm(change - jnp.eye(len(self.dependent)))
         return distance <= LARGEST_CHANGE
 
@@ -265,18 +263,3 @@ def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:
     force = jnp.where(kind == POSITION, u, jnp.where(kind == DISTANCE, p_b - p_a, 0.0))
     moment = jnp.where(kind == DIRECTION, jnp.cross(w, u), jnp.cross(p_b, force))
     return jnp.concatenate([moment, force], axis=1)
-
-
-@jax.custom_jvp
-def _least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
-    """K^+ right for K (p, n) of full column rank; its derivative holds for `right` in the range of K."""
-    Q, R = jnp.linalg.qr(K)
-    return jax.scipy.linalg.solve_triangular(R, Q.T @ right)
-
-
-@_least_squares.defjvp
-def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """The derivative of K x = right along a curve: K x' = right' - K' x, which is in the range of K, too."""
-    (K, right), (K_dot, right_dot) = primals, tangents
-    x = _least_squares(K, right)
-    return x, _least_squares(K, right_dot - K_dot @ x)

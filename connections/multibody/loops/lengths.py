@@ -15,12 +15,7 @@ from connections.multibody.host_kinematics import elementary_motion, is_length
 from connections.multibody.joints import Helical
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Distance, Loop
-from connections.multibody.loops.constraints import (
-    frame_in_body,
-    sides_of,
-    tied_by_coupling,
-    tied_by_loop,
-)
+from connections.multibody.loops.constraints import ends_of, tied_by_coupling, tied_by_loop
 
 
 def cluster_sizes(
@@ -43,7 +38,7 @@ def cluster_sizes(
         found[cluster] += [float(np.linalg.norm(position)), *map(abs, pitches)]
     for loop in loops:
         cluster = int(of_body[tied_by_loop(tree, loop)[0]])
-        for body, frame in (frame_in_body(tree, *side) for side in sides_of(loop)):
+        for body, frame in ends_of(tree, loop):
             inside = body >= 0 and of_body[body] == cluster
             origin = np.zeros(3) if inside else mounts.get((cluster, body), frame[:3, 3])
             found[cluster].append(float(np.linalg.norm(frame[:3, 3] - origin)))
@@ -77,19 +72,3 @@ def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarra
     elements = [element for joint in kinematics.joints for element in joint.chain]
     turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
     return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])
-
-
-def least_sine(K: np.ndarray) -> float:
-    """The least sine of the angle between a column of K and the span of the columns before it.
-
-    It is 0 if K has more columns than rows.
-    """
-    if K.shape[1] == 0:
-        return 1.0
-    if K.shape[0] < K.shape[1]:
-        return 0.0
-    R = np.linalg.qr(K, mode="r")
-    norms = np.linalg.norm(R, axis=0)
-    if not (norms > 0.0).all():
-        return 0.0
-    return float(np.min(np.abs(np.diagonal(R)) / norms))

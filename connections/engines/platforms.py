@@ -1,7 +1,7 @@
 """One function for the processor and another for other devices, of which only the one that is used is traced.
 
 `jax.lax.platform_dependent` traces both. To trace the definition of a robot takes seconds, and on the
-processor, where the recursion replaces it, they are wasted. Here a function is traced when JAX lowers it for
+processor, where compiled code replaces it, they are wasted. Here a function is traced when JAX lowers it for
 a device.
 """
 
@@ -29,6 +29,20 @@ def by_platform(*arguments: Any, processor: Function, others: Function) -> jax.A
     """
     result: jax.Array = _primitive.bind(*arguments, processor=processor, others=others)
     return result
+
+
+def with_derivatives(fast: Function, definition: Function) -> Function:
+    """A function with the derivatives of `definition`, and on the processor the values of `fast`."""
+
+    @jax.custom_jvp
+    def value(*arguments: jax.Array) -> jax.Array:
+        return by_platform(*arguments, processor=fast, others=definition)
+
+    @value.defjvp
+    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        return value(*primals), jax.jvp(definition, primals, tangents)[1]
+
+    return value
 
 
 def _shape(*arguments: Any, processor: Function, others: Function) -> Any:
