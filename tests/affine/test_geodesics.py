@@ -7,6 +7,7 @@ import pytest
 import systems
 
 import connections as cn
+from connections.affine.integrate import motion_sizes
 from connections.checks import IntegrationError
 
 #: Irregular on purpose: accuracy must hold where it is asked for, not only at the steps.
@@ -207,3 +208,10 @@ def test_logarithm_in_the_half_plane_is_the_distance():
 def test_logarithm_of_the_point_itself_is_zero():
     q = np.array([1.0, 0.2])
     np.testing.assert_allclose(cn.logarithm(systems.SPHERE_NABLA, q, q), 0, atol=1e-10)
+
+
+def test_what_a_motion_is_expected_to_reach_grows_with_the_time():
+    """Speed 5 for 2 s, in the plane."""
+    metric = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+    q, v = motion_sizes(metric.frame, metric, 2.0, jnp.zeros(2), jnp.array([5.0, 0.0]))
+    np.testing.assert_allclose([q, v], [[10.0, 10.0], [5.0, 5.0]])

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections.affine.chords import Chords
 from connections.affine.conjugate import MARGIN, free_of_conjugate_points
-from connections.affine.fan import by_fan, directions
+from connections.affine.fan import by_fan, directions, distance
 from connections.affine.logarithms import searched
 from connections.affine.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
@@ -273,6 +273,13 @@ def test_the_straight_line_bounds_the_fan():
         assert unit.shape == (count, n)
         np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0)
         np.testing.assert_allclose(unit.sum(axis=0), 0.0, atol=1e-12)
+
+
+def test_a_small_difference_along_the_normal_has_its_length():
+    """On a sphere in space, and of three along it and four across it, five."""
+    frame = jnp.eye(3)[:, :2]
+    for gap, size in (([0.0, 0.0, 4.0], 4.0), ([3.0, 0.0, 4.0], 5.0)):
+        np.testing.assert_allclose(distance(jnp.array(gap), frame, frame.T, jnp.eye(2)), size)
 
 
 def test_no_direction_is_far_from_a_ray(rng):

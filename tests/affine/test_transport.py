@@ -47,6 +47,15 @@ def test_transport_is_linear():
         np.testing.assert_allclose(moved / size, expected, atol=1e-9)
 
 
+def test_transport_to_one_time_and_in_one_dimension():
+    """At the first time nothing has moved; where Gamma = 0, nothing changes."""
+    P = cn.parallel_transport(systems.SPHERE_NABLA, ([0.0, 1.0], [[1.0, 0.0], [1.0, 1.0]]), np.eye(2), [0.0])
+    np.testing.assert_array_equal(P, np.eye(2)[:, None])
+    line = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)))
+    z = cn.parallel_transport(line, ([0.0, 1.0], [[0.0], [1.0]]), [2.0], [0.0, 1.0])
+    np.testing.assert_allclose(z, [[2.0], [2.0]], atol=1e-12)
+
+
 def test_holonomy_of_a_closed_curve_on_the_embedded_sphere():
     theta = 0.8
 

@@ -12,7 +12,10 @@ import underactuated as U
 import connections as cn
 from connections import control
 from connections.checks import CheckError, FrameError, NonFiniteError, ShapeError
+from connections.control.controllability.elementary import convolve
 from connections.control.controllability.expansion import Expansion
+from connections.control.controllability.indexing import cumulative_sum
+from connections.control.controllability.primitives import _extreme
 from connections.control.controllability.products import ControlSystem, symmetric_words
 from connections.control.controllability.taylor import taylor_algebra
 
@@ -423,6 +426,18 @@ def test_taylor_polynomials():
         np.testing.assert_allclose(found, there[name], atol=3e-12, err_msg=name)
         short = np.tensordot(powers[:4], polynomials[name][:4], axes=1)
         assert np.abs(short - there[name]).max() > 1e-7  # a linear polynomial is not
+
+
+def test_rules_of_sums_along_an_axis_of_the_larger_and_of_products():
+    """Against NumPy: the larger of two at the point is so whatever the slopes are."""
+    a = np.arange(24.0).reshape(2, 3, 4) ** 2
+    for axis in (0, 1):
+        found = cumulative_sum(taylor_algebra(1, 1), {"axis": axis, "reverse": False}, a)
+        np.testing.assert_array_equal(found, np.cumsum(a, axis + 1))
+    larger = _extreme(True)(taylor_algebra(1, 1), {}, np.array([[2.0], [0.5]]), np.array([[1.0], [9.0]]))
+    np.testing.assert_array_equal(larger, [[2.0], [0.5]])
+    p, q = np.array([1.0, 2.0, 5.0]), np.array([3.0, 7.0])
+    np.testing.assert_array_equal(convolve(p, q, 4), np.convolve(p, q))
 
 
 def test_primitive_without_a_rule():

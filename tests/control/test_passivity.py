@@ -51,6 +51,11 @@ def exact_motion(exact_loop):
     return exact_loop.simulate(START, START_VELOCITY, TIMES)
 
 
+def test_a_traced_motion_is_a_motion(exact_loop):
+    found = jax.eval_shape(exact_loop.simulate_at, START, START_VELOCITY, TIMES)
+    assert found.q.shape == found.tau.shape == (len(TIMES), 3)
+
+
 @pytest.fixture(scope="module")
 def torsion_loop(curved_with_torsion):
     """A plant in an unknown wind, a wrong model, and torsion."""

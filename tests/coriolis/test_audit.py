@@ -287,6 +287,7 @@ def test_too_much_noise_forbids_a_verdict():
     assert report.kind == "unknown" and not report.admissible
     assert report.verdicts["metric_compatible"] == "unknown"
     assert not report.checks["metric_compatible"].ok
+    assert "about bias, skew, metric_compatible, same_geodesics: the black boxes" in report.summary
     assert "too noisy" in report.summary
     assert report.verdicts["torsion_free"] == "holds"  # needs no derivative of H
 
