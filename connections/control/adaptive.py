@@ -35,7 +35,7 @@ from connections.control.passivity import reference_force_at
 from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import (
     FLOOR,
@@ -242,7 +242,7 @@ class AdaptiveLoop(Parametrized):
         )
         self.reference.require_times("times", times)
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, tuple(start), times)
-        return motion._replace(times=as_times(times))
+        return motion._replace(times=as_given(as_times(times), motion.q))
 
     @property
     def frame(self) -> FrameField:

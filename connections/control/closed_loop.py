@@ -181,7 +181,7 @@ class ClosedLoop(Described, Parametrized):
         flow = self._flow(float(rtol), float(atol))
         self.reference.require_times("times", times)
         motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
-        return motion._replace(times=as_times(times))
+        return motion._replace(times=as_given(as_times(times), motion.q))
 
     def member(self, beta: Any) -> ClosedLoop:
         """The same loop with another connection in the controller's law, of the family of its metric.

@@ -16,13 +16,16 @@ import numpy as np
 
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
 from connections.control.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
-from connections.control.reachability import checked_pair, require_detectable
+from connections.control.reachability import checked_pair, require_detectable, within_digits
 from connections.control.riccati import solve_riccati
 from connections.control.stabilizability import require_stabilizable
+from connections.geometry.evaluation import kind_kept
 
 _SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit diagonal
 
 
+@kind_kept
+@within_digits()
 def lqr(
     A: Any, B: Any, Q: Any, R: Any, *, discrete: bool = False, names: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -59,6 +62,8 @@ def lqr(
     return solve_riccati(A, B, Q, R, discrete)
 
 
+@kind_kept
+@within_digits()
 def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.ndarray, np.ndarray]:
     """Gains K (N, m, n) and costs to go P (N + 1, n, n) of x_{k+1} = A_k x_k + B_k u_k, u_k = -K_k x_k.
 

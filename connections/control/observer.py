@@ -25,7 +25,7 @@ from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import lengths_of
 
@@ -179,7 +179,7 @@ class MomentumObserver(Parametrized):
 
         flow = Flow(begin, rate, record, sizes, project=project, rtol=float(rtol), atol=float(atol))
         motion = Trajectories.of(self).run(("simulate", plant, control, rtol, atol), flow, start, times)
-        return motion._replace(times=as_times(times))
+        return motion._replace(times=as_given(as_times(times), motion.q))
 
     @property
     def frame(self) -> FrameField:

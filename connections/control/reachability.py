@@ -8,7 +8,8 @@ Source: Kalman (1963); Hautus (1969).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,7 +17,8 @@ import numpy as np
 from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
-from connections.checks import ShapeError, as_array, require_finite
+from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
+from connections.geometry.evaluation import kind_kept
 from connections.geometry.scales import balance
 
 RANK = 1e-10  # singular values below this, of matrices of norm one, are of directions that are not reached
@@ -49,6 +51,20 @@ class StabilizabilityError(ValueError):
         super().__init__(f"{what}: {count}, with eigenvalues {values}: {combinations}")
 
 
+@contextmanager
+def within_digits() -> Iterator[None]:
+    """Raise `ConvergenceError` where linear algebra of a pair has no result, because its numbers overflow."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except ValueError as error:
+        if type(error) not in (ValueError, np.linalg.LinAlgError):
+            raise  # ours
+        raise ConvergenceError(f"the numbers of A and B are too far from one: {error}") from error
+
+
+@kind_kept
+@within_digits()
 def reachable_directions(A: Any, B: Any) -> np.ndarray:
     """Orthonormal basis (n, r) of the states that an input leads to from zero: the range of [B, A B, ...].
 
@@ -61,7 +77,7 @@ def reachable_directions(A: Any, B: Any) -> np.ndarray:
 
     Raises
     ------
-    ShapeError, NonFiniteError, TypeError.
+    ShapeError, NonFiniteError, TypeError; ConvergenceError: the numbers of the pair overflow.
 
     Source: Kalman's decomposition.
     """

@@ -23,6 +23,7 @@ import numpy as np
 from connections.affine import ContorsionFamily
 from connections.checks import ModelError, ShapeError, as_array, require_finite
 from connections.control.gains import gain_matrix
+from connections.geometry.evaluation import kind_kept
 from connections.multibody import (
     Model,
     coriolis_product,
@@ -78,6 +79,7 @@ class RobotController:
             object.__setattr__(self, "beta", beta)
             object.__setattr__(self, "_contorsion", np.asarray(family.contorsion_of(beta)))
 
+    @kind_kept
     def coriolis_product(self, q: Any, v: Any, w: Any) -> np.ndarray:
         """C_gamma(q, v) w, (..., nv).
 
@@ -98,6 +100,7 @@ class RobotController:
             force = force - np.einsum("ijk,...j,...k->...i", D, np.asarray(v), np.asarray(w))
         return force
 
+    @kind_kept
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
         """The forces tau, (..., nv), N m and N.
 

@@ -22,6 +22,7 @@ from connections.control.reachability import (
     lasting,
     norm_in_units,
     power_of_two,
+    within_digits,
 )
 from connections.control.riccati import solve_riccati
 
@@ -29,6 +30,7 @@ _EFFORT = 1e-12  # of the cost of states beside that of inputs: the gain is the 
 _NEIGHBOURS = 4  # pairs of them, on both sides of the given one
 
 
+@within_digits()
 def require_stabilizable(
     A: Any, B: Any, *, discrete: bool = False, names: Sequence[str] | None = None
 ) -> None:
@@ -42,7 +44,8 @@ def require_stabilizable(
 
     Raises
     ------
-    StabilizabilityError, ShapeError, NonFiniteError, TypeError.
+    StabilizabilityError, ShapeError, NonFiniteError, TypeError; ConvergenceError: the numbers of the pair
+    overflow.
 
     Source: Hautus (1969): w^T [A - lambda 1, B] = 0 for no lambda that does not decay.
     """
@@ -58,6 +61,8 @@ def _is_stabilized(A: np.ndarray, B: np.ndarray, discrete: bool) -> bool:
 
     Of a direction that is reached by round-off alone, one of two neighbours on opposite sides grows.
     """
+    if not B.shape[1]:
+        return False
     x, u, rate = _even_units(A, B, discrete)
     A, B, rng = A * x / x[:, None] / rate, B * u / x[:, None], np.random.default_rng(0)
     try:

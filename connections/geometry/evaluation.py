@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, NoReturn, overload
+from functools import partial, wraps
+from typing import Any, NamedTuple, NoReturn, ParamSpec, overload
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,8 @@ from connections.geometry.pieces import common_count, over_pieces, piece_size, r
 
 _PAUSE = 0.05  # s, after which an interrupt is noticed
 MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
+
+P = ParamSpec("P")
 
 
 class Argument(NamedTuple):
@@ -136,6 +138,18 @@ def as_given(values: Any, *given: Any) -> Any:
         if isinstance(value, jax.Array):
             return jax.tree_util.tree_map(jnp.asarray, values)
     return jax.tree_util.tree_map(_numpy, values)
+
+
+def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
+    """A function that computes with NumPy, whose results are as `as_given` says of its arguments."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Value:
+        result = function(*args, **kwargs)
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, jax.Array)]
+        return as_given(result, *given) if given else result
+
+    return call
 
 
 def _numpy(leaf: Any) -> Any:

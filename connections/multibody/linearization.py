@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, finite_result, require_finite
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, evaluate, kind_kept
 from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.manifold import positive_step
 from connections.multibody.model import Model
@@ -57,6 +57,7 @@ def forward_dynamics_derivatives(
     """
 
 
+@kind_kept
 def linearize(
     model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -93,6 +94,7 @@ def linearize(
     return (A, B) if step is None else zero_order_hold(A, B, step)
 
 
+@kind_kept
 def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray]:
     """The pair (..., n, n), (..., n, m) over one step: exp(A h) and its integral over the step times B.
 

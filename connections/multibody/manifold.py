@@ -29,6 +29,7 @@ from connections.checks import (
     require_finite,
     require_function,
 )
+from connections.geometry.evaluation import kind_kept
 from connections.geometry.host_groups import (
     displaced_pose,
     displaced_rotation,
@@ -40,6 +41,7 @@ from connections.multibody.joints import Free, Spherical
 from connections.multibody.model import Model, require_model
 
 
+@kind_kept
 def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     """xi (..., nv) with q1 = q0 exp(xi), joint by joint; rad and m.
 
@@ -69,6 +71,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     return xi
 
 
+@kind_kept
 def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     """q exp(xi), (..., nq), joint by joint: the inverse of `difference` up to half a turn.
 

@@ -28,6 +28,7 @@ from connections.engines.arguments import (
 from connections.engines.inlined.simd import LANES
 from connections.engines.pieces import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
+from connections.geometry.evaluation import as_given
 from connections.multibody.dynamics.closed_definition import Refused
 from connections.multibody.dynamics.cluster_packing import pack_clusters
 from connections.multibody.dynamics.compiled import compiled
@@ -166,11 +167,11 @@ class Program:
                 len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
             )
         else:
-            given = *map(plain, vectors), *([body_factor] if row.body_factor else ())
-            good = self.quiet[name](*given, result) is not None
+            factor = (body_factor,) * row.body_factor
+            good = self.quiet[name](*map(plain, vectors), *factor, result) is not None
         if not good:
             self._explain(name, names, vectors)
-        return result
+        return result if out is not None else cast("np.ndarray", as_given(result, *given))
 
     def solution(self, q: Any) -> Solution:
         """The solution of the loops at q (..., nq); for closed chains only.
