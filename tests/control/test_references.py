@@ -97,7 +97,8 @@ def test_rotation_error_is_the_logarithm_and_ignores_the_sign_of_the_quaternion(
     np.testing.assert_allclose(configuration_error_at(SO3, q, q_d), turn, rtol=1e-12)
     np.testing.assert_allclose(configuration_error_at(SO3, -q, q_d), turn, rtol=1e-12)
     tiny = quaternion_product(jnp.asarray(q_d), quaternion_exponential(1e-5 * jnp.asarray(turn)))
-    np.testing.assert_allclose(configuration_error_at(SO3, tiny, q_d), 1e-5 * turn, rtol=1e-9)
+    for q in (tiny, -tiny):
+        np.testing.assert_allclose(configuration_error_at(SO3, q, q_d), 1e-5 * turn, rtol=1e-9)
 
 
 def test_rate_along_the_motion_is_the_derivative_of_the_components(curved, rng):

@@ -5,10 +5,13 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from connections.checks import NonFiniteError, ShapeError
+from connections.control import Motion
 from connections.control.tracking_example import (
+    MASS,
     PAPER_BETAS,
     explore,
     high_frequency_fraction,
+    measure,
     table,
     zero_crossings,
 )
@@ -17,6 +20,14 @@ from connections.control.tracking_example import (
 @pytest.fixture(scope="module")
 def results():
     return explore(PAPER_BETAS)
+
+
+def test_the_frequency_of_a_sine():
+    t, f = np.linspace(0.0, 2.0, 4001), 2.5
+    v, a = np.zeros((2, len(t), 3))
+    v[:, 1], a[:, 1] = np.sin(2.0 * np.pi * f * t), 2.0 * np.pi * f * np.cos(2.0 * np.pi * f * t)
+    motion = Motion(times=t, q=np.zeros_like(v), v=v, v_r=v, a_r=v, tau=MASS * a, lyapunov=v, lyapunov_rate=v)
+    assert measure(0.0, motion).rms_frequency == pytest.approx(f, rel=1e-6)
 
 
 def independent_motion(beta, times, mass_estimate=0.9):

@@ -70,8 +70,7 @@ class Loops:
     def follow(self, q: np.ndarray) -> np.ndarray:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         try:
-            q_s: np.ndarray = self.spanning(q[None], None)[0]
-            return q_s
+            return self.spanning(q[None], None).reshape(-1)
         except Refused:
             return np.full(self.layout.nq, np.nan)
 
