@@ -23,7 +23,7 @@ def results():
 
 
 def test_the_frequency_of_a_sine():
-    t, f = np.linspace(0.0, 2.0, 4001), 2.5
+    t, f = np.linspace(0.0, 4.0, 8001), 2.5
     v, a = np.zeros((2, len(t), 3))
     v[:, 1], a[:, 1] = np.sin(2.0 * np.pi * f * t), 2.0 * np.pi * f * np.cos(2.0 * np.pi * f * t)
     motion = Motion(times=t, q=np.zeros_like(v), v=v, v_r=v, a_r=v, tau=MASS * a, lyapunov=v, lyapunov_rate=v)
