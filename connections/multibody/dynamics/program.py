@@ -167,11 +167,13 @@ class Program:
                 len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
             )
         else:
-            factor = (body_factor,) * row.body_factor
-            good = self.quiet[name](*map(plain, vectors), *factor, result) is not None
+            given_factor = [body_factor] * row.body_factor
+            good = self.quiet[name](*map(plain, vectors), *given_factor, result) is not None
         if not good:
             self._explain(name, names, vectors)
-        return result if out is not None else cast("np.ndarray", as_given(result, *given))
+        if out is None and {*map(type, given)} != {np.ndarray}:
+            result = cast("np.ndarray", as_given(result, *given))
+        return result
 
     def solution(self, q: Any) -> Solution:
         """The solution of the loops at q (..., nq); for closed chains only.

@@ -88,14 +88,12 @@ class ClosedKinematics(Coordinates):
     @cached_property
     def body_of(self) -> np.ndarray:
         """(nv,) the body whose joint has this velocity component."""
-        bodies: np.ndarray = self.spanning.body_of[self.v_columns]
-        return bodies
+        return self.spanning.body_of.take(self.v_columns)
 
     @cached_property
     def cluster_of_column(self) -> np.ndarray:
         """(nv,) the cluster that each independent velocity belongs to."""
-        clusters: np.ndarray = self.clusters.of_body[self.body_of]
-        return clusters
+        return self.clusters.of_body.take(self.body_of)
 
     @cached_property
     def column_starts(self) -> np.ndarray:
