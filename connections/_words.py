@@ -46,7 +46,7 @@ INSTEAD = {
     ("MechanicalSystem", "AffineConnection"): "write MechanicalSystem(metric, connection=connection)",
     ("MechanicalSystem", "Model"): "write model.system()",
     ("Model", "Mechanism"): "write mechanism.build()",
-    ("Model", "str"): "write from_urdf(path) or from_mjcf(path)",
+    ("Model", "str"): "write from_urdf(path), from_mjcf(path) or example(name)",
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",

@@ -58,6 +58,16 @@ folder = checked(lambda text: Path(text) if text else None, lambda path: True, "
 number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 
 
+def robot(text: str) -> Path:
+    """A robot's URDF file: the path that is given, or the name of one of `multibody.examples`."""
+    path = Path(text)
+    if path.exists():
+        return path
+    from connections import multibody as mb
+
+    return mb.example_path(text) if text in mb.examples() else path
+
+
 def add_report_options(parser: argparse.ArgumentParser) -> None:
     """Add what every report of propositions takes: samples, seed, tolerance, what to show."""
     parser.add_argument("--samples", type=count, metavar="N", help=f"points per system (default {SAMPLES})")

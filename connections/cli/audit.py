@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    audit.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
+    audit.add_argument("robot", nargs="?", type=arguments.robot, metavar="ROBOT.urdf")
     audit.add_argument(
         "--library",
         action="append",

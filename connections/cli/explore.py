@@ -31,7 +31,9 @@ def add(commands: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explore.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf", help="with --web, to be shown")
+    explore.add_argument(
+        "robot", nargs="?", type=arguments.robot, metavar="ROBOT.urdf", help="with --web, to be shown"
+    )
     explore.add_argument(
         "--beta",
         type=arguments.number,

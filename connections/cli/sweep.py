@@ -59,7 +59,7 @@ def _add_table(kinds: Any) -> None:
         help="H, C, Christoffel symbols, or bounds of them, over a robot's configurations",
         description="Quantities of a robot at random configurations, or at those of a Zarr array.",
     )
-    table.add_argument("robot", type=Path, metavar="ROBOT.urdf")
+    table.add_argument("robot", type=arguments.robot, metavar="ROBOT.urdf")
     table.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
     table.add_argument(
         "--quantity",
@@ -83,7 +83,7 @@ def _add_contorsion(kinds: Any) -> None:
         help="what torsion does to tracking: torsions x initial states x robots",
         description="Tracking error, effort and frequencies of robots, or of the paper's point mass.",
     )
-    contorsion.add_argument("robots", nargs="*", type=Path, metavar="ROBOT.urdf")
+    contorsion.add_argument("robots", nargs="*", type=arguments.robot, metavar="ROBOT.urdf")
     contorsion.add_argument(
         "--torsion",
         type=arguments.number,
@@ -106,7 +106,7 @@ def _add_propositions(kinds: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     propositions.ending = arguments.list_of_systems
-    propositions.add_argument("robot", nargs="?", type=Path, metavar="ROBOT.urdf")
+    propositions.add_argument("robot", nargs="?", type=arguments.robot, metavar="ROBOT.urdf")
     propositions.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
     propositions.add_argument("--system", metavar="NAME", help="a built-in system; the names are below")
     propositions.add_argument(

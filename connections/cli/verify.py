@@ -22,6 +22,7 @@ Check every proposition on six built-in systems, or on others:
   connections verify                                 the six
   connections verify --system snakeboard             a built-in system by name
   connections verify ROBOT.urdf --floating-base      a robot
+  connections verify arm                             an example of the package
   connections verify my_system.py:top                what Python code defines
 
 In the last case top is a subject, metric, connection, mechanical system or
@@ -113,7 +114,7 @@ def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | Non
     if python is not None:
         path, attribute = python
         return [subject_from_file(path, attribute, options.samples, options.seed)], path
-    path = Path(options.file)
+    path = arguments.robot(options.file)
     if not path.exists():
         _require_no_system(options.file)
     return [robot(path, options.floating_base, options.samples, options.seed)], None

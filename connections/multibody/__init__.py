@@ -12,6 +12,7 @@ from connections.multibody.coriolis_oracles import (
     coriolis_matrix_by_jacobians,
     coriolis_matrix_by_projection,
 )
+from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
@@ -97,6 +98,9 @@ __all__ = [
     "coriolis_transpose_product",
     "difference",
     "displace",
+    "example",
+    "example_path",
+    "examples",
     "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",
