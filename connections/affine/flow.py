@@ -290,7 +290,9 @@ class Trajectories(Parametrized):
         values: Value
         found = jax.tree_util.tree_map(lambda leaf: leaf[(slice(None),) * axes + (slice(count),)], found)
         values, good, points, known = found
-        if not isinstance(good, jax.core.Tracer) and not np.asarray(good).all():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(found)):
+            values = _nan_from_the_first_failure(values, good)
+        elif not np.asarray(good).all():
             self._raise(key, times, *map(np.asarray, (good, points, known)))
         return values
 
@@ -338,6 +340,14 @@ def as_times(times: Any) -> Any:
     if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
         raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
     return times
+
+
+def _nan_from_the_first_failure(values: Any, good: jax.Array) -> Any:
+    """Values with the leading axes of good (..., T), ones and zeros; NaN from the first zero on."""
+    alive = jnp.where(jnp.cumprod(good, axis=-1) == 1.0, 1.0, jnp.nan)
+    return jax.tree_util.tree_map(
+        lambda leaf: leaf * alive.reshape(alive.shape + (1,) * (leaf.ndim - alive.ndim)), values
+    )
 
 
 def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> np.ndarray:
