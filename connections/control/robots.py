@@ -34,6 +34,8 @@ from connections.multibody import (
     regressor,
 )
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
+from connections.multibody.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
@@ -274,7 +276,7 @@ class RobotMomentumObserver:
 
 
 def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, inertia: Any = None) -> Model:
-    """The robot with something rigidly attached to one of its bodies.
+    """The robot with something rigidly attached to one of its bodies; loops and couplings remain.
 
     Parameters
     ----------
@@ -292,14 +294,18 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     -----
     InertiaWarning : no distribution of mass has this inertia.
     """
-    number, tree = _body_number(model, body), model.kinematics.tree
+    number, kinematics = _body_number(model, body), model.kinematics
+    tree = kinematics.tree
     inertia = np.zeros((3, 3)) if inertia is None else inertia
     flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
     if flaw:
         warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
     inertias = tree.inertias.copy()
     inertias[number] += body_inertia(body, mass, center_of_mass, inertia).matrix
-    return Model.of(replace(tree, inertias=inertias), model.gravity)
+    loaded = Kinematics(replace(tree, inertias=inertias))
+    if isinstance(kinematics, ClosedKinematics):  # its loops, couplings and reference configuration remain
+        return Model.of(replace(kinematics, spanning=loaded), model.gravity)
+    return Model.of(loaded, model.gravity)
 
 
 def _vector(name: str, value: Any, size: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from robots import robot_path
 from scipy.integrate import solve_ivp
 
 import connections as cn
@@ -107,6 +108,43 @@ def test_the_former_name_of_gamma_works(arm, rng):
     expected = RobotController(arm, 1.0, gamma=1.7).coriolis_product(q, v, w)
     assert former.gamma == 1.7
     np.testing.assert_array_equal(former.coriolis_product(q, v, w), expected)
+
+
+CLOSED = {
+    "loop": lambda: mb.example("four_bar"),
+    "mimic": lambda: mb.from_urdf(robot_path("panda")),
+    "coupling": lambda: _coupled(),
+}
+
+
+def _coupled():
+    """Three joints in a row, the third turns twice as fast as the second, the other way."""
+    mechanism, parent = mb.Mechanism(), "world"
+    for k in range(3):
+        add_body(mechanism, f"link{k}", 2.0, (0.05, 0.02 * k, 0.15))
+        mechanism.add_joint(f"joint{k}", parent, f"link{k}", mb.Revolute((0, 1, k)), place(0, 0.1, 0.3))
+        parent = f"link{k}"
+    mechanism.add_coupling("belt", {"joint1": 2.0, "joint2": 1.0}, offset=0.2)
+    return mechanism.build()
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_payload_leaves_loops_and_couplings_closed(name, rng):
+    """H and g grow by the payload's own, J^T I J and -J^T [n; f] with the Jacobian J of its body."""
+    robot = CLOSED[name]()
+    body, c, moment = robot.body_names[-1], np.array([0.1, -0.2, 0.05]), np.diag([0.01, 0.02, 0.015])
+    loaded = with_payload(robot, body, 0.7, c, moment)
+    assert (loaded.nq, loaded.nv, loaded.joint_names) == (robot.nq, robot.nv, robot.joint_names)
+    q = robot.random(rng)
+    J = np.asarray(mb.body_jacobians(robot, q))[-6:]
+    at_center = J[3:] - np.cross(c, J[:3], axis=0)  # v + omega x c
+    more = J[:3].T @ moment @ J[:3] + 0.7 * at_center.T @ at_center
+    H = mb.mass_matrix(robot, q)
+    np.testing.assert_allclose(mb.mass_matrix(loaded, q), H + more, atol=1e-12 * np.abs(H + more).max())
+    assert np.abs(more).max() > 1e-3 * np.abs(H).max()  # negative control: it is not nothing
+    R = np.asarray(robot.kinematics.world_transforms_at(q))[-1, :3, :3]
+    weight = -0.7 * at_center.T @ R.T @ robot.gravity
+    np.testing.assert_allclose(mb.gravity(loaded, q), mb.gravity(robot, q) + weight, atol=1e-11)
 
 
 def test_one_state_is_a_row_of_many(arm, rng):
