@@ -214,6 +214,22 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("flag", ["equality", "constraint"])
+@pytest.mark.parametrize("name", ["connect", "quartic", "held"])
+def test_a_flag_disables_all_constraints(flag, name, load, rng):
+    """As in MuJoCo, which then has no row of an equality; H is the one of all joints."""
+    text = CLOSED[name][0]
+    disabled = text.replace("<flag ", f'<flag {flag}="disable" ')
+    assert disabled != text and load(text).nv < Oracle(text).model.nv
+    robot, oracle = load(disabled), Oracle(disabled)
+    assert robot.nv == oracle.model.nv and not robot.closed
+    q = robot.random(rng)
+    spanning = {joint: q[robot.configuration_slice(joint)] for joint in robot.joint_names}
+    assert not oracle.place(spanning).equality[0].size
+    H = mb.mass_matrix(robot, q)
+    np.testing.assert_allclose(H, oracle.mass_matrix, atol=1e-10 * np.abs(H).max())
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_constraints_are_refused_by_name(case, load):
     text, message = BAD[case]

@@ -6,8 +6,8 @@
   joint 1; it is linear if c_2 = c_3 = c_4 = 0. If the right side is c_0 alone, joint 1 does not move, and
   becomes a fixed joint.
 
-Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file are
-left out. Other types (tendon, flex) raise an error that names the constraint. Source: MuJoCo's documentation,
+Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file, or
+all if a flag of the file disables equality constraints, are left out. Other types (tendon, flex) raise an error that names the constraint. Source: MuJoCo's documentation,
 Computation, "Equality".
 """
 
@@ -35,6 +35,9 @@ def active_equalities(mujoco: ModuleType, compiled: Any) -> dict[int, str]:
     ------
     ModelError : one is neither connect nor weld nor joint.
     """
+    disabling = mujoco.mjtDisableBit.mjDSBL_EQUALITY | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    if compiled.opt.disableflags & disabling:
+        return {}
     read = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     names = {}
     for number in np.flatnonzero(compiled.eq_active0):
