@@ -91,6 +91,24 @@ def test_second_derivative_of_a_function():
     np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["four-bar", "loop of wide joints", "crank-slider", "cam"])
+def test_reverse_mode(name, rng):
+    """Gradient and Hessian of a function of the energies, by reverse mode, against differences."""
+    robot = model(name)
+    q, v, w = states(robot, rng)
+    mass_matrix, X = robot.metric.matrix_at, robot.frame.matrix_at
+
+    def energies(p):
+        return robot.potential_at(p) + 0.5 * v @ mass_matrix(p) @ v
+
+    gradient = jax.jit(lambda p: jax.grad(energies)(p) @ X(p))  # L_{X_j}, (nv,)
+    hessian = jax.jit(lambda p: jax.jacrev(lambda p: jax.grad(energies)(p) @ X(p))(p) @ X(p))
+    along = derivative_along(robot, jax.jit(jax.vmap(energies)), q, w)
+    close(gradient(q) @ w, along)
+    close(hessian(q) @ w, derivative_along(robot, jax.vmap(gradient), q, w))
+    assert abs(gradient(q) @ w - 1.01 * along) > 1e-3 * abs(along)
+
+
 @pytest.mark.parametrize("name", ["legged robot", "loop of wide joints", "belt leg"])
 def test_batches_and_out(name, rng):
     """More rows than are kept at a time, broadcast over two axes."""

@@ -266,7 +266,7 @@ class ClosedKinematics(Coordinates):
             q_s = spanning(q)
             v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
             rate = self.spanning.frame.matrix_at(q_s) @ v_s
-            return q_s, rate.at[self.q_columns].set(q_dot)
+            return q_s, rate.at[self.q_columns].set(q_dot, unique_indices=True)
 
         return spanning
 
@@ -275,7 +275,8 @@ class ClosedKinematics(Coordinates):
         G = jnp.asarray(self.linear[0])
         if not self.implicit_clusters.any():
             return G
-        return G.at[np.ix_(self.loops.dependent, self.loops.free)].set(self.loops.G_at(q_s))
+        columns = np.ix_(self.loops.dependent, self.loops.free)
+        return G.at[columns].set(self.loops.G_at(q_s), unique_indices=True)
 
     def closure_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """q_s (nq_s,), G (nv_s, nv) and LG[s, j, k] = L_{X_j} G[s, k], (nv_s, nv, nv)."""
