@@ -7,8 +7,8 @@
   becomes a fixed joint.
 
 Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file, or
-all if a flag of the file disables equality constraints, are left out. Other types (tendon, flex) raise an error that names the constraint. Source: MuJoCo's documentation,
-Computation, "Equality".
+all if a flag of the file disables equality constraints, are left out. Other types (tendon, flex) raise an
+error that names the constraint. Source: MuJoCo's documentation, Computation, "Equality".
 """
 
 from __future__ import annotations
