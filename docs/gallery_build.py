@@ -9,6 +9,7 @@ from pathlib import Path
 
 #: The gallery, in the order in which it is shown.
 EXAMPLES = (
+    "what_torsion_does",
     "foucault",
     "spinning_body",
     "contorsion_tracking",
