@@ -428,6 +428,52 @@ def test_taylor_polynomials():
         assert np.abs(short - there[name]).max() > 1e-7  # a linear polynomial is not
 
 
+def complex_between(q):
+    """Primitives whose intermediate values are complex."""
+    z = jnp.exp(1j * q[0]) * (2.0 + q[1]) + 1j * q[2]
+    A = 3 * jnp.eye(3) + (1 + 1j) * jnp.outer(jnp.sin(q), jnp.cos(q[::-1]) * jnp.exp(1j * q))
+    H, b = A @ A.conj().T, jnp.stack([z, z**2, 1 / z])
+    functions = [jnp.log, jnp.sqrt, jnp.sin, jnp.tanh, jnp.cosh, jnp.arccosh, jnp.arctan, jnp.log1p]
+    return {
+        "parts": jnp.stack([z.real, z.imag, jnp.abs(z), jnp.angle(z), (jnp.conj(z) * z).real]),
+        "functions": jnp.stack([f(z / 3).imag for f in functions]),
+        "powers": jnp.stack([z**1.5, z**-2, jnp.power(z, 2j)]).imag,
+        "direction": (z / jnp.abs(z)).imag,
+        "linear": jnp.linalg.solve(A, b).real + jnp.linalg.inv(H)[0].imag,
+        "factors": jnp.abs(jnp.linalg.cholesky(H)) + jnp.linalg.det(A).real,
+        "triangles": jax.scipy.linalg.solve_triangular(A, b, lower=True, trans=2).imag
+        + jax.scipy.linalg.solve_triangular(A, b, lower=False, trans=1).imag,
+        "eigenvalues": jnp.linalg.eigh(H)[0],
+        "transforms": jnp.fft.ifft(jnp.fft.fft(q**2) * jnp.exp(1j * jnp.arange(3.0))).real,
+        "real transforms": jnp.abs(jnp.fft.rfft(q)) + jnp.fft.irfft(jnp.stack([q[0] + 0j, z]), n=3)[0],
+        "loop": jax.lax.fori_loop(0, 3, lambda i, y: y * jnp.exp(1j * q[i]) + 0.1, z).real,
+        "placed": jnp.zeros(3, complex).at[1].set(z).at[jnp.array([0, 0])].add(b[:2]).real,
+        "chosen": jnp.where(q > 0, jnp.exp(1j * q), 2j * q).imag + jnp.cumsum(b).real,
+        "reduced": jnp.stack([jnp.prod(b).imag, jnp.linalg.norm(b)]),
+    }
+
+
+def test_taylor_polynomials_with_complex_values_between():
+    """Every operation keeps its derivatives: of degree 4, against JAX's values at a distance of 1e-2."""
+    q, step = np.array([0.3, -0.2, 0.7]), 1e-2 * np.array([0.6, -0.7, 0.4])
+    powers = np.prod(step ** taylor_algebra(3, 4).exponents, axis=1)
+    polynomials = Expansion(complex_between, 3).at(q, 4)
+    here, there = jax.jit(complex_between)(q), jax.jit(complex_between)(q + step)
+    for name, value in here.items():
+        assert polynomials[name].dtype == float
+        np.testing.assert_allclose(polynomials[name][0], value, atol=1e-13, err_msg=name)
+        found = np.tensordot(powers, polynomials[name], axes=1)
+        np.testing.assert_allclose(found, there[name], atol=1e-9, err_msg=name)
+        short = np.tensordot(powers[:4], polynomials[name][:4], axes=1)
+        assert np.abs(short - there[name]).max() > 1e-6  # a linear polynomial is not
+
+
+def test_a_small_type_of_floating_point_keeps_its_slopes():
+    """bfloat16 is no NumPy kind "f"."""
+    q, narrow = np.array([0.5]), lambda q: (q.astype(jnp.bfloat16) * 2).astype(float)
+    np.testing.assert_array_equal(Expansion(narrow, 1).at(q, 1), [[1.0], [2.0]])
+
+
 def test_rules_of_sums_along_an_axis_of_the_larger_and_of_products():
     """Against NumPy: the larger of two at the point is so whatever the slopes are."""
     a = np.arange(24.0).reshape(2, 3, 4) ** 2

@@ -48,6 +48,12 @@ ONE_SIDED = {
     ),
     "downwards": (3, 2, {(2, 0, 0): -1.0}),
     "two without input, q_4'' = q_1' q_3'": (4, 2, PUSHED | {(3, 0, 2): 1.0}),
+    "the kernel acts on what is driven": (4, 2, PUSHED | {(3, 0, 2): 1.0, (0, 1, 2): 1.0, (1, 1, 3): 2.0}),
+    "the kernel is oblique, (q_1' + 1000 q_2')^2": (
+        4,
+        2,
+        {(2, 0, 0): 1.0, (2, 0, 1): 2e3, (2, 1, 1): 1e6, (3, 0, 2): 1.0, (3, 1, 2): 1e3},
+    ),
     "two forms, definite together": (5, 3, {(3, 0, 0): 1.0, (4, 0, 0): -1.0, (4, 1, 1): 1.0}),
 }
 UNKNOWN = {
@@ -76,6 +82,23 @@ def test_what_is_not_proved_stays_undecided(name):
     dim, count, terms = UNKNOWN[name]
     report = verdict(accelerated(dim, terms), first(dim, count), np.zeros(dim))
     assert report.accessible and report.controllable is None, f"{report}"
+
+
+def oblique(q):
+    """A change to a frame of no coordinates, (n, n), in which inputs are combinations of all fields."""
+    n = len(q)
+    mixed = jnp.outer(jnp.arange(1.0, n + 1) / n, jnp.cos(jnp.arange(1.0, n + 1)))
+    return jnp.eye(n) + 0.3 * mixed * (1.0 + jnp.sin(jnp.arange(1.0, n + 1) @ q))
+
+
+@pytest.mark.parametrize("name", [*ONE_SIDED, *UNKNOWN])
+def test_the_same_verdict_in_a_frame_of_no_coordinates(name):
+    """The conditions on N are of vector fields, whatever frame they are written in."""
+    dim, count, terms = (ONE_SIDED | UNKNOWN)[name]
+    nabla = accelerated(dim, terms).change(oblique)
+    inputs = lambda q: jnp.linalg.solve(oblique(q), jnp.eye(dim)[:, :count])  # noqa: E731
+    report = verdict(nabla, inputs, np.zeros(dim))
+    assert report.accessible and report.controllable is (False if name in ONE_SIDED else None), f"{report}"
 
 
 @pytest.mark.parametrize("second", [-1.0, -1e-3])

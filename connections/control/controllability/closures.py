@@ -202,9 +202,11 @@ def control_system(
     if not system.surroundings.valid(q):
         nabla.explain(q)
         raise_at(NonFiniteError, f"{type(nabla).__name__} is not valid", q)
-    values, sizes = system.jet(q).scaled(input_words(system.count), ambient=False)
-    if not np.isfinite(values).all():
+    if not np.isfinite(system.input_values(q)).all():
         raise_at(NonFiniteError, "the inputs are not finite", q)
+    if not system.finite(q):
+        raise_at(NonFiniteError, "derivatives of the connection or of the inputs are not finite", q)
+    values, sizes = system.jet(q).scaled(input_words(system.count), ambient=False)
     rank = numerical_rank(values, sizes, system.count, TOLERANCE).value
     if rank < system.count:
         raise_at(FrameError, f"the inputs are dependent ({rank} of {system.count} are independent)", q)

@@ -3,6 +3,9 @@
 With N an orthonormal basis of the complement of the inputs, sought are the common zeros of the forms
 B^l_ab = N_l . <Y_a : Y_b>, l = 1 .. m - a. Two inputs give binary quadratics, solved in closed form; for
 more, the inputs, the roots of every pair of inputs and zeros by Newton's method from random starts are taken.
+
+Components are in units in which those of inputs and products are of size one, and inputs in units in which
+the forms are, so that forms in other units are the same.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from connections.control.controllability.products import Jet, input_words, symmetric
-from connections.control.controllability.ranks import normalized
+from connections.control.controllability.ranks import ROUND_OFF, scaled
 
 Array = np.ndarray[Any, Any]
-_ROUGH = 1e-2  # times the tolerance: entries of a form below it, beside their terms, are round-off
+_CERTAIN = 1e6  # times round-off: entries of a form that are certainly not zero
 _STARTS = 24  # random starts per input
 
 
@@ -32,19 +35,23 @@ class Directions:
     columns : (a, k) those found.
     every : whether every direction is one.
     complete : whether all have been found.
+    units : (a,) of the inputs, beside the jet's, in which independence is judged.
     """
 
     columns: Array
     every: bool
     complete: bool
+    units: Array
 
     @property
     def spanning(self) -> Array | None:
         """(a, a) independent columns, or None where there are fewer."""
         a = len(self.columns)
         chosen: list[int] = []
+        balanced = self.columns / self.units[:, None]
+        balanced = balanced / np.linalg.norm(balanced, axis=0)
         for k in range(self.columns.shape[1]):
-            trial = self.columns[:, [*chosen, k]]
+            trial = balanced[:, [*chosen, k]]
             if np.linalg.svd(trial, compute_uv=False)[-1] > 1e-6:
                 chosen.append(k)
         return self.columns[:, chosen] if len(chosen) == a else None
@@ -56,50 +63,76 @@ def of_inputs(jet: Jet, columns: Array) -> Array:
     return np.asarray(given / np.linalg.norm(given, axis=0))
 
 
-def forms_of(jet: Jet, tol: float) -> Array:
-    """B[l, a, b] = N_l . <Y_a : Y_b> at the point, (m - a, a, a); round-off is set to zero.
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """The quadratic forms u -> N_l . <Y_u : Y_u>, in units of the inputs in which they are of size one.
 
-    The rows are turned such that independent forms come first, and zero ones are left out.
+    Parameters
+    ----------
+    values : (l, a, a) symmetric; zero where an entry is round-off of its own terms.
+    noise : what round-off may be, in the Frobenius norm of all.
+    units : (a,) of the inputs, beside the jet's: components u of the jet are `units` times those here.
+    certain : whether every entry is either round-off or far from it.
     """
+
+    values: Array
+    noise: float
+    units: Array
+    certain: bool
+
+
+def forms_of(jet: Jet, tol: float) -> Forms:
+    """B[l, a, b] = N_l . <Y_a : Y_b> at the point, l = 1 .. m - a."""
     inputs = input_words(jet.system.count)
     count = len(inputs)
-    Y, Y_size = jet.scaled(inputs, ambient=False)
     pairs = [symmetric(inputs[min(a, b)], inputs[max(a, b)]) for a in range(count) for b in range(count)]
-    values, sizes = jet.scaled(pairs, ambient=False)
-    unit = normalized(Y, Y_size, tol)
-    N = np.linalg.svd(unit, full_matrices=True)[0][:, count:]
-    rows, noise = N.T @ values, np.max(sizes, axis=0)
-    rows = np.where(np.abs(rows) > _ROUGH * tol * noise, rows, 0.0)
-    if not rows.any():
-        return np.zeros((0, count, count))
-    _, s, turned = np.linalg.svd(rows, full_matrices=False)
-    kept = s > tol * s[0]
-    independent: Array = s[kept, None] * turned[kept]
-    return independent.reshape(-1, count, count)
+    values, sizes = jet.scaled([*inputs, *pairs], ambient=False)
+    rows = scaled(values, sizes, ROUND_OFF).rows[:, None]
+    Y, products = np.split(rows * values, [count], axis=1)
+    Y_noise, noise = np.split(ROUND_OFF * rows * sizes, [count], axis=1)
+    N = np.linalg.svd(Y / np.linalg.norm(Y, axis=0))[0][:, count:]
+    along = np.linalg.lstsq(Y / np.linalg.norm(Y, axis=0), products, rcond=None)[0]
+    noise = np.abs(N.T) @ (noise + Y_noise / np.linalg.norm(Y, axis=0) @ np.abs(along))
+    forms = N.T @ products
+    certain = not ((np.abs(forms) > noise) & (np.abs(forms) < _CERTAIN * noise)).any()
+    forms = np.where(np.abs(forms) > noise, forms, 0.0).reshape(-1, count, count)
+    units = _units_of(np.linalg.norm(forms, axis=0))
+    square = np.outer(units, units)
+    total = float(np.linalg.norm(noise.reshape(forms.shape) * square))
+    return Forms(forms * square, total, units, certain)
+
+
+def _units_of(form: Array) -> Array:
+    """d (a,) of the scaling d_a d_b form_ab that is nearest to one in logarithms, zeros left out."""
+    kept = form > 0.0
+    normal = kept + np.diag(kept.sum(axis=1))
+    right = np.log(np.where(kept, form, 1.0)).sum(axis=1)
+    return np.asarray(np.exp(-np.linalg.lstsq(normal.astype(float), right, rcond=1e-10)[0]))
 
 
 def decoupling_directions(jet: Jet, tol: float) -> Directions:
     """The decoupling directions at the jet's point."""
-    forms, count = forms_of(jet, tol), jet.system.count
-    if not len(forms):
-        return Directions(np.eye(count), True, True)
+    found, count = forms_of(jet, tol), jet.system.count
+    forms, units = found.values, found.units
+    if not forms.any():
+        return Directions(np.eye(count), True, True, units)
     if count == 1:
-        return Directions(np.zeros((1, 0)), False, True)
+        return Directions(np.zeros((1, 0)), False, True, units)
     scale = np.max(np.abs(forms))
-    found: list[Array] = []
+    zeros: list[Array] = []
     for a in np.eye(count):
-        _add(found, a, forms, scale, tol)
+        _add(zeros, a, forms, scale, tol)
     for a, b in combinations(range(count), 2):
         for root in _pair(forms[:, [[a, a], [b, b]], [[a, b], [a, b]]] / scale, tol):
             u = np.zeros(count)
             u[[a, b]] = root
-            _add(found, u, forms, scale, tol)
+            _add(zeros, u, forms, scale, tol)
     if count > 2:
         rng = np.random.default_rng(0)
         for start in rng.standard_normal((_STARTS * count, count)):
-            _add(found, _newton(forms / scale, start), forms, scale, tol)
-    columns = np.stack(found, axis=1) if found else np.zeros((count, 0))
-    return Directions(columns, False, count == 2)
+            _add(zeros, _newton(forms / scale, start), forms, scale, tol)
+    columns = units[:, None] * np.stack(zeros, axis=1) if zeros else np.zeros((count, 0))
+    return Directions(columns / np.linalg.norm(columns, axis=0), False, count == 2, units)
 
 
 def values_of(forms: Array, u: Array) -> Array:

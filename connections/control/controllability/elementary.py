@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 def convolve(a: Array, b: Array, count: int) -> Array:
     """The first `count` coefficients of a product of two polynomials of one variable."""
-    out = np.zeros((count, *np.broadcast_shapes(a.shape[1:], b.shape[1:])))
+    out = np.zeros((count, *np.broadcast_shapes(a.shape[1:], b.shape[1:])), np.result_type(a, b))
     for k in range(count):
         for j in range(max(0, k - len(b) + 1), min(k, len(a) - 1) + 1):
             out[k] += a[j] * b[k - j]
@@ -26,7 +26,7 @@ def convolve(a: Array, b: Array, count: int) -> Array:
 
 def power_series(g: Array, p: float, order: int) -> Array:
     """Coefficients of g^p, g a polynomial of one variable with g[0] != 0: Miller's recurrence."""
-    out = np.zeros((order + 1, *g.shape[1:]))
+    out = np.zeros((order + 1, *g.shape[1:]), g.dtype)
     out[0] = g[0] ** p
     for k in range(1, order + 1):
         for j in range(1, min(k, len(g) - 1) + 1):
@@ -77,7 +77,7 @@ def _solution(start: Callable[[Array], Array], p0: float, p1: float, p2: float) 
     """Coefficients of y with y' = p0 + p1 y + p2 y^2."""
 
     def coefficients(x: Array, order: int) -> Array:
-        y = np.zeros((order + 1, *x.shape))
+        y = np.zeros((order + 1, *x.shape), x.dtype)
         y[0] = start(x)
         for k in range(order):
             square = np.einsum("j...,j...->...", y[: k + 1], y[k::-1])

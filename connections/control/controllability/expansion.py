@@ -8,6 +8,7 @@ grows with the number of coefficients and not exponentially with the order of di
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from connections.control.controllability.primitives import (
+    COMPLEX,
     OF_CONSTANTS,
     RULES,
     VALUES,
@@ -38,6 +40,19 @@ _CALLS = {
 }
 
 
+#: Calls, whose own operations are changed, and operations that do not round.
+_WITHOUT_ROUND_OFF = {
+    *_CALLS,
+    *("cond", "scan", "while", "neg", "abs", "real", "imag", "conj", "complex", "max", "min", "reduce_max"),
+    *("reduce_min", "reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "concatenate", "stack"),
+    *("split", "unstack", "select_n", "convert_element_type", "copy", "copy_p", "optimization_barrier"),
+    *("gather", "scatter", "dynamic_slice", "dynamic_update_slice", "pad", "rev", "iota", "stop_gradient"),
+    *("sign", "floor", "ceil", "round", "sort", "clamp"),
+}
+DISTURBANCE = 1e-8
+_DISTURBED = 2  # disturbed evaluations
+
+
 class Expansion:
     """The Taylor polynomials of a function of a point.
 
@@ -52,6 +67,7 @@ class Expansion:
         self.variables = variables
         self._traced, shapes = jax.make_jaxpr(function, return_shape=True)(point)
         self._tree = jax.tree_util.tree_structure(shapes)
+        self._nested: dict[Any, Any] = {}
 
     def at(self, q: Array, order: int) -> Any:
         """Coefficients (K, *shape) of every array that the function returns, to degree `order`.
@@ -61,16 +77,36 @@ class Expansion:
         q : (nq,) the point.
         order : degree of the polynomials, 0 or more.
         """
-        algebra = taylor_algebra(self.variables, order)
-        with np.errstate(all="ignore"):
-            point = Series(algebra.point(np.asarray(q, dtype=float)))
-            results = _evaluate(algebra, self._traced.jaxpr, self._traced.consts, [point])
-        leaves = [algebra.full(np.asarray(_coefficients(value))) for value in results]
-        return jax.tree_util.tree_unflatten(self._tree, leaves)
+        return self._unflatten(self._leaves(q, order, None))
+
+    def disturbed(self, q: Array, order: int) -> list[Any]:
+        """The same, and twice the same with changes as round-off makes them, only larger.
+
+        The point, the constants and the result of every operation that rounds change by 0.5e-8 to 1e-8 of
+        themselves (`DISTURBANCE`), at random. So the change of a number over 1e-8 is what its round-off is
+        relative to. Where it comes out too small by chance, a zero is in doubt; no number becomes a zero.
+
+        Parameters
+        ----------
+        q, order : as in `at`.
+        """
+        runs = [None, *(np.random.default_rng(seed) for seed in range(_DISTURBED))]
+        return [self._unflatten(self._leaves(q, order, rng)) for rng in runs]
 
     def value(self, q: Array) -> Any:
         """What the function returns at q, as NumPy arrays."""
         return jax.tree_util.tree_map(lambda leaf: leaf[0], self.at(q, 0))
+
+    def _leaves(self, q: Array, order: int, rng: np.random.Generator | None) -> list[Array]:
+        run = _Run(taylor_algebra(self.variables, order), self._nested, rng)
+        point = run.algebra.point(run.rounded(np.asarray(q, dtype=float)))
+        constants = [run.rounded(value) for value in self._traced.consts]
+        with np.errstate(all="ignore"):
+            results = _evaluate(run, self._traced.jaxpr, constants, [Series(point)])
+        return [run.algebra.full(np.asarray(_coefficients(value))) for value in results]
+
+    def _unflatten(self, leaves: list[Array]) -> Any:
+        return jax.tree_util.tree_unflatten(self._tree, leaves)
 
 
 class Series:
@@ -90,9 +126,44 @@ def _value(value: Any) -> Any:
     return value.coefficients[0] if isinstance(value, Series) else value
 
 
-def _evaluate(
-    algebra: TaylorAlgebra, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]
-) -> list[Any]:
+def disturbances(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Random numbers of both signs, between a half and one `DISTURBANCE`."""
+    signs = rng.choice((-DISTURBANCE, DISTURBANCE), shape)
+    return np.asarray(rng.uniform(0.5, 1.0, shape) * signs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One evaluation of a trace.
+
+    Parameters
+    ----------
+    algebra : of the polynomials.
+    nested : compiled derivatives of primitives without a rule, filled by `nested`.
+    rng : where every result changes by a little, to see what round-off does; None: exact.
+    """
+
+    algebra: TaylorAlgebra
+    nested: dict[Any, Any]
+    rng: np.random.Generator | None = None
+
+    def rounded(self, value: Any) -> Any:
+        """`value`, each number changed by 0.5e-8 to 1e-8 of itself, if there is an `rng`."""
+        if self.rng is None:
+            return value
+        if isinstance(value, Series):
+            return Series(self.rounded(value.coefficients))
+        if not jnp.issubdtype(value.dtype, jnp.inexact):
+            return value
+        a = np.asarray(value)
+        return a * (1.0 + disturbances(self.rng, a.shape))
+
+    def lower(self, degree: int) -> _Run:
+        """An exact run of a lower degree."""
+        return _Run(self.algebra.lower(degree), self.nested)
+
+
+def _evaluate(run: _Run, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -100,47 +171,54 @@ def _evaluate(
         return variable.val if isinstance(variable, Literal) else known[variable]
 
     for equation in jaxpr.eqns:
-        results = _apply(algebra, equation, [read(variable) for variable in equation.invars])
+        results = _apply(run, equation, [read(variable) for variable in equation.invars])
+        if run.rng is not None and equation.primitive.name not in _WITHOUT_ROUND_OFF:
+            results = [run.rounded(value) for value in results]
         known.update(zip(equation.outvars, results, strict=True))
     return [read(variable) for variable in jaxpr.outvars]
 
 
-def _apply(algebra: TaylorAlgebra, equation: Any, values: list[Any]) -> list[Any]:
+def _apply(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     """The results of one equation of the trace."""
-    name, params = equation.primitive.name, equation.params
+    name, params, algebra = equation.primitive.name, equation.params, run.algebra
     if name in _CALLS:
-        return _call(algebra, params[_CALLS[name]], values)
+        return _call(run, params[_CALLS[name]], values)
     if name in _CONTROL:
-        return _CONTROL[name](algebra, params, values)
-    floating = any(variable.aval.dtype.kind == "f" for variable in equation.outvars)
-    if not floating:  # truths and integers do not change near the point
-        values = [_value(value) for value in values]
+        return _CONTROL[name](run, params, values)
+    kinds = [variable.aval.dtype for variable in (*equation.invars, *equation.outvars)]
+    results = kinds[len(equation.invars) :]
+    if not any(jnp.issubdtype(kind, jnp.inexact) for kind in results):
+        values = [_value(value) for value in values]  # truths and integers do not change near the point
     varying = [isinstance(value, Series) for value in values]
     points = [_value(value) for value in values]
-    if name in VALUES:
-        return [VALUES[name](params, *points)]
+    if any(jnp.issubdtype(kind, jnp.complexfloating) for kind in kinds):
+        rule = COMPLEX.get(name)
+    else:
+        rule = RULES.get(name)
+        if name in VALUES:
+            return [VALUES[name](params, *points)]
     if name in OF_CONSTANTS and not any(varying):
         return OF_CONSTANTS[name](params, *points)
     operands = [_coefficients(value) for value in values]
-    if name in RULES:
-        results = RULES[name](algebra, params, *operands)
-        results = results if isinstance(results, list) else [results]
-        return [Series(a) if any(varying) else a[0] for a in results]
+    if rule is not None:
+        found = rule(algebra, params, *operands)
+        found = found if isinstance(found, list) else [found]
+        return [Series(a) if any(varying) else a[0] for a in found]
     if not any(varying):
         return [np.asarray(out) for out in bind(equation, points)]
-    return [Series(a) for a in nested(algebra, equation, operands, varying)]
+    return [Series(a) for a in nested(algebra, equation, operands, varying, run.nested)]
 
 
-def _call(algebra: TaylorAlgebra, closed: Any, values: Sequence[Any]) -> list[Any]:
-    return _evaluate(algebra, closed.jaxpr, closed.consts, values)
+def _call(run: _Run, closed: Any, values: Sequence[Any]) -> list[Any]:
+    return _evaluate(run, closed.jaxpr, [run.rounded(value) for value in closed.consts], values)
 
 
-def _cond(algebra: TaylorAlgebra, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _cond(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
     """The branch taken at the point."""
-    return _call(algebra, params["branches"][int(_value(values[0]))], values[1:])
+    return _call(run, params["branches"][int(_value(values[0]))], values[1:])
 
 
-def _scan(algebra: TaylorAlgebra, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _scan(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
     consts, carried = params["num_consts"], params["num_carry"]
     fixed, carry, lists = values[:consts], values[consts : consts + carried], values[consts + carried :]
     steps = range(params["length"])
@@ -149,11 +227,11 @@ def _scan(algebra: TaylorAlgebra, params: dict[str, Any], values: list[Any]) -> 
         items = [
             Series(item.coefficients[:, step]) if isinstance(item, Series) else item[step] for item in lists
         ]
-        out = _call(algebra, params["jaxpr"], [*fixed, *carry, *items])
+        out = _call(run, params["jaxpr"], [*fixed, *carry, *items])
         carry = out[:carried]
         rows.append(out[carried:])
     rows = rows[::-1] if params["reverse"] else rows
-    return [*carry, *(_stacked(algebra, column) for column in zip(*rows, strict=True))]
+    return [*carry, *(_stacked(run.algebra, column) for column in zip(*rows, strict=True))]
 
 
 def _stacked(algebra: TaylorAlgebra, column: Sequence[Any]) -> Any:
@@ -162,45 +240,50 @@ def _stacked(algebra: TaylorAlgebra, column: Sequence[Any]) -> Any:
     return Series(np.stack([algebra.full(_coefficients(item)) for item in column], axis=1))
 
 
-def _while(algebra: TaylorAlgebra, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _while(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
     """The steps taken at the point, as JAX's forward mode does."""
     tests, steps = params["cond_nconsts"], params["body_nconsts"]
     known, fixed, carry = values[:tests], values[tests : tests + steps], values[tests + steps :]
-    while _value(_call(algebra, params["cond_jaxpr"], [*known, *carry])[0]):
-        carry = _call(algebra, params["body_jaxpr"], [*fixed, *carry])
+    while _value(_call(run, params["cond_jaxpr"], [*known, *carry])[0]):
+        carry = _call(run, params["body_jaxpr"], [*fixed, *carry])
     return carry
 
 
-def _linear_solve(algebra: TaylorAlgebra, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _linear_solve(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
     """x of a linear equation M x = b, degree by degree: x_d = M_0^-1 (b - M x)_d; M_0 is formed."""
-    lengths, jaxprs = params["const_lengths"], params["jaxprs"]
+    lengths, jaxprs, algebra = params["const_lengths"], params["jaxprs"], run.algebra
     count = len(jaxprs.matvec.out_avals)
     operator, right = values[: lengths.matvec], values[len(values) - count :]
     shapes = [_value(value).shape for value in right]
-    matrix = _matrix(jaxprs.matvec, [_value(value) for value in operator], shapes)
+    matrix = _matrix(jaxprs.matvec, [_value(value) for value in operator], shapes, run.nested)
     moving = any(isinstance(value, Series) for value in operator)
     if not moving:
         b = _flat([_coefficients(value) for value in right], algebra)
         return [Series(x) for x in _unflat(_solved(matrix, b), shapes)]
-    x = np.zeros((1, len(matrix)))
+    x = np.zeros((1, len(matrix)), matrix.dtype)
     for degree in range(algebra.order + 1):
         low, new = algebra.lower(degree), algebra.first(degree)
         rest = _flat([low.cut(_coefficients(value)) for value in right], low)
         if degree:
             x = low.full(x)
             lowered = [_cut(low, value) for value in operator]
-            product = _call(low, jaxprs.matvec, [*lowered, *(Series(part) for part in _unflat(x, shapes))])
+            product = _call(
+                run.lower(degree), jaxprs.matvec, [*lowered, *(Series(part) for part in _unflat(x, shapes))]
+            )
             rest = rest - _flat([_coefficients(value) for value in product], low)
         x[new:] = _solved(matrix, rest[new:])
     return [Series(part) for part in _unflat(x, shapes)]
 
 
-def _matrix(matvec: Any, operator: list[Any], shapes: list[tuple[int, ...]]) -> Array:
+def _matrix(
+    matvec: Any, operator: list[Any], shapes: list[tuple[int, ...]], compiled: dict[Any, Any]
+) -> Array:
     """The matrix of a linear function of arrays, (s, s): its values on all unit vectors at once."""
     size = sum(int(np.prod(shape, dtype=int)) for shape in shapes)
     algebra = taylor_algebra(size - 1, 1)  # as many coefficients as unit vectors; constants multiply each
     units = [Series(part) for part in _unflat(np.eye(size), shapes)]
-    return _flat([_coefficients(value) for value in _call(algebra, matvec, [*operator, *units])], algebra).T
+    images = _call(_Run(algebra, compiled), matvec, [*operator, *units])
+    return _flat([_coefficients(value) for value in images], algebra).T
 
 
 def _solved(matrix: Array, rows: Array) -> Array:

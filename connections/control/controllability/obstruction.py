@@ -43,6 +43,9 @@ small loops of x_2 and x_3 turn a positive w_1 into a negative one; and with z''
 form is semidefinite at x_1 = 0, but moves z down where x_1 < 0. Nor is the theorem all that is true: with
 z_1'' = (x_1')^2, z_2'' = x_1' x_2', z_1 never decreases, but N = 0, and no form is definite.
 
+An entry of a form is taken as zero only where it is round-off of its own terms, and forms are judged in units
+of the inputs in which they are of size one; what is in doubt says nothing.
+
 What must hold near q is tested at q and at points in general position, as for closures: if an analytic system
 has the same rank there, it has it near q. For N some are far away, where what is flat at q shows.
 Source: the theorem is this project's; [AL] has one input; [HL] use such forms.
@@ -56,7 +59,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from connections.control.controllability.closures import jets_near
-from connections.control.controllability.directions import forms_of
+from connections.control.controllability.directions import Forms, forms_of
 from connections.control.controllability.products import (
     Jet,
     Word,
@@ -65,13 +68,12 @@ from connections.control.controllability.products import (
     input_words,
     symmetric,
 )
-from connections.control.controllability.ranks import normalized, numerical_rank
+from connections.control.controllability.ranks import numerical_rank, outside
 
 Array = np.ndarray[Any, Any]
 _DEFINITE = 1e-4  # of the largest entry of the forms: an eigenvalue below it is not counted as positive
-_UNCLEAR = 1e2  # a singular value within this factor of the tolerance is neither zero nor not
+_UNCLEAR = 1e2  # times the tolerance: a singular value above it is certainly not zero
 _FAR = 0.5, 2.0  # in units of the distance in which the system changes
-_ROUND_OFF = 1e-2  # times the tolerance: what is small beside its terms
 
 
 def one_sided(jets: list[Jet], tol: float) -> str | None:
@@ -86,15 +88,14 @@ def one_sided(jets: list[Jet], tol: float) -> str | None:
     """
     system = jets[0].system
     forms = forms_of(jets[0], tol)
-    if not len(forms) or not _involutive(jets, tol):
+    if not forms.values.any() or not forms.certain or not _involutive(jets, tol):
         return None
     if system.count == 1:
-        name = "the single input Y is not parallel to <Y:Y>"
-        return f"{name}: one side is out of reach" if np.max(np.abs(forms)) > 0.0 else None
-    if _definite(forms):
+        return "the single input Y is not parallel to <Y:Y>: one side is out of reach"
+    if _definite(forms.values, forms.noise):
         return "the inputs are involutive and <Y_u:Y_u> is definite beside them: one side is out of reach"
     split = _kernel(forms, tol)
-    if split is None or not _definite(split[1].T @ forms @ split[1]):
+    if split is None or not _definite(split[1].T @ forms.values @ split[1], forms.noise):
         return None
     rank, beyond = split[1].shape[1], system.frame.dim - system.count
     beside = [jet for reach in _FAR for jet in jets_near(system, jets[0].q, reach)[1:]]
@@ -104,8 +105,8 @@ def one_sided(jets: list[Jet], tol: float) -> str | None:
     return f"the inputs are involutive and {what}: one side is out of reach"
 
 
-def _definite(forms: Array) -> bool:
-    """Whether a combination of forms (l, r, r) is definite."""
+def _definite(forms: Array, noise: float) -> bool:
+    """Whether a combination of forms (l, r, r) is definite, beyond round-off."""
 
     def least(weights: Array) -> float:
         total = np.tensordot(weights / max(np.linalg.norm(weights), 1e-12), forms, axes=1)
@@ -114,19 +115,20 @@ def _definite(forms: Array) -> bool:
     starts = [sign * row for row in np.eye(len(forms)) for sign in (1.0, -1.0)]
     starts += list(np.random.default_rng(0).standard_normal((4, len(forms))))
     best = min((minimize(least, start, method="Nelder-Mead") for start in starts), key=lambda r: r.fun)
-    return bool(-best.fun > _DEFINITE * float(np.max(np.abs(forms))))
+    return bool(-best.fun > max(_DEFINITE * float(np.max(np.abs(forms))), _UNCLEAR * noise))
 
 
-def _kernel(forms: Array, tol: float) -> tuple[Array, Array] | None:
+def _kernel(forms: Forms, tol: float) -> tuple[Array, Array] | None:
     """Orthonormal bases (a, a - r) of the common kernel of forms (l, a, a) and (a, r) of the rest.
 
-    None where the kernel is not clear.
+    None where the kernel is not clear: what belongs to it is zero to round-off.
     """
-    _, s, rows = np.linalg.svd(forms.reshape(-1, forms.shape[-1]))
+    _, s, rows = np.linalg.svd(forms.values.reshape(-1, forms.values.shape[-1]))
     s = np.append(s, np.zeros(len(rows) - len(s)))
-    if ((s > tol / _UNCLEAR * s[0]) & (s < tol * _UNCLEAR * s[0])).any():
+    zero = s <= min(tol * s[0], forms.noise)
+    if not (zero | (s >= _UNCLEAR * max(tol * s[0], forms.noise))).all():
         return None
-    rank = int(np.sum(s > tol * s[0]))
+    rank = int(np.sum(~zero))
     return rows[rank:].T, rows[:rank].T
 
 
@@ -136,24 +138,23 @@ def _stays(jet: Jet, rank: int, several: bool, tol: float) -> bool:
     if not (np.isfinite(inputs).all() and np.isfinite(sizes).all()):
         return False
     forms = forms_of(jet, tol)
-    split = _kernel(forms, tol) if len(forms) else None
+    split = _kernel(forms, tol) if forms.values.any() and forms.certain else None
     if split is None or split[1].shape[1] != rank:
         return False
-    return not several or _apart(jet, split[0], tol)
+    return not several or _apart(jet, forms.units[:, None] * split[0], tol)
 
 
 def _apart(jet: Jet, kernel: Array, tol: float) -> bool:
     """Whether <Y_u : W> - [Y_u, W] is in the span of the inputs, for u of the kernel (a, k) and W of D."""
     inputs, fields = input_words(jet.system.count), frame_words(jet.system.count, jet.system.frame.dim)
-    Y, Y_size = jet.scaled(inputs, ambient=True)
-    span = np.linalg.qr(normalized(Y, Y_size, tol))[0]
+    span = jet.scaled(inputs, ambient=True)
     for W in fields:
         products, sizes = jet.scaled([symmetric(a, W) for a in inputs], ambient=True)
         brackets, more = jet.scaled([bracket(a, W) for a in inputs], ambient=True)
-        rest = (products - brackets) @ kernel
-        rest -= span @ (span.T @ rest)
-        if np.max(np.abs(rest)) > _ROUND_OFF * tol * np.max(sizes + more):
-            return False
+        columns, terms = (products - brackets) @ kernel, (sizes + more) @ np.abs(kernel)
+        for column, size in zip(columns.T, terms.T, strict=True):
+            if outside(column, size, *span, tol) != (False, True):
+                return False
     return True
 
 
@@ -163,4 +164,4 @@ def _involutive(jets: list[Jet], tol: float) -> bool:
     start = input_words(system.count)
     words: list[Word] = [*start, *(bracket(a, b) for i, a in enumerate(start) for b in start[i + 1 :])]
     ranks = [numerical_rank(*jet.scaled(words, ambient=True), system.dim, tol) for jet in jets]
-    return all(rank.value == system.count for rank in ranks)
+    return all(rank.value == system.count and rank.clear for rank in ranks)

@@ -107,7 +107,7 @@ def _whole_power(algebra: TaylorAlgebra, a: Array, power: int) -> Array:
     if power < 0:
         return _elementary("reciprocal")(algebra, {}, _whole_power(algebra, a, -power))
     if power == 0:
-        return np.ones((1, *a.shape[1:]))
+        return np.ones((1, *a.shape[1:]), a.dtype)
     half = _whole_power(algebra, a, power // 2)
     square = algebra.multiply(half, half)
     return algebra.multiply(square, a) if power % 2 else square
@@ -118,8 +118,9 @@ def _integer_power(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> 
 
 
 def _power(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, b: Array) -> Array:
-    a, b = aligned(a, np.asarray(b, dtype=float))
-    if len(b) == 1 and np.all(b == b.flat[0]) and b.flat[0] == int(b.flat[0]):
+    b = b if np.iscomplexobj(b) else np.asarray(b, dtype=float)
+    a, b = aligned(a, b)
+    if len(b) == 1 and not np.iscomplexobj(b) and np.all(b == b.flat[0]) and b.flat[0] == int(b.flat[0]):
         a = np.broadcast_to(a, (len(a), *np.broadcast_shapes(a.shape[1:], b.shape[1:])))
         return _whole_power(algebra, a, int(b.flat[0]))
     logarithm = _elementary("log")(algebra, params, a)
@@ -250,6 +251,58 @@ RULES: dict[str, Rule] = {
 }
 
 
+# --- complex numbers: functions of a real point whose intermediate values are complex -----------------------
+
+
+def _convert_complex(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:
+    kind = params["new_dtype"]
+    return (a if np.issubdtype(kind, np.complexfloating) else a.real).astype(kind)
+
+
+def _squared_length(algebra: TaylorAlgebra, a: Array) -> Array:
+    """|a|^2, real."""
+    parts: Array = algebra.add(algebra.multiply(a.real, a.real), algebra.multiply(a.imag, a.imag))
+    return parts
+
+
+def _length(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:
+    """|a|; NaN slopes at a zero, where it is not smooth, if `a` is not zero near the point, too."""
+    square = _squared_length(algebra, a)
+    return np.where(np.any(a != 0, axis=0), _elementary("sqrt")(algebra, params, square), 0.0)
+
+
+def _direction(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:
+    """a / |a|."""
+    return algebra.multiply(a, _elementary("rsqrt")(algebra, params, _squared_length(algebra, a)))
+
+
+def _fourier(algebra: TaylorAlgebra, params: dict[str, Any], a: Array) -> Array:
+    """A discrete Fourier transform along the last axes, of every coefficient."""
+    return np.asarray(jax.lax.fft_p.bind(jnp.asarray(a), **params))
+
+
+#: Rules that hold for complex coefficients: linear, a product, or a function of a complex variable.
+_HOLOMORPHIC = (
+    "neg add add_any sub mul div square integer_pow pow dot_general reduce_sum cumsum "
+    "reshape transpose squeeze broadcast_in_dim slice concatenate stack split unstack select_n copy copy_p "
+    "optimization_barrier gather scatter scatter-add dynamic_slice dynamic_update_slice pad rev "
+    "exp exp2 expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh logistic"
+)
+
+COMPLEX: dict[str, Rule] = {
+    **{name: RULES[name] for name in _HOLOMORPHIC.split()},
+    "real": lambda algebra, params, a: a.real,
+    "imag": lambda algebra, params, a: a.imag,
+    "complex": lambda algebra, params, a, b: algebra.add(a, 1j * b),
+    "conj": lambda algebra, params, a: np.conj(a),
+    "abs": _length,
+    "sign": _direction,
+    "fft": _fourier,
+    "convert_element_type": _convert_complex,
+}
+"""The rules for equations with a complex operand or result; others are differentiated by JAX, as `nested`."""
+
+
 # --- values: what does not change near a point where it is smooth ------------------------------------------
 
 
@@ -316,35 +369,46 @@ def bind(equation: Any, values: list[Any]) -> list[Array]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def nested(algebra: TaylorAlgebra, equation: Any, operands: list[Array], varying: list[bool]) -> list[Array]:
+def nested(
+    algebra: TaylorAlgebra,
+    equation: Any,
+    operands: list[Array],
+    varying: list[bool],
+    compiled: dict[Any, Any],
+) -> list[Array]:
     """A primitive without a rule: N derivatives along enough directions, nested, and interpolated.
 
     Along the direction d the operands are polynomials of one variable t, and the k-th derivative in t of the
-    result is a form of degree k in d: the points of a lattice determine its coefficients.
+    result is a form of degree k in d: the points of a lattice determine its coefficients. `compiled` holds
+    these derivatives by equation and order; equations must live as long as it does.
 
     Source: [GUW].
     """
     order = algebra.order
     directions = algebra.exponents[algebra.first(order) :] / max(order, 1)
     powers = np.prod(directions[:, None, :] ** algebra.exponents, axis=-1)  # (M, K)
-    moving = [algebra.full(a) for a, moves in zip(operands, varying, strict=True) if moves]
-
+    whole = [algebra.full(a) if moves else a for a, moves in zip(operands, varying, strict=True)]
     degrees = np.arange(order + 1)[:, None] == algebra.degrees  # (N + 1, K)
 
-    def along(row: jax.Array, t: jax.Array) -> list[jax.Array]:
-        curves = iter([_polynomial(jnp.tensordot(row * degrees, jnp.asarray(a), axes=1), t) for a in moving])
-        values = [next(curves) if moves else a[0] for a, moves in zip(operands, varying, strict=True)]
-        return [jnp.asarray(out, dtype=float) for out in bind(equation, values)]
+    def along(row: jax.Array, given: list[jax.Array], t: jax.Array) -> list[jax.Array]:
+        values = [
+            _polynomial(jnp.tensordot(row * degrees, a, axes=1), t) if moves else a[0]
+            for a, moves in zip(given, varying, strict=True)
+        ]
+        return [_inexact(out) for out in bind(equation, values)]
 
-    def derivatives(row: jax.Array) -> list[list[jax.Array]]:
-        function: Callable[[Any], Any] = lambda t: along(row, t)  # noqa: E731
+    def derivatives(row: jax.Array, given: list[jax.Array]) -> list[list[jax.Array]]:
+        function: Callable[[Any], Any] = lambda t: along(row, given, t)  # noqa: E731
         found = []
         for degree in range(order + 1):
             found.append([value / factorial(degree) for value in function(0.0)])
             function = _slope(function)
         return found
 
-    rates = jax.jit(jax.vmap(derivatives))(jnp.asarray(powers))
+    key = id(equation), algebra.variables, order, tuple(varying)
+    if key not in compiled:
+        compiled[key] = jax.jit(jax.vmap(derivatives, (0, None)))
+    rates = compiled[key](jnp.asarray(powers), [jnp.asarray(a) for a in whole])
     results = []
     for number in range(len(rates[0])):
         parts = []
@@ -355,6 +419,12 @@ def nested(algebra: TaylorAlgebra, equation: Any, operands: list[Array], varying
             parts.append(fitted.reshape(-1, *rates[degree][number].shape[1:]))
         results.append(np.concatenate(parts))
     return results
+
+
+def _inexact(value: Any) -> jax.Array:
+    """Real or complex numbers; integers become real, and do not change near the point."""
+    array = jnp.asarray(value)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
 
 
 def _polynomial(coefficients: jax.Array, t: jax.Array) -> jax.Array:

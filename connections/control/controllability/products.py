@@ -20,17 +20,24 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
-from connections.control.controllability.expansion import Expansion
+from connections.control.controllability.expansion import DISTURBANCE, Expansion, disturbances
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
-from connections.control.controllability.units import Units, steps_of, units_near
+from connections.control.controllability.units import (
+    Units,
+    balanced_units,
+    steps_of,
+    units_near,
+    without_round_off,
+)
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.parameters import derived
 
 Array = np.ndarray[Any, Any]
-Sized = list[tuple[Array, Array]]
+Arrays = tuple[Array, Array, Array]
+Parts = tuple[Array | None, Array]
 _KEPT = 12  # expansions of a connection kept, each for a point and an order
-_FLOOR = 1e-2  # what is taken as the size of an entry, relative to the largest of its array, in `units`
+_FLOOR = 1e-2  # the least size of an entry, relative to the largest of its array, in the units of a metric
 
 
 @dataclass(frozen=True)
@@ -124,13 +131,12 @@ class Surroundings:
         self.coefficients_at = jax.jit(nabla.coefficients_at)  # one trace for all who use it
         nq = self.frame.ambient_dim
         self._geometry = Expansion(self._at, nq)
-        self._scale = Expansion(nabla.scale_at, nq)
         self._valid = Expansion(nabla.valid_at, nq)
         base = self.base
         self._moved = Expansion(lambda p: base.retract_at(p[:nq], p[nq:]), nq + base.dim)
         self._base = Expansion(base.matrix_at, nq)
         self._lengths = [Expansion(metric.matrix_at, nq) if metric else None for metric in self._metrics]
-        self._known: dict[tuple[bytes, int], tuple[Array, Array]] = {}
+        self._known: dict[tuple[bytes, int], list[tuple[Array, Array]]] = {}
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
@@ -169,26 +175,32 @@ class Surroundings:
         point: Array = self._moved.value(np.concatenate([q, xi * steps]))
         return point
 
-    def units(self, q: Array, Y: Array) -> Units:
-        """The units near q of the system with inputs Y (1 + nq, m, a), to degree one."""
-        X, S = self.expand(q, 1)
+    def units(self, q: Array, inputs: list[Array]) -> Units:
+        """The units near q of the system with inputs (1 + nq, m, a), exact and disturbed, to degree one."""
+        near = self.expand(q, 1)
+        if not self.floor:
+            arrays = (*zip(*near, strict=True), inputs)
+            return balanced_units(*(without_round_off(each) for each in arrays))
+        (X, S), Y = near[0], inputs[0]
         found = [None if H is None else np.sqrt(np.diagonal(H.value(q))) for H in self._lengths]
         return units_near(X, S, Y, found[0], self._base.value(q), found[1])
 
-    def terms(self, q: Array) -> Array:
-        """What enters the symmetrized coefficients before cancellation, (m, m, m)."""
-        scale: np.ndarray[Any, np.dtype[np.float64]] = self._scale.value(q)
-        return scale + np.swapaxes(scale, 1, 2)
+    @property
+    def floor(self) -> float:
+        """The least size of an entry beside the largest of its array.
 
-    def expand(self, q: Array, order: int) -> tuple[Array, Array]:
-        """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m)."""
+        A metric makes components comparable. Without one they are not, and a component has only its own
+        terms to be compared with.
+        """
+        return 0.0 if all(metric is None for metric in self._metrics) else _FLOOR
+
+    def expand(self, q: Array, order: int) -> list[tuple[Array, Array]]:
+        """Frame (K, nq, m) and symmetrized coefficients (K, m, m, m), then the same disturbed, twice."""
         key = (q.tobytes(), order)
         if key not in self._known:
             while len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            algebra = taylor_algebra(len(q), order)
-            X, S = (algebra.full(a) for a in self._geometry.at(q, order))
-            self._known[key] = X, S
+            self._known[key] = self._geometry.disturbed(q, order)
         return self._known[key]
 
     def _at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -208,7 +220,7 @@ class ControlSystem:
 
     def __init__(self, nabla: AffineConnection, inputs: PointFunction, count: int) -> None:
         self.nabla, self.count = nabla, count
-        self.inputs: PointFunction = jax.jit(lambda q: jnp.asarray(inputs(q), dtype=float))
+        self.inputs: PointFunction = jax.jit(lambda q: _real(inputs(q)))
         self.frame, self.surroundings = nabla.frame, Surroundings.of(nabla)
         self._inputs = Expansion(self.inputs, self.frame.ambient_dim)
         self._units: dict[bytes, Units] = {}
@@ -228,26 +240,26 @@ class ControlSystem:
         if key not in self._units:
             while len(self._units) >= _KEPT:
                 self._units.pop(next(iter(self._units)))
-            self._units[key] = self.surroundings.units(q, self._inputs.at(q, 1))
+            self._units[key] = self.surroundings.units(q, self._inputs.disturbed(q, 1))
         return self._units[key]
+
+    def finite(self, q: Array) -> bool:
+        """Whether first and second derivatives of the system are finite."""
+        arrays = (*self.surroundings.expand(q, 2)[0], self._inputs.at(q, 2))
+        return all(bool(np.isfinite(a).all()) for a in arrays)
 
     def input_values(self, q: Array) -> Array:
         """Y (m, a) at q, in the user's units."""
         Y: Array = self._inputs.value(q)
         return Y
 
-    def expand(self, q: Array, order: int, units: Units) -> Sized:
-        """Frame, symmetrized coefficients and inputs (K, m, a) in the units, each beside its sizes."""
-        algebra = taylor_algebra(len(q), order)
-        X, S = self.surroundings.expand(q, order)
-        X, S, Y = units.scaled(X, S, self._inputs.at(q, order), algebra.exponents)
-        terms = units.scaled(X[:1], self.surroundings.terms(q)[None], Y[:1], algebra.exponents)[1]
-        degrees = algebra.degrees
-        return [
-            (X, sizes_of(X, degrees)),
-            (S, sizes_of(S, degrees, float(np.max(terms, initial=0.0)))),
-            (Y, sizes_of(Y, degrees)),
-        ]
+    def expand(self, q: Array, order: int, units: Units) -> tuple[list[Arrays], Arrays]:
+        """Frame, symmetrized coefficients, inputs (K, m, a) in the units: exact, disturbed; their sizes."""
+        algebra, floor = taylor_algebra(len(q), order), self.surroundings.floor
+        pairs = zip(self.surroundings.expand(q, order), self._inputs.disturbed(q, order), strict=True)
+        exact, *disturbed = (units.scaled(X, S, Y, algebra.exponents) for (X, S), Y in pairs)
+        x, s, y = (_raised(np.abs(a), algebra.degrees, floor) for a in exact)
+        return [exact, *disturbed], (x, s, y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,19 +270,33 @@ class LocalField:
     ----------
     algebra : where the polynomials are; its order is what is still known of the field.
     parts : components in the connection's frame (K, m), or None for a bracket, and in ambient coordinates
-        (K, nq).
-    sizes : the same with all terms added by their absolute values: what round-off is relative to.
+        (K, nq); first the field itself, then disturbed ones.
+    terms : of the field itself, the absolute values of the terms that its last operation has added.
     """
 
     algebra: TaylorAlgebra
-    parts: tuple[Array | None, Array]
-    sizes: tuple[Array | None, Array]
+    parts: list[Parts]
+    terms: Parts
 
     @cached_property
-    def slopes(self) -> list[list[Array | None]]:
-        """Partial derivatives of the parts, then of the sizes."""
-        pairs = (self.parts, self.sizes)
-        return [[None if a is None else self.algebra.partials(a) for a in pair] for pair in pairs]
+    def slopes(self) -> list[Parts]:
+        """Partial derivatives of the parts."""
+        return [(_partials(self.algebra, a), self.algebra.partials(b)) for a, b in self.parts]
+
+    def sized(self, part: int) -> tuple[Array, Array]:
+        """A part at the point, and what its round-off is relative to: its terms, or what disturbs it."""
+        value, *others = (np.asarray(each[part])[0] for each in self.parts)
+        terms = np.asarray(self.terms[part])[0]
+        return value, np.maximum(terms, np.max([np.abs(a - value) for a in others], axis=0) / DISTURBANCE)
+
+
+def _absolute(parts: Parts) -> Parts:
+    inside, outside = parts
+    return None if inside is None else np.abs(inside), np.abs(outside)
+
+
+def _partials(algebra: TaylorAlgebra, a: Array | None) -> Array | None:
+    return None if a is None else algebra.partials(a)
 
 
 class Jet:
@@ -288,7 +314,8 @@ class Jet:
         own = units is None
         self.units = system.units(self.q) if own else units.with_inputs(system.input_values(self.q))  # type: ignore[union-attr]
         self._fields: dict[Word, LocalField] = {}
-        self._data: Sized = []
+        self._data: list[Arrays] = []
+        self._rngs = [np.random.default_rng(seed) for seed in (10, 11)]
 
     def values(self, words: Sequence[Word], ambient: bool) -> tuple[Array, Array]:
         """The words at the point and their sizes, (nq or m, number of words): columns."""
@@ -303,11 +330,8 @@ class Jet:
         self._reach(max(word.depth for word in words))
         fields = [self.field(word) for word in words]
         part = 1 if ambient else 0
-        columns = [(f.parts[part], f.sizes[part]) for f in fields]
-        return (
-            np.stack([a[0] for a, _ in columns], axis=1),  # type: ignore[index]
-            np.stack([size[0] for _, size in columns], axis=1),  # type: ignore[index]
-        )
+        values, sizes = zip(*(f.sized(part) for f in fields), strict=True)
+        return np.stack(values, axis=1), np.stack(sizes, axis=1)
 
     def given(self, words: Sequence[Word], values: Array, ambient: bool) -> Array:
         """`values` of words (nq or m, number of words) in the user's units."""
@@ -326,7 +350,7 @@ class Jet:
     def _reach(self, order: int) -> None:
         if order > self.order:
             self.order = max(order, 2) if self.order < 0 else order + 1
-            self._data = self.system.expand(self.q, self.order, self.units)
+            self._data, self._sizes = self.system.expand(self.q, self.order, self.units)
             self._fields.clear()
 
     def _make(self, word: Word) -> LocalField:
@@ -336,40 +360,50 @@ class Jet:
         order = min(F.algebra.order, G.algebra.order)
         low = taylor_algebra(F.algebra.variables, order - 1)
         if word.kind == "bracket":
-            return _bracket(low, F, G)
+            return self._bracket(low, F, G)
         return self._symmetric(low, F, G)
 
     def _single(self, word: Word) -> LocalField:
         algebra, number = taylor_algebra(self.system.frame.ambient_dim, self.order), word.number
-        (X, X_size), _, (Y, Y_size) = self._data
-        if word.kind == "frame":
-            Y = Y_size = np.eye(X.shape[2])[None] * (algebra.degrees == 0)[:, None, None]
-        parts = Y[..., number], _apply(algebra, X, Y[..., number])
-        sizes = Y_size[..., number], _apply(algebra, X_size, Y_size[..., number])
-        return LocalField(algebra, parts, sizes)
+        found: list[Parts] = []
+        for X, _, Y in (*self._data, self._sizes):
+            if word.kind == "frame":
+                Y = np.eye(X.shape[2])[None] * (algebra.degrees == 0)[:, None, None]
+            found.append((Y[..., number], _apply(algebra, X, Y[..., number])))
+        return self._field(algebra, found[:-1], found[-1])
 
     def _symmetric(self, low: TaylorAlgebra, F: LocalField, G: LocalField) -> LocalField:
-        (X, X_size), (S, S_size), _ = self._data
-        found = []
-        for X_, S_, f, g, df, dg in (
-            (X, S, F.parts, G.parts, F.slopes[0], G.slopes[0]),
-            (X_size, S_size, F.sizes, G.sizes, F.slopes[1], G.slopes[1]),
+        values = zip(self._data, F.parts, G.parts, F.slopes, G.slopes, strict=True)
+        f, g, df, dg = (_absolute(a[0]) for a in (F.parts, G.parts, F.slopes, G.slopes))
+        found: list[Parts] = []
+        for (X, S, _), (f_in, f_out), (g_in, g_out), (df_in, _), (dg_in, _) in (
+            *values,
+            (self._sizes, f, g, df, dg),
         ):
-            (f_in, f_out), (g_in, g_out) = f, g
-            if f_in is None or g_in is None or df[0] is None or dg[0] is None:
+            if f_in is None or g_in is None or df_in is None or dg_in is None:
                 raise TypeError("a symmetric product of Lie brackets has no meaning here")
-            turned = _apply(low, _contract(low, S_, f_in), g_in)
-            components = _along(low, f_out, dg[0]) + _along(low, g_out, df[0]) + turned
-            found.append((components, _apply(low, X_, components)))
-        return LocalField(low, found[0], found[1])
+            turned = _apply(low, _contract(low, S, f_in), g_in)
+            components = _along(low, f_out, dg_in) + _along(low, g_out, df_in) + turned
+            found.append((components, _apply(low, X, components)))
+        return self._field(low, found[:-1], found[-1])
 
+    def _bracket(self, low: TaylorAlgebra, F: LocalField, G: LocalField) -> LocalField:
+        """[F, G] = F^a d_a G - G^a d_a F in ambient coordinates."""
+        parts: list[Parts] = []
+        for (_, f), (_, g), (_, df), (_, dg) in zip(F.parts, G.parts, F.slopes, G.slopes, strict=True):
+            parts.append((None, _along(low, f, dg) - _along(low, g, df)))
+        f, g, df, dg = (np.abs(a[0][1]) for a in (F.parts, G.parts, F.slopes, G.slopes))
+        return self._field(low, parts, (None, _along(low, f, dg) + _along(low, g, df)))
 
-def _bracket(low: TaylorAlgebra, F: LocalField, G: LocalField) -> LocalField:
-    """[F, G] = F^a d_a G - G^a d_a F in ambient coordinates."""
-    forth = _along(low, F.parts[1], G.slopes[0][1])
-    back = _along(low, G.parts[1], F.slopes[0][1])
-    size = _along(low, F.sizes[1], G.slopes[1][1]) + _along(low, G.sizes[1], F.slopes[1][1])
-    return LocalField(low, (None, forth - back), (None, size))
+    def _field(self, algebra: TaylorAlgebra, parts: Sequence[Parts], terms: Parts) -> LocalField:
+        """The field; disturbed ones are disturbed once more, by the round-off of the last operation."""
+        exact, *others = parts
+        disturbed = []
+        for (inside, outside), rng in zip(others, self._rngs, strict=True):
+            if inside is not None and terms[0] is not None:
+                inside = inside + disturbances(rng, inside.shape) * terms[0]
+            disturbed.append((inside, outside + disturbances(rng, outside.shape) * terms[1]))
+        return LocalField(algebra, [exact, *disturbed], terms)
 
 
 def _apply(algebra: TaylorAlgebra, matrix: Array, vector: Array) -> Array:
@@ -391,10 +425,18 @@ def _along(algebra: TaylorAlgebra, direction: Array, slopes: Array | None) -> Ar
     return product[:, 0]
 
 
-def sizes_of(a: Array, degrees: Array, least: float = 0.0) -> Array:
-    """|a| and, in every entry, a hundredth of the largest of the same degree: what its error scales with."""
-    out = np.abs(a)
+def _real(inputs: Any) -> jax.Array:
+    """The inputs as float64; complex ones are a `TypeError`."""
+    array = jnp.asarray(inputs)
+    if jnp.iscomplexobj(array):
+        raise TypeError(f"inputs: real numbers are needed, the function returns {array.dtype}")
+    return array.astype(float)
+
+
+def _raised(sizes: Array, degrees: Array, floor: float) -> Array:
+    """Sizes, none less than `floor` times the largest of the same degree."""
+    out = sizes.copy()
     for degree in range(int(degrees[-1]) + 1):
         here = degrees == degree
-        out[here] += _FLOOR * max(float(np.max(out[here], initial=0.0)), least)
+        out[here] = np.maximum(out[here], floor * float(np.max(out[here], initial=0.0)))
     return out

@@ -1,7 +1,10 @@
 """The rank of a set of vectors by singular values, with the gap that says how clear it is.
 
-Vectors are compared in direction: columns are normalized first. A column that is round-off, that is, small
-beside the terms that were added to make it, counts as zero.
+Each component of a vector comes with its size, the sum of the absolute values of the terms that were added to
+make it. A component below 1e-13 of its size is round-off, that is, zero; one above 1e-7 is certain; between
+them it is in doubt. Components are compared with their own terms alone. Then rows and columns are scaled such
+that the logarithms of the components that are left are as near zero as possible (least squares), so that a
+rank does not depend on the units of components and vectors.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-7
+ROUND_OFF = 1e-13  # of the terms of a component: what rounding leaves of them
 _BAND = 1e2  # a singular value within this factor of the tolerance is neither zero nor not
-_CANCELLED = 1e-2  # times the tolerance: size of a column beside its terms, below which it is round-off
+_CANCELLED = 1e-2  # times the tolerance: a component below it, beside its terms, is taken as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +30,11 @@ class Rank:
     ----------
     value : the number of singular values above the tolerance.
     dimension : the largest rank possible.
-    singular_values : of the normalized columns, decreasing.
+    singular_values : of the scaled columns, decreasing.
     gap : the last singular value counted over the first not counted, which is taken as no less than 1e-16 of
         the largest; where all are counted, over 1e-16 of the largest.
-    clear : whether no singular value is within a factor of 100 of the tolerance, and no column that decides
-        the rank is nearly round-off.
+    clear : whether every singular value is either round-off or 100 times the tolerance, and no component that
+        decides the rank is in doubt.
     """
 
     value: int
@@ -49,6 +53,22 @@ class Rank:
         return f"{self.value} of {self.dimension} (gap {self.gap:.1e}{doubt})"
 
 
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Vectors in units in which their components are of size one.
+
+    Parameters
+    ----------
+    columns : (rows, columns) of unit length, or zero.
+    noise : (rows, columns) what round-off may be of each component.
+    rows : (rows,) the factors of the rows.
+    """
+
+    columns: Array
+    noise: Array
+    rows: Array
+
+
 def numerical_rank(values: Array, sizes: Array, dimension: int, tol: float) -> Rank:
     """The rank of columns.
 
@@ -57,30 +77,69 @@ def numerical_rank(values: Array, sizes: Array, dimension: int, tol: float) -> R
     values : (rows, columns).
     sizes : (rows, columns) sums of the absolute values of the terms behind `values`.
     dimension : the largest rank possible.
-    tol : on the singular values of the normalized columns, relative to the largest.
+    tol : on the singular values of the scaled columns, relative to the largest.
     """
-    singular = _singular_values(normalized(values, sizes, tol))
-    value = _count(singular, tol)
+    found = [_spectrum(values, sizes, zero) for zero in _zeros(tol)]
+    singular, noise = found[1]
+    strict, value, loose = (_count(s, tol) for s, _ in found)
     top = singular[0] if len(singular) and singular[0] > 0.0 else 1.0
     rest = singular[value] if value < min(len(singular), dimension) else 0.0
     gap = float(singular[value - 1] / max(rest, 1e-16 * top)) if value else 0.0
-    near = (singular > tol / _BAND * top) & (singular < tol * _BAND * top)
-    strict = _count(_singular_values(normalized(values, sizes, tol * _BAND)), tol)
-    loose = _count(_singular_values(normalized(values, sizes, tol / _BAND)), tol)
-    clear = not near[:dimension].any() and strict == value == loose
+    certain = (singular <= min(tol * top, noise)) | (singular >= _BAND * max(tol * top, noise))
+    clear = certain[:dimension].all() and strict == value == loose
     return Rank(value, dimension, singular, gap, bool(clear))
 
 
+def scaled(values: Array, sizes: Array, zero: float) -> Scaled:
+    """Vectors in units of their own; components below `zero` times their size are zero."""
+    kept = np.abs(values) > zero * sizes
+    rows = _row_factors(np.where(kept, values, 0.0))
+    columns = rows[:, None] * np.where(kept, values, 0.0)
+    lengths = np.linalg.norm(columns, axis=0)
+    used = lengths > 0.0
+    factors = np.where(used, 1.0 / np.where(used, lengths, 1.0), 0.0)
+    return Scaled(columns * factors, ROUND_OFF * rows[:, None] * sizes * factors, rows)
+
+
 def normalized(values: Array, sizes: Array, tol: float) -> Array:
-    """Columns of unit length, or zero where a column is round-off."""
-    lengths, terms = np.linalg.norm(values, axis=0), np.linalg.norm(sizes, axis=0)
-    kept = lengths > _CANCELLED * tol * terms
-    return np.where(kept, values / np.where(kept, lengths, 1.0), 0.0)
+    """Columns of unit length in the units given; components that are round-off are zero."""
+    kept = np.where(np.abs(values) > _CANCELLED * tol * sizes, values, 0.0)
+    lengths = np.linalg.norm(kept, axis=0)
+    return np.where(lengths > 0.0, kept / np.where(lengths > 0.0, lengths, 1.0), 0.0)
 
 
 def independent(values: Array, sizes: Array, tol: float) -> list[int]:
     """Places of independent columns that span all; early ones first, unless they are nearly dependent."""
-    unit = normalized(values, sizes, tol)
+    return _independent(scaled(values, sizes, _CANCELLED * tol).columns, tol)
+
+
+def outside(vector: Array, size: Array, values: Array, sizes: Array, tol: float) -> tuple[bool, bool]:
+    """Whether a vector has a part outside the span of columns, and whether that is clear.
+
+    Parameters
+    ----------
+    vector, size : (rows,) the vector and the sum of the absolute values of its terms.
+    values, sizes : (rows, columns) the same of the columns.
+    tol : on that part, relative to the vector.
+    """
+    together = np.column_stack([values, vector]), np.column_stack([sizes, size])
+    found = [_beside(scaled(*together, zero), tol) for zero in _zeros(tol)]
+    beside, _ = found[1]
+    return beside, all(each == (beside, True) for each in found)
+
+
+def _beside(vectors: Scaled, tol: float) -> tuple[bool, bool]:
+    """Whether the last of the vectors is outside the span of the others, and whether that is certain."""
+    *_, vector = vectors.columns.T
+    unit = vectors.columns[:, :-1]
+    chosen = _independent(unit, tol)
+    basis = np.linalg.qr(unit[:, chosen])[0] if chosen else np.zeros((len(vector), 0))
+    rest = float(np.linalg.norm(vector - basis @ (basis.T @ vector)))
+    noise = float(np.linalg.norm(vectors.noise))
+    return rest > tol, rest <= min(tol, noise) or rest >= _BAND * max(tol, noise)
+
+
+def _independent(unit: Array, tol: float) -> list[int]:
     chosen: list[int] = []
     basis = np.zeros((len(unit), 0))
     for threshold in (1e-2, tol):
@@ -94,29 +153,28 @@ def independent(values: Array, sizes: Array, tol: float) -> list[int]:
     return sorted(chosen)
 
 
-def outside(vector: Array, size: Array, values: Array, sizes: Array, tol: float) -> tuple[bool, bool]:
-    """Whether a vector has a part outside the span of columns, and whether that is clear.
-
-    Parameters
-    ----------
-    vector, size : (rows,) the vector and the sum of the absolute values of its terms.
-    values, sizes : (rows, columns) the same of the columns.
-    tol : on that part, relative to the vector.
-    """
-    length, terms = float(np.linalg.norm(vector)), float(np.linalg.norm(size))
-    if length <= _CANCELLED * tol / _BAND * terms:
-        return False, True
-    chosen = independent(values, sizes, tol)
-    unit = normalized(values, sizes, tol)[:, chosen]
-    basis = np.linalg.qr(unit)[0] if chosen else np.zeros((len(vector), 0))
-    rest = float(np.linalg.norm(vector - basis @ (basis.T @ vector)))
-    bound = tol * length + _CANCELLED * tol * terms
-    return rest > bound, not bound / _BAND < rest < bound * _BAND
+def _zeros(tol: float) -> tuple[float, float, float]:
+    """What counts as zero beside its terms: also what is in doubt, what is used, round-off alone."""
+    return _BAND * _CANCELLED * tol, _CANCELLED * tol, min(ROUND_OFF, _CANCELLED * tol)
 
 
-def _singular_values(unit: Array) -> Array:
-    return np.linalg.svd(unit, compute_uv=False) if unit.size else np.zeros(0)
+def _spectrum(values: Array, sizes: Array, zero: float) -> tuple[Array, float]:
+    """Singular values of the scaled columns, and what round-off may be of one."""
+    if not values.size:
+        return np.zeros(0), 0.0
+    vectors = scaled(values, sizes, zero)
+    return np.linalg.svd(vectors.columns, compute_uv=False), float(np.linalg.norm(vectors.noise))
 
 
 def _count(singular: Array, tol: float) -> int:
     return int(np.sum(singular > tol * singular[0])) if len(singular) and singular[0] > 0.0 else 0
+
+
+def _row_factors(values: Array) -> Array:
+    """f (rows,) of the scaling |f_i c_j values_ij| that is nearest to one in logarithms, zeros left out."""
+    kept = values != 0.0
+    logarithms = np.log(np.abs(np.where(kept, values, 1.0)))
+    counts = np.maximum(kept.sum(axis=0), 1)
+    normal = np.diag(kept.sum(axis=1).astype(float)) - (kept / counts) @ kept.T
+    right = logarithms.sum(axis=1) - (kept / counts) @ logarithms.sum(axis=0)
+    return np.asarray(np.exp(-np.linalg.lstsq(normal, right, rcond=1e-10)[0]))

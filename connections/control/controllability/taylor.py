@@ -105,7 +105,8 @@ class TaylorAlgebra:
         """x of A x = b, degree by degree: x_d = A_0^-1 (b - A x)_d; A (K, ..., n, n), b (K, ..., n, m)."""
         if len(A) == 1:
             return np.linalg.solve(np.broadcast_to(A, (len(b), *A.shape[1:])), b)
-        x = np.zeros((1, *np.broadcast_shapes(A.shape[1:-1] + (b.shape[-1],), b.shape[1:])))
+        shape = np.broadcast_shapes(A.shape[1:-1] + (b.shape[-1],), b.shape[1:])
+        x = np.zeros((1, *shape), np.result_type(A, b))
         for degree in range(self.order + 1):
             x = self.refine(degree, x, A, b)
         return x

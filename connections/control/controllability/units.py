@@ -1,19 +1,24 @@
 """Units in which a control system near a point is of size one: what ranks and round-off are judged in.
 
-A coordinate's unit is the distance in which the frame, the connection or the inputs change by themselves; a
-field's is the time that it takes to move a coordinate by its unit, or itself to turn; an input's makes its
-largest component one. Vectors, products and brackets are the same geometric objects in any units, so that
-words are made in these, and their values are turned back.
+With a metric, a coordinate's unit is the distance in which the frame, the connection or the inputs change
+by themselves; a field's is the time that it takes to move a coordinate by its unit, or itself to turn; an
+input's makes its largest component one. Without a metric, the logarithms of all components and of their
+slopes are as near zero as possible (least squares), which gives the same system in whatever units it was
+written. Vectors, products and brackets are the same geometric objects in any units, so that words are made in
+these, and their values are turned back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from connections.control.controllability.expansion import DISTURBANCE
+from connections.control.controllability.ranks import ROUND_OFF
 from connections.geometry.scales import balance
 
 Array = np.ndarray[Any, Any]
@@ -81,6 +86,37 @@ def units_near(
     by_base = np.where(by_base > 0.0, by_base, 1.0)
     c = np.where(np.isnan(c), np.where(by_fields > 0.0, by_fields, by_base), c)
     return Units(c, fields, _input_units(Y[0], fields))
+
+
+def balanced_units(X: Array, S: Array, Y: Array) -> Units:
+    """The units in which components and slopes of X, S and Y, as in `units_near`, are nearest to one.
+
+    Zeros are left out, so that round-off must be zero.
+    """
+    nq, m, a = X.shape[1], X.shape[2], Y.shape[2]
+    count = nq + m + a
+    rows, right = [], []
+    for array, places in ((X, "ci lj"), (S, "li lj lk"), (Y, "li bj")):
+        for index in np.argwhere(array != 0.0):
+            slope, *where = (int(i) for i in index)
+            row = np.zeros(count)
+            for number, (place, i) in enumerate(zip(places.split(), where, strict=True)):
+                start = {"c": 0, "l": nq, "b": nq + m}[place[0]]
+                row[start + i] += -1.0 if number == 0 else 1.0
+            if slope:
+                row[slope - 1] += 1.0
+            rows.append(row)
+            right.append(-np.log(abs(array[tuple(index)])))
+    found = np.exp(np.linalg.lstsq(np.array(rows), np.array(right), rcond=1e-10)[0])
+    fields = found[nq : nq + m]
+    return Units(found[:nq], fields, _input_units(Y[0], fields))
+
+
+def without_round_off(arrays: Sequence[Array]) -> Array:
+    """The first array with zeros for what is round-off, as the others, disturbed by 1e-8, show."""
+    value, *others = arrays
+    sizes = np.max([np.abs(other - value) for other in others], axis=0) / DISTURBANCE
+    return np.where(np.abs(value) > ROUND_OFF * sizes, value, 0.0)
 
 
 def steps_of(frame: Array, coordinates: Array) -> Array:
