@@ -1,4 +1,4 @@
-"""The documentation is executed: conventions.md, the README example, and the lists that must be complete."""
+"""The documentation is executed: conventions.md, and the lists that must be complete."""
 
 import re
 import runpy
@@ -49,24 +49,6 @@ def test_a_false_convention_is_caught(tmp_path: Path) -> None:
     (tmp_path / "wrong.md").write_text(wrong)
     with pytest.raises(AssertionError):
         execute(tmp_path / "wrong.md")
-
-
-def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "README.md"
-    assert len(python_blocks(page)) == 1
-    namespace = execute(page)
-    curvature = float(capsys.readouterr().out.split("]]]")[1].split()[0])
-    assert abs(curvature - 1.0) < 1e-12
-    assert namespace["positions"].shape == (11, 2)
-
-
-def test_readme_holds_two_commands() -> None:
-    lines = [
-        line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("python3 -m venv")
-    ]
-    assert len(lines) == 2
-    assert lines[0].endswith("&& .venv/bin/connections demo")
-    assert lines[1].endswith("&& .venv/bin/python -m pytest -q")
 
 
 def test_every_room_is_in_the_api_page() -> None:
