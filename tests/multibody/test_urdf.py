@@ -34,6 +34,14 @@ def test_the_plain_robot_loads(load):
     assert (model.joint_names, model.body_names) == (("shoulder",), ("arm",))
 
 
+def test_numbers_may_be_written_in_any_way_of_c(load):
+    """Signs, points, exponents; spaces and lines between them; an attribute that is missing is zero."""
+    origin = '<origin xyz="  .5\n +1.  -2E-1 "/>'
+    tree = load(TWO_LINKS + joint("shoulder", "base", "arm", more=origin)).kinematics.tree
+    np.testing.assert_array_equal(tree.positions, [[0.5, 1.0, -0.2]])
+    np.testing.assert_array_equal(tree.quaternions, [[0.0, 0.0, 0.0, 1.0]])
+
+
 def inertia(**changes):
     text = INERTIAL
     for name, value in changes.items():
@@ -79,7 +87,7 @@ BAD = {
     ),
     "axis not finite": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 nan 1"/>'),
-        "'shoulder': axis .* not finite",
+        "joint 'shoulder': <axis xyz=...> is not finite",
     ),
     "axis not a number": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 z 1"/>'),
@@ -87,19 +95,76 @@ BAD = {
     ),
     "two numbers": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 1"/>'),
-        "'shoulder': axis .* three",
+        "joint 'shoulder': <axis xyz=...>.* 3 numbers",
     ),
     "origin not finite": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 inf 0"/>'),
-        "joint 'shoulder': its <origin>",
+        "joint 'shoulder': <origin xyz=...> is not finite",
     ),
     "origin too short": (
         TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 1"/>'),
-        "joint 'shoulder': ",
+        "joint 'shoulder': <origin xyz=...>.* 3 numbers",
+    ),
+    "one number for three": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz=".5"/>'),
+        "joint 'shoulder': <origin xyz=...>.* 3 numbers, got '.5'",
+    ),
+    "four numbers": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 0 1" rpy="0 0 1 2"/>'),
+        "joint 'shoulder': <origin rpy=...>.* 3 numbers, got '0 0 1 2'",
+    ),
+    "four numbers of an axis": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 0 1 1"/>'),
+        "joint 'shoulder': <axis xyz=...>.* 3 numbers, got '0 0 1 1'",
+    ),
+    "two masses in one": (
+        link("base") + link("arm", inertia(mass="2 3")) + SHOULDER,
+        "link 'arm': <mass value=...>.* one number, got '2 3'",
+    ),
+    "an empty origin": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz=""/>'),
+        "joint 'shoulder': <origin xyz=...>.* 3 numbers, got ''",
+    ),
+    "a number as Python writes it": (
+        link("base") + link("arm", inertia(mass="1_0")) + SHOULDER,
+        "link 'arm': <mass value=...> is not a number: '1_0'",
+    ),
+    "a digit of another script": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 0 \u0661"/>'),
+        "joint 'shoulder': <origin xyz=...> is not a number",
+    ),
+    "commas": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0, 0, 1"/>'),
+        "joint 'shoulder': <origin xyz=...> is not a number: '0,'",
+    ),
+    "two <parent>": (
+        THREE_LINKS + SHOULDER.replace("<parent", '<parent link="tip"/><parent')
+        + joint("j1", "base", "tip"),
+        "joint 'shoulder': it has 2 elements <parent>",
+    ),
+    "two <child>": (
+        TWO_LINKS + SHOULDER.replace("<child", '<child link="base"/><child'),
+        "joint 'shoulder': it has 2 elements <child>",
+    ),
+    "two <origin>": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 0 1"/><origin xyz="0 0 2"/>'),
+        "joint 'shoulder': it has 2 elements <origin>",
+    ),
+    "two <mimic>": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<mimic joint="a"/><mimic joint="b"/>'),
+        "joint 'shoulder': it has 2 elements <mimic>",
+    ),
+    "two <inertial>": (
+        link("base") + link("arm", 2 * INERTIAL) + SHOULDER,
+        "link 'arm': it has 2 elements <inertial>",
+    ),
+    "two <mass>": (
+        link("base") + link("arm", INERTIAL.replace("<mass", '<mass value="1"/><mass')) + SHOULDER,
+        "link 'arm': it has 2 elements <mass>",
     ),
     "mass negative": (link("base") + link("arm", inertia(mass=-2)) + SHOULDER, "'arm': mass is negative"),
-    "mass not finite": (link("base") + link("arm", inertia(mass="nan")) + SHOULDER, "'arm': mass is not fin"),
-    "com not finite": (link("base") + link("arm", inertia(com="nan 0 0")) + SHOULDER, "'arm': its <origin>"),
+    "mass not finite": (link("base") + link("arm", inertia(mass="nan")) + SHOULDER, "'arm': <mass value"),
+    "com not finite": (link("base") + link("arm", inertia(com="nan 0 0")) + SHOULDER, "'arm': <origin xyz"),
     "mass missing": (
         link("base") + link("arm", inertia().replace('<mass value="2"/>', "")) + SHOULDER,
         "link 'arm': .*<mass value",
@@ -115,7 +180,7 @@ BAD = {
     ),
     "inertia not finite": (
         link("base") + link("arm", inertia(ixx="inf")) + SHOULDER,
-        "'arm': inertia is not finite",
+        "link 'arm': <inertia ixx=...> is not finite",
     ),
     "massless leaf": (
         link("base") + link("arm", "") + SHOULDER,

@@ -299,11 +299,31 @@ BAD = {
     ),
     "origin not finite": (
         FOUR_BAR + loop("coupler", "rocker", "", origin("nan")),
-        "'ring': its successor: its <origin> is not finite",
+        "'ring': its successor: <origin xyz=...> is not finite",
     ),
     "origin too short": (
         FOUR_BAR + loop("coupler", "rocker", '<origin xyz="0 1"/>'),
         "loop 'ring': its predecessor: ",
+    ),
+    "two <predecessor>": (
+        FOUR_BAR + RING.replace("<predecessor", '<predecessor link="crank"/><predecessor', 1),
+        "loop 'ring': it has 2 elements <predecessor>",
+    ),
+    "two <origin>": (
+        FOUR_BAR + loop("coupler", "rocker", 2 * '<origin xyz="0 0 1"/>'),
+        "loop 'ring': its predecessor: it has 2 elements <origin>",
+    ),
+    "two <ratio>": (
+        GEAR + coupling("arm", "rotor", 2 * '<ratio value="2"/>'),
+        "coupling 'gear': it has 2 elements <ratio>",
+    ),
+    "ratio of two numbers": (
+        GEAR + coupling("arm", "rotor", '<ratio value="2 3"/>'),
+        "'gear': <ratio value=...>.* one number",
+    ),
+    "ratio as Python writes it": (
+        GEAR + coupling("arm", "rotor", '<ratio value="1_0"/>'),
+        "'gear': <ratio value=...> is not a number: '1_0'",
     ),
     "prismatic without axis": (
         FOUR_BAR + loop("coupler", "rocker", kind='type="prismatic"', more='<axis xyz="0 0 0"/>'),

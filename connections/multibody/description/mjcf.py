@@ -39,7 +39,7 @@ from connections.multibody.description.mjcf_equality import (
     held_joints,
     transform,
 )
-from connections.multibody.description.xml import read_root, require_file
+from connections.multibody.description.xml import file_of, read_root
 from connections.multibody.host_kinematics import elementary_pose
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.model import Model
@@ -67,8 +67,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     -----
     UserWarning : joints have armature, which would add to the diagonal of H. It is left out.
     """
-    path = Path(path)
-    require_file(path)
+    path = file_of(path)
     mujoco = _mujoco()
     try:
         compiled = _compile(mujoco, path)

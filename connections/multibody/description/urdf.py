@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from connections._words import words_of
 from connections.checks import ModelError
 from connections.multibody.assembly.assembly import assemble
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
-from connections.multibody.description.xml import read_root, require_file
+from connections.multibody.description.xml import file_of, read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
@@ -73,8 +74,9 @@ def from_urdf(
     -----
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
     """
-    path = Path(path)
-    require_file(path)
+    path = file_of(path)
+    if not isinstance(floating_base, bool | np.bool_):
+        raise TypeError(f"floating_base: expected True or False, got {words_of(floating_base)}")
     try:
         file = _read(path)
         if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):
@@ -121,7 +123,7 @@ def _read(path: Path) -> _File:
 def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
     if parsed.inertial is None:
         return Link(parsed.name, NO_INERTIA)
-    pose = placement_of(f"link '{parsed.name}'", parsed.inertial.origin)
+    pose = placement_of(parsed.inertial.origin)
     inertia = body_inertia(
         parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
     )
@@ -131,7 +133,7 @@ def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
 
 def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
-    placement = before.T @ placement_of(f"joint '{parsed.name}'", parsed.origin) @ after
+    placement = before.T @ placement_of(parsed.origin) @ after
     return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from io import BytesIO
@@ -14,16 +15,26 @@ from connections.checks import ModelError
 from connections.geometry.placements import turn_to
 
 Element = ElementTree.Element
+_NUMBER = re.compile(r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
+#: How many numbers an attribute has, by element.
+_NUMBERS = {
+    "origin": {"xyz": 3, "rpy": 3},
+    "axis": {"xyz": 3},
+    **{tag: dict.fromkeys(attributes, 1) for tag, attributes in _INERTIAL.items()},
+}
+#: Of these a link, joint or inertial has one at most.
+_ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
 _LEFT_OUT = ("visual", "collision", "mimic")  # `urdf_plus` reads the last
 
 
 def require_complete(element: Element) -> None:
-    """Raise `ModelError` for a link or joint in which the parser would replace a missing part by a default.
+    """Raise `ModelError` for a link or joint of which the parser would take a part for what it is not.
 
     Raises
     ------
-    ModelError : a name, a joint's parent or child, or a number of an inertial is missing.
+    ModelError : a name, a joint's parent or child, or a number of an inertial is missing; a part of which
+        there is one stands there twice; an attribute is not as many finite numbers as it must be.
     """
     if not element.get("name"):
         raise ModelError(f"a <{element.tag}> has no name")
@@ -31,18 +42,47 @@ def require_complete(element: Element) -> None:
     if element.tag == "joint":
         for role in ("parent", "child"):
             link_of(owner, element, role)
-    inertial = element.find("inertial")
+    inertial = only(owner, element, "inertial")
+    require_numbers(owner, element)
     if element.tag == "link" and inertial is not None:
         for tag, attributes in _INERTIAL.items():
             part = inertial.find(tag)
             for attribute in attributes:
                 if part is None or part.get(attribute) is None:
                     raise ModelError(f"{owner}: its <inertial> has no <{tag} {attribute}=...>")
+        require_numbers(owner, inertial)
+
+
+def require_numbers(owner: str, element: Element) -> None:
+    """Raise `ModelError` unless the numbers in an element's children are finite, and as many as they must be.
+
+    Parameters
+    ----------
+    owner : the link, joint or loop, for messages.
+    element : it, its inertial, or one side of it.
+
+    Raises
+    ------
+    ModelError : as `numbers_of`; or two children have the same of the names in `_ONCE`.
+    """
+    for tag in _ONCE:
+        part = only(owner, element, tag)
+        for attribute, count in _NUMBERS.get(tag, {}).items():
+            if part is not None and part.get(attribute) is not None:
+                numbers_of(owner, part, attribute, count)
+
+
+def only(owner: str, element: Element, tag: str) -> Element | None:
+    """The child of this name, None if there is none; `ModelError` if there are several."""
+    found = element.findall(tag)
+    if len(found) > 1:
+        raise ModelError(f"{owner}: it has {len(found)} elements <{tag}>, expected one")
+    return found[0] if found else None
 
 
 def link_of(owner: str, element: Element, role: str) -> str:
     """The link that ``<role link="...">`` names; `ModelError` if it is missing."""
-    end = element.find(role)
+    end = only(owner, element, role)
     name = None if end is None else end.get("link")
     if not name:
         raise ModelError(f"{owner}: its <{role}> link is missing")
@@ -63,19 +103,39 @@ def number_of(owner: str, element: Element, attribute: str, default: float | Non
     ------
     ModelError : missing, not a number, or not finite.
     """
-    text = element.get(attribute)
-    if text is None and default is not None:
+    if element.get(attribute) is None and default is not None:
         return default
+    return numbers_of(owner, element, attribute, 1)[0]
+
+
+def numbers_of(owner: str, element: Element, attribute: str, count: int) -> list[float]:
+    """The value of an attribute that is `count` finite numbers, with spaces between them.
+
+    Parameters
+    ----------
+    owner : what the element belongs to, for messages.
+    element : the element that has the attribute.
+    attribute : the attribute's name.
+    count : how many numbers it has.
+
+    Raises
+    ------
+    ModelError : missing, too few or too many, not numbers, or not finite.
+    """
+    text = element.get(attribute)
     what = f"{owner}: <{element.tag} {attribute}=...>"
     if text is None:
         raise ModelError(f"{what} is missing")
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise ModelError(f"{what} is not a number: '{text}'") from error
-    if not np.isfinite(number):
-        raise ModelError(f"{what} is not finite: {text}")
-    return number
+    words = text.split()
+    if len(words) != count:
+        wanted = "one number" if count == 1 else f"{count} numbers"
+        raise ModelError(f"{what}: expected {wanted}, got {text[:80]!r}")
+    for word in words:
+        if _NUMBER.fullmatch(word) is None:  # Python's `float` takes 1_0, and digits of other scripts
+            raise ModelError(f"{what} is not a number: {word[:80]!r}")
+        if not np.isfinite(float(word)):
+            raise ModelError(f"{what} is not finite: {word[:80]}")
+    return [float(word) for word in words]
 
 
 def parse(elements: Sequence[Element]) -> Any:
@@ -109,11 +169,12 @@ def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tup
     for role in ("parent", "child"):
         ElementTree.SubElement(joint, role, link=role)
     joint.extend(element for element in (origin, axis) if element is not None)
+    require_numbers(owner, joint)
     try:
         parsed = _parse_robot([joint]).joints[0]
     except Exception as error:
         raise ModelError(f"{owner}: {error}") from error
-    return placement_of(owner, parsed.origin), parsed.axis
+    return placement_of(parsed.origin), parsed.axis
 
 
 def _parse_robot(elements: Sequence[Element]) -> Any:
@@ -127,22 +188,12 @@ def _parse_robot(elements: Sequence[Element]) -> Any:
                 bare.remove(part)
         robot.append(bare)
     file = BytesIO(ElementTree.tostring(robot))
-    with np.errstate(invalid="ignore"):  # numbers that are not finite raise errors later
-        return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
+    return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
 
 
-def placement_of(owner: str, origin: np.ndarray | None) -> np.ndarray:
-    """A parsed ``<origin>`` as a (4, 4) transform; the identity if it is None.
-
-    Raises
-    ------
-    ModelError : it is not finite.
-    """
-    if origin is None:
-        return np.eye(4)
-    if not np.isfinite(origin).all():
-        raise ModelError(f"{owner}: its <origin> is not finite")
-    return origin
+def placement_of(origin: np.ndarray | None) -> np.ndarray:
+    """A parsed ``<origin>`` as a (4, 4) transform; the identity if it is None."""
+    return np.eye(4) if origin is None else origin
 
 
 def normal_turn(owner: str, axis: Any) -> np.ndarray:

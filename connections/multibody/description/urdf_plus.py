@@ -30,6 +30,7 @@ from connections.multibody.description.urdf_elements import (
     link_of,
     normal_turn,
     number_of,
+    only,
     parse_frame,
 )
 from connections.multibody.graph import Edge
@@ -137,8 +138,9 @@ def _loop(element: Element, chains: _Chains, turns: Mapping[str, np.ndarray]) ->
     origins: list[np.ndarray] = []
     axis: Any = None
     for role, link in zip(("predecessor", "successor"), links, strict=True):
-        origin = element.find(f"{role}/origin")
-        placement, axis = parse_frame(f"{owner}: its {role}", origin, element.find("axis"))
+        side, end = f"{owner}: its {role}", element.find(role)
+        origin = None if end is None else only(side, end, "origin")
+        placement, axis = parse_frame(side, origin, only(owner, element, "axis"))
         origins.append(turns.get(link, np.eye(4)).T @ placement)
     closure: Closure
     match element.get("type"):
@@ -167,7 +169,7 @@ def _coupling(element: Element, chains: _Chains) -> Coupling:
     if element.get("type", "rolling") != "rolling":
         raise ModelError(f"{owner}: unknown type '{element.get('type')}'")
     links = chains.ends(owner, element)
-    ratio_element = element.find("ratio")
+    ratio_element = only(owner, element, "ratio")
     if ratio_element is None:
         raise ModelError(f"{owner}: its <ratio> is missing")
     ratio = number_of(owner, ratio_element, "value")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+from connections._words import words_of
 from connections.checks import ModelError
 
 MOST_BYTES = 10**7  # meshes are in files of their own
@@ -15,7 +18,7 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
 
     Parameters
     ----------
-    path : the file; `require_file` checks that it exists.
+    path : the file; `file_of` checks that it exists.
     tag : the name that the root element must have.
     form : the name of the format, for the message.
 
@@ -40,7 +43,16 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
     return root
 
 
-def require_file(path: Path) -> None:
-    """Raise `ModelError` unless `path` is a file."""
-    if not path.is_file():
-        raise ModelError(f"{path}: there is no such file")
+def file_of(path: Any) -> Path:
+    """The path of a file that there is.
+
+    Raises
+    ------
+    TypeError : `path` is no path. ModelError : there is no such file.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path: expected the path of a file, got {words_of(path)}")
+    file = Path(path)
+    if not file.is_file():
+        raise ModelError(f"{file}: there is no such file")
+    return file
