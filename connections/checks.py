@@ -183,6 +183,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ------
     ShapeError : the trailing axes differ.
     TypeError : the value is not made of real numbers.
+    NonFiniteError : an integer is beyond the range of float64.
     """
     count = len(core_shape)
     if type(value) is np.ndarray and value.dtype == np.float64:  # what control loops pass
@@ -193,12 +194,16 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         given = value
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
+        if value is None:  # which NumPy takes for NaN
+            raise TypeError(f"{name}: expected an array of real numbers, got None")
         try:
             value = np.asarray(value)
             numbers = value.dtype.kind in "biufO"
             value = np.asarray(value, dtype=np.float64) if numbers else value
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: expected an array of real numbers, got {words_of(given)}") from error
+        except OverflowError as error:  # integers of Python have no limit
+            raise NonFiniteError(f"{name}: an integer is too large for float64") from error
     if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
     if value.dtype != np.float64:
@@ -210,6 +215,23 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ):
         raise ShapeError(name, ("...", *("k" if size is None else size for size in core_shape)), shape)
     return value
+
+
+def as_number(name: str, value: Any) -> float:
+    """`value` as a finite float.
+
+    Raises
+    ------
+    TypeError : it is not one real number. NonFiniteError : it is not finite.
+    """
+    try:
+        number = as_array(name, value, ())
+    except TypeError:
+        number = None
+    if number is None or number.ndim:
+        raise TypeError(f"{name}: expected a real number, got {words_of(value)}")
+    require_finite(name, number)
+    return float(number)
 
 
 def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tuple[int, ...]:

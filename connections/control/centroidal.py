@@ -24,6 +24,7 @@ from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.model import require_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class CentroidalCoordinates:
     model: Model
 
     def __post_init__(self) -> None:
+        require_model("CentroidalCoordinates", self.model)
         kinematics = self.model.kinematics
         tree = kinematics.tree
         name = f"joint '{tree.joint_names[0]}'"

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ShapeError, require_finite
+from connections.checks import ShapeError, as_array, require_finite
 
 _SYMMETRIC = 1e-12
 
@@ -40,10 +40,7 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
         if gain.shape not in ((), (dim,), (dim, dim)):
             raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", gain.shape)
         return gain if gain.ndim == 2 else jnp.diag(jnp.broadcast_to(gain, (dim,)))
-    try:
-        array = np.asarray(gain, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: expected real numbers, got {type(gain).__name__}") from error
+    array = np.asarray(as_array(name, gain, ()))
     if array.shape not in ((), (dim,), (dim, dim)):
         raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", array.shape)
     require_finite(name, array)

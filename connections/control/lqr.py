@@ -117,14 +117,11 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
 
 def _weight(name: str, weight: Any, dim: int) -> np.ndarray:
     """A symmetric positive semidefinite matrix (dim, dim) from a scalar, a diagonal or itself."""
-    try:
-        array = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: expected real numbers, got {type(weight).__name__}") from error
+    array = np.asarray(as_array(name, weight, ()))
     if array.shape not in ((), (dim,), (dim, dim)):
         raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", array.shape)
     require_finite(name, array)
-    matrix = array if array.ndim == 2 else np.diag(np.broadcast_to(array, (dim,)))
+    matrix: np.ndarray = array if array.ndim == 2 else np.diag(np.broadcast_to(array, (dim,)))
     require_symmetric(name, matrix)
     matrix = (matrix + matrix.T) / 2.0
     diagonal = np.diag(matrix)

@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 
 from connections.affine import ContorsionFamily
-from connections.checks import ModelError, ShapeError, as_array, require_finite
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_type,
+)
 from connections.control.gains import gain_matrix
 from connections.geometry.evaluation import kind_kept
 from connections.multibody import (
@@ -36,6 +43,7 @@ from connections.multibody import (
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.model import require_model
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
@@ -69,8 +77,8 @@ class RobotController:
         if torsion is not None:
             warnings.warn("RobotController: torsion is now gamma", DeprecationWarning, stacklevel=3)
             object.__setattr__(self, "gamma", torsion)
-        require_finite("gamma", self.gamma)
-        object.__setattr__(self, "gamma", float(self.gamma))
+        require_model("RobotController", self.model)
+        object.__setattr__(self, "gamma", as_number("gamma", self.gamma))
         object.__setattr__(self, "gain", np.asarray(gain_matrix("gain K_D", self.gain, self.model.nv)))
         if self.beta is not None:
             family = ContorsionFamily(self.model.metric)
@@ -153,7 +161,9 @@ class AdaptiveRobotController:
     _columns: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.bodies, str) or not len(self.bodies):
+        require_type("nominal", self.nominal, RobotController)
+        names = isinstance(self.bodies, Sequence) and all(isinstance(name, str) for name in self.bodies)
+        if isinstance(self.bodies, str) or not names or not len(self.bodies):
             raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
         for name in self.bodies:
             if list(self.bodies).count(name) > 1:
@@ -235,6 +245,7 @@ class RobotMomentumObserver:
     gain: Any
 
     def __post_init__(self) -> None:
+        require_model("RobotMomentumObserver", self.model)
         object.__setattr__(self, "gain", np.asarray(gain_matrix("gain K", self.gain, self.model.nv)))
         object.__setattr__(self, "_weightless", self.model.with_gravity((0.0, 0.0, 0.0)))
 
@@ -294,14 +305,16 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     -----
     InertiaWarning : no distribution of mass has this inertia.
     """
+    require_model("with_payload", model)
     number, kinematics = _body_number(model, body), model.kinematics
     tree = kinematics.tree
     inertia = np.zeros((3, 3)) if inertia is None else inertia
+    payload = body_inertia(body, mass, center_of_mass, inertia).matrix
     flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
     if flaw:
         warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
     inertias = tree.inertias.copy()
-    inertias[number] += body_inertia(body, mass, center_of_mass, inertia).matrix
+    inertias[number] += payload
     loaded = Kinematics(replace(tree, inertias=inertias))
     if isinstance(kinematics, ClosedKinematics):  # its loops, couplings and reference configuration remain
         return Model.of(replace(kinematics, spanning=loaded), model.gravity)

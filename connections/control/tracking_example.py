@@ -231,10 +231,7 @@ def _triple(name: str, value: Any) -> np.ndarray:
 
 
 def _beta_values(betas: Any) -> np.ndarray:
-    try:
-        values = np.asarray(betas, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError("betas: expected a list of numbers") from error
+    values = np.asarray(as_array("betas", betas, ()))
     if values.ndim != 1 or values.size == 0:
         raise ShapeError("betas", "a list of at least one number", values.shape)
     require_finite("betas", values)

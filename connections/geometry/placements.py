@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_array
 
 Axis = tuple[float, float, float]
 _RIGID = 1e-9  # how far a transform may be from a rigid one, entry by entry
@@ -22,7 +22,7 @@ def unit_axis(axis: Sequence[float]) -> Axis:
     ModelError : not three numbers, not finite, or zero.
     """
     try:
-        vector = np.asarray(axis, dtype=np.float64)
+        vector = np.asarray(as_array("axis", axis, (None,)))
     except (TypeError, ValueError) as error:
         raise ModelError(f"axis {axis!r} must be three numbers") from error
     if vector.shape != (3,):
@@ -74,9 +74,9 @@ def rigid_transform(owner: str, placement: Any) -> np.ndarray:
     if placement is None:
         return np.eye(4)
     try:
-        transform = np.array(placement, dtype=np.float64)
+        transform = np.array(as_array("placement", placement, (None, None)))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{owner}: its placement is not an array of numbers") from error
+        raise ModelError(f"{owner}: {error}") from error
     if transform.shape != (4, 4):
         raise ModelError(f"{owner}: its placement must be (4, 4), got {transform.shape}")
     if not np.isfinite(transform).all():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_array, as_number, require_finite
 from connections.geometry.host_groups import skew
 
 _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
@@ -91,15 +91,17 @@ def body_inertia(
         the inertia is not symmetric; the message names the body.
     """
     try:
-        mass, c = float(mass), np.asarray(center_of_mass, dtype=np.float64)
-        inertia = np.asarray(inertia, dtype=np.float64)
+        mass = as_number("mass", mass)
+        c, inertia = (
+            np.asarray(as_array(what, value, shape))
+            for what, value, shape in (("centre of mass", center_of_mass, (3,)), ("inertia", inertia, (3, 3)))
+        )
+        if c.shape != (3,) or inertia.shape != (3, 3):
+            raise ModelError("centre of mass and inertia must be (3,) and (3, 3)")
+        require_finite("centre of mass", c)
+        require_finite("inertia", inertia)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"body '{name}': mass, centre of mass and inertia must be numbers") from error
-    if c.shape != (3,) or inertia.shape != (3, 3):
-        raise ModelError(f"body '{name}': centre of mass and inertia must be (3,) and (3, 3)")
-    for what, value in (("mass", mass), ("centre of mass", c), ("inertia", inertia)):
-        if not np.isfinite(value).all():
-            raise ModelError(f"body '{name}': {what} is not finite: {np.array2string(np.asarray(value))}")
+        raise ModelError(f"body '{name}': {error}") from error
     if mass < 0.0:
         raise ModelError(f"body '{name}': mass is negative: {mass:g} kg")
     if not np.max(np.abs(inertia - inertia.T)) <= _slack(inertia):

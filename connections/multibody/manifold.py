@@ -24,6 +24,7 @@ import numpy as np
 from connections.checks import (
     ShapeError,
     as_array,
+    as_number,
     batch_axes,
     finite_result,
     require_finite,
@@ -148,9 +149,9 @@ def positive_step(step: Any, unit: str) -> float:
     ValueError : it is not a positive finite number; the message says in which unit it is expected.
     """
     try:
-        h = float(step)
+        h = as_number("step", step)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"step: expected a number, {unit}, got {step!r}") from error
-    if not 0.0 < h < np.inf:
+        raise ValueError(f"{error}; {unit}") from error
+    if not h > 0.0:
         raise ValueError(f"step: expected a positive number, {unit}, got {h:g}")
     return h

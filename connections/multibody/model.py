@@ -356,9 +356,11 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
 def _gravity(gravity: Any) -> tuple[float, float, float]:
     try:
-        x, y, z = (float(component) for component in gravity)
+        vector = np.asarray(as_array("gravity", gravity, (3,)))
+        if vector.ndim != 1:
+            raise ShapeError("gravity", (3,), vector.shape)
+        require_finite("gravity", vector)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"gravity: expected three numbers, got {gravity!r}") from error
-    if not np.isfinite([x, y, z]).all():
-        raise ModelError(f"gravity is not finite: {(x, y, z)}")
+        raise ModelError(str(error)) from error
+    x, y, z = vector.tolist()
     return x, y, z

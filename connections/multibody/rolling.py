@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ModelError, ShapeError, as_array, require_finite
+from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
@@ -277,7 +277,7 @@ def _require_vectors(contact: Contact, directions: Sequence[str], points: Sequen
     """Replace fields by tuples of three finite numbers, directions scaled to unit length."""
     for name in (*directions, *points):
         try:
-            vector = np.array([float(x) for x in getattr(contact, name)])
+            vector = np.asarray(as_array(name, getattr(contact, name), (None,)))
         except (TypeError, ValueError) as error:
             raise ModelError(f"{_title(contact)}: {name} must be three numbers") from error
         if vector.shape != (3,) or not np.isfinite(vector).all():
@@ -290,9 +290,12 @@ def _require_vectors(contact: Contact, directions: Sequence[str], points: Sequen
 
 
 def _require_radius(contact: Wheel | Ball) -> None:
-    radius = contact.radius
-    if not isinstance(radius, (int, float)) or not 0.0 < radius < float("inf"):
-        raise ModelError(f"{_title(contact)}: the radius must be a positive number, got {radius!r}")
+    try:
+        radius = as_number("radius", contact.radius)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{_title(contact)}: {error}") from error
+    if not radius > 0.0:
+        raise ModelError(f"{_title(contact)}: the radius must be positive, got {radius:g}")
 
 
 def _require_directions(contact: Wheel | Ball, known: tuple[str, ...]) -> None:

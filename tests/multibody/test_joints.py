@@ -164,8 +164,8 @@ def test_the_length_of_an_axis_says_nothing(length):
 
 def test_bad_pitches_and_parallel_axes():
     for pitch, message in (
-        (np.inf, "pitch inf is not finite"),
-        ("coarse", "pitch 'coarse' must be a number"),
+        (np.inf, "pitch is inf"),
+        ("coarse", "pitch: expected a real number, got a str"),
     ):
         with pytest.raises(ModelError, match=message):
             mb.Helical((0, 0, 1), pitch)

@@ -267,7 +267,7 @@ def test_momenta_of_the_free_robot_stay(rng):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: mb.Wheel("left", -0.1), "Wheel on body 'left': the radius must be a positive number"),
+        (lambda: mb.Wheel("left", -0.1), "Wheel on body 'left': the radius must be positive"),
         (lambda: mb.Wheel("left", 0.1, axis=(0, 0, 0)), "axis is a direction and must not be zero"),
         (lambda: mb.Wheel("left", 0.1, center=(0, 0)), "center must be three finite numbers"),
         (

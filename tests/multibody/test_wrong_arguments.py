@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from mechanisms import random_mechanism
 
-from connections import multibody
+from connections import control, multibody
+from connections.checks import ModelError, NonFiniteError
 from connections.multibody.dynamics.table import IN_JAX, RECURSIONS
 
 MODEL = random_mechanism(np.random.default_rng(0), 2, (multibody.Revolute,))
@@ -68,6 +69,94 @@ def test_what_is_no_robot(thing, text):
         TypeError, match=re.escape("v: expected an array of real numbers, got a robot (Model)")
     ):
         multibody.coriolis_matrix(MODEL, Q, MODEL)
+
+
+HUGE = 10**400  # no float64
+PENDULUM = multibody.example("four_bar")
+LAW = control.RobotController(MODEL, 2.0)
+REFUSED = {
+    "from_urdf(None)": (lambda: multibody.from_urdf(None), TypeError, "path"),
+    "from_urdf(3)": (lambda: multibody.from_urdf(3), TypeError, "path"),
+    "from_mjcf(None)": (lambda: multibody.from_mjcf(None), TypeError, "path"),
+    "gravity in place of floating_base": (
+        lambda: multibody.from_urdf(multibody.example_path("arm"), (0, 0, -9.81)),
+        TypeError,
+        "floating_base",
+    ),
+    "gravity": (
+        lambda: multibody.from_urdf(multibody.example_path("arm"), gravity="down"),
+        ModelError,
+        "gravity",
+    ),
+    "gravity too large": (lambda: MODEL.with_gravity((0, 0, HUGE)), ModelError, "gravity"),
+    "gravity of two": (lambda: MODEL.with_gravity((0, 1)), ModelError, "gravity"),
+    "gravity of digits": (lambda: MODEL.with_gravity("123"), ModelError, "gravity"),
+    "gravity None": (lambda: MODEL.with_gravity(None), ModelError, "gravity"),
+    "controller of a system": (lambda: control.RobotController(MODEL.system(), 2.0), TypeError, "model"),
+    "controller of a file": (lambda: control.RobotController("arm.urdf", 2.0), TypeError, "model"),
+    "gain of text": (lambda: control.RobotController(MODEL, "2"), TypeError, "gain K_D"),
+    "gain None": (lambda: control.RobotController(MODEL, None), TypeError, "gain K_D"),
+    "gain too large": (lambda: control.RobotController(MODEL, HUGE), NonFiniteError, "gain K_D"),
+    "gamma of text": (lambda: control.RobotController(MODEL, 2.0, "1"), TypeError, "gamma"),
+    "gammas": (lambda: control.RobotController(MODEL, 2.0, [1.0, 2.0]), TypeError, "gamma"),
+    "gamma None": (lambda: control.RobotController(MODEL, 2.0, None), TypeError, "gamma"),
+    "gamma too large": (lambda: control.RobotController(MODEL, 2.0, HUGE), NonFiniteError, "gamma"),
+    "beta of text": (lambda: control.RobotController(PENDULUM, 2.0, beta="1"), TypeError, "beta"),
+    "adaptive without a law": (
+        lambda: control.AdaptiveRobotController(MODEL, [MODEL.body_names[0]], 1.0),
+        TypeError,
+        "nominal",
+    ),
+    "adaptive of numbers": (lambda: control.AdaptiveRobotController(LAW, [0], 1.0), ModelError, "bodies"),
+    "adaptive of None": (lambda: control.AdaptiveRobotController(LAW, None, 1.0), ModelError, "bodies"),
+    "observer of a system": (lambda: control.RobotMomentumObserver(MODEL.system(), 2.0), TypeError, "model"),
+    "observer's gain": (lambda: control.RobotMomentumObserver(MODEL, "2"), TypeError, "gain K"),
+    "centroid of a system": (lambda: control.CentroidalCoordinates(MODEL.system()), TypeError, "model"),
+    "payload of a system": (
+        lambda: control.with_payload(MODEL.system(), "b", 1.0, np.zeros(3)),
+        TypeError,
+        "model",
+    ),
+    "payload of text": (
+        lambda: control.with_payload(MODEL, MODEL.body_names[0], "1", np.zeros(3)),
+        ModelError,
+        "mass",
+    ),
+    "payload's inertia": (
+        lambda: control.with_payload(MODEL, MODEL.body_names[0], 1.0, np.zeros(3), "round"),
+        ModelError,
+        "inertia",
+    ),
+    "payload too heavy": (
+        lambda: control.with_payload(MODEL, MODEL.body_names[0], HUGE, np.zeros(3)),
+        ModelError,
+        "mass",
+    ),
+    "pitch": (lambda: multibody.Helical((0, 0, 1), HUGE), ModelError, "pitch"),
+    "axis": (lambda: multibody.Revolute((0, 0, HUGE)), ModelError, "axis"),
+    "length": (lambda: multibody.Distance(HUGE), ModelError, "length"),
+    "radius": (lambda: multibody.Wheel("b", HUGE), ModelError, "radius"),
+    "weight": (lambda: control.lqr(np.eye(2), np.eye(2), "1", 1.0), TypeError, "weight Q"),
+    **{
+        f"{name} too large": (lambda f=f: f(MODEL, [HUGE, 0]), NonFiniteError, "q")
+        for name, f in {"gravity": multibody.gravity, "mass_matrix": multibody.mass_matrix}.items()
+    },
+    "definition too large": (lambda: MODEL.metric.matrix([HUGE, 0]), NonFiniteError, "q"),
+    "step too large": (
+        lambda: multibody.finite_differences(MODEL, lambda q: q, Q, step=HUGE),
+        ValueError,
+        "step",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_where_it_is_given(name):
+    """By an error of this type whose message begins with the argument, after what it belongs to."""
+    call, error, argument = REFUSED[name]
+    with pytest.raises(error, match=rf"^(.*: )?(the )?{argument}\b") as caught:
+        call()
+    assert caught.type.__module__ in ("builtins", "connections.checks")
 
 
 @pytest.mark.parametrize("transformed", [jax.jit, jax.vmap, jax.jacfwd], ids=["jit", "vmap", "jacfwd"])

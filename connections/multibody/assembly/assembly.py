@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ModelError, PointError
+from connections.checks import ModelError, PointError, as_array
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.dynamics.host_conditions import HostConditions
@@ -226,9 +226,9 @@ class _Assembler:
             number = self.spanning.joint_names.index(name)
             joint, start = self.spanning.joints[number], self.spanning.q_starts[number]
             try:
-                numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+                numbers = np.atleast_1d(np.asarray(as_array("configuration", value, ())))
             except (TypeError, ValueError) as error:
-                raise ModelError(f"reference: joint '{name}': expected numbers, got {value!r}") from error
+                raise ModelError(f"reference: joint '{name}': {error}") from error
             if numbers.shape != (joint.nq,) or not np.isfinite(numbers).all():
                 raise ModelError(
                     f"reference: joint '{name}': expected {joint.nq} finite numbers, got {value!r}"

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_number
 from connections.geometry.placements import rigid_transform
 from connections.multibody.assembly.assembly import assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
@@ -289,12 +289,9 @@ def _coupled(
 
 def _number(what: str, value: Any) -> float:
     try:
-        number = float(value)
+        return as_number(what, value)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{what} must be a number, got {value!r}") from error
-    if not np.isfinite(number):
-        raise ModelError(f"{what} is not finite: {number}")
-    return number
+        raise ModelError(str(error)) from error
 
 
 def _joint_list(name: str, independent: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_number
 from connections.geometry import CoordinateFrame, FrameField
 from connections.geometry.placements import Axis, unit_axis
 from connections.geometry.rotations import quaternion_about, quaternion_product, rotation_matrix
@@ -290,12 +290,9 @@ class Planar(CoordinateJoint):
 
 def _finite_number(name: str, value: float) -> float:
     try:
-        number = float(value)
+        return as_number(name, value)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} {value!r} must be a number") from error
-    if not np.isfinite(number):
-        raise ModelError(f"{name} {number} is not finite")
-    return number
+        raise ModelError(str(error)) from error
 
 
 def _columns(*twists: list[jax.Array]) -> jax.Array:

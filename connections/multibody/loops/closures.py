@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, as_number
 from connections.geometry.placements import perpendicular
 from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION
 from connections.multibody.joints import (
@@ -59,11 +59,11 @@ class Distance:
 
     def __post_init__(self) -> None:
         try:
-            length = float(self.length)
+            length = as_number("length", self.length)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"Distance: expected a length in m, got {self.length!r}") from error
-        if not (np.isfinite(length) and length > 0.0):
-            raise ModelError(f"Distance: the length must be positive and finite, got {length} m")
+            raise ModelError(f"Distance: {error}") from error
+        if not length > 0.0:
+            raise ModelError(f"Distance: the length must be positive, got {length} m")
         object.__setattr__(self, "length", length)
 
 
