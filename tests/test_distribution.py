@@ -1,4 +1,4 @@
-"""pip's name of this package: pyproject.toml and the messages agree, and no text names another project.
+"""pip's name of this package and its version: all files agree, and no text names another project.
 
 On the package index, ``connections`` is another project's, which a page that names it would install.
 """
@@ -14,8 +14,9 @@ from connections import _distribution
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PLACES = ("connections", "docs", "examples", "tests", ".ci", "README.md", "pyproject.toml")
-TEXTS = {".py", ".md", ".rst", ".ipynb", ".toml", ".yaml", ""}
+STANDARD = ("README.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md")
+PLACES = ("connections", "docs", "examples", "tests", ".ci", ".github", "pyproject.toml", *STANDARD)
+TEXTS = {".py", ".md", ".rst", ".ipynb", ".toml", ".yaml", ".yml", ".cff", ""}
 BUILT = {"_build", "gallery", "__pycache__"}
 
 # An extra of the other project; its name as what is installed; its name as what is asked for metadata.
@@ -96,3 +97,19 @@ def test_extras_in_messages_exist() -> None:
     }
     assert {"web", "mjcf", "audit", "sweeps", "robots"} <= named <= extras.keys()
     assert _distribution.how_to_install("web") == 'pip install "affine-connections[web]"'
+
+
+def test_files_agree_on_the_version() -> None:
+    """pyproject.toml, the citation, and the newest section of the changelog that has a number."""
+    citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\d\S*)", (ROOT / "docs" / "changelog.md").read_text(), re.MULTILINE)
+    assert citation and newest
+    assert citation[1] == newest[1] == PROJECT["version"]
+
+
+def test_the_source_distribution_has_the_standard_files() -> None:
+    builds = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    included = {name.lstrip("/") for name in builds["sdist"]["include"]}
+    assert all((ROOT / name).exists() for name in included)
+    assert set(STANDARD) <= included
+    assert {path.name for path in ROOT.iterdir() if path.suffix in {".md", ".cff"}} <= included
