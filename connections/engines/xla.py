@@ -32,6 +32,7 @@ from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
 from connections.engines.disk_cache import cache_of
+from connections.engines.rendered import execute
 
 _METADATA = 1  # type of the extension by which XLA asks for the version of the interface
 _MAJOR_VERSION = 0  # of the layout above
@@ -295,5 +296,5 @@ def _handler(
     # name contains a hash of them.
     digest = hashlib.sha256(repr((symbol, fields)).encode()).hexdigest()[:16]
     scope = globals() | {"entry": _entry(symbol, function)}
-    exec(compile(_HANDLER.format(digest=digest, **fields), __file__, "exec"), scope)
+    execute(_HANDLER.format(digest=digest, **fields), __file__, scope)
     return scope[f"handler_{digest}"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from connections.engines.rendered import execute
 from connections.multibody.dynamics.table import PARAMETERS, RECURSIONS, N, Recursion
 
 _KERNELS = "connections.multibody.kernels"
@@ -75,7 +76,7 @@ def entry(name: str) -> Any:
     file = importlib.import_module(f"{_KERNELS}.{row.closed if closed else row.kernel}")
     scope["kernel"] = getattr(file, recursion)
     source = (_ROWS if rows else _AT).format(entry=name, **_fields(row, closed, rows))
-    exec(compile(source, __file__, "exec"), scope)
+    execute(source, __file__, scope)
     return scope[name]
 
 

@@ -1,0 +1,24 @@
+"""Functions whose source is rendered from a template, for Numba.
+
+Numba keeps machine code on disk by the file of a function, so the source is executed as if it were in a file
+of the package. It has to stand behind the last line of that file: Numba also asks Python for the lines of a
+function, and Python would read what is in the file at these lines. Since Python 3.13, lines that begin within
+a docstring, and have an apostrophe, raise `tokenize.TokenError`.
+"""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+
+def execute(source: str, file: str, scope: dict[str, Any]) -> None:
+    """Execute a source in a scope, as if it stood behind the last line of a file.
+
+    Parameters
+    ----------
+    source : definitions of functions.
+    file : ``__file__`` of the module that renders the source.
+    scope : the names that the source uses, and then those that it defines.
+    """
+    exec(compile("\n" * len(linecache.getlines(file)) + source, file, "exec"), scope)
