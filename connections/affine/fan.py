@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.chords import Chords
-from connections.affine.shooting import ROUGH, Shooting, on
+from connections.affine.shooting import ROUGH, ROUND_OFF, Shooting, on
 
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
 _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
@@ -79,10 +79,15 @@ def _evenly(n: int, count: int) -> np.ndarray:
     return (0.5 + np.arange(1, count + 1)[:, None] * x ** -np.arange(1.0, n + 1)) % 1.0
 
 
-def distance(gap: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
-    """The length of a small difference `gap` (..., nq) of coordinates; what is normal counts too."""
+def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
+    """The length of a small difference `gap` (..., nq) of coordinates at q (nq,); what is normal counts too.
+
+    What round-off of q leaves of the normal part does not: far out on a hyperboloid it is a large vector.
+    """
     tangent = gap @ dual.T
-    normal = gap - tangent @ frame.T
+    normal = jnp.abs(gap - tangent @ frame.T)
+    grain = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
+    normal = jnp.maximum(normal - grain, 0.0)
     scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))
     return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1) + scale**2 * jnp.sum(normal**2, axis=-1))
 
@@ -140,4 +145,4 @@ def _misses_at(
     align = shooting.nabla.frame.align_at
     gap = jax.vmap(jax.vmap(align, (0, None)), (0, None))(points, q1) - q1
     there = jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap))
-    return jnp.maximum(distance(gap, *measures), there)
+    return jnp.maximum(distance(gap, q1, *measures), there)

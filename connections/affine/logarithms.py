@@ -251,7 +251,7 @@ def _gap_at(
     frame, (_, dual, root) = shooting.nabla.frame, measures
     gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
     measure = root @ dual
-    return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, *measures)
+    return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, q1, *measures)
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ DEGREE = 7  # of the polynomials that stand for a step
 MAX_STEPS = 5_000
 SMALLEST_STEP = 1e-9
 _FIRST_STEP = 1 / 16
-_ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
+ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
 # Rows of a compiled call. Of what XLA compiles, eight cost little more than one; a recursion goes through
 # them one by one.
 _BLOCKS, _BLOCKS_ON_HOST = (8, 64, 512), (1, 64, 512)
@@ -177,7 +177,7 @@ class Shooting(Parametrized):
         p = frame.project_at(q)
         H, dual = self.nabla.gram_at(p), frame.dual_at(p)
         root, basis = orthonormal_basis(H)
-        grain = _ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
+        grain = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
         return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
 
     def _run(

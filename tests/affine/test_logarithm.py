@@ -17,6 +17,7 @@ from connections.affine.logarithms import searched
 from connections.affine.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
+from connections.interop.geomstats.frames import HyperboloidFrame
 
 S3 = distances.sphere(3)
 TWO_SPHERES = distances.two_spheres()
@@ -277,9 +278,9 @@ def test_the_straight_line_bounds_the_fan():
 
 def test_a_small_difference_along_the_normal_has_its_length():
     """On a sphere in space, and of three along it and four across it, five."""
-    frame = jnp.eye(3)[:, :2]
+    frame, q = jnp.eye(3)[:, :2], jnp.array([0.0, 0.0, 1.0])
     for gap, size in (([0.0, 0.0, 4.0], 4.0), ([3.0, 0.0, 4.0], 5.0)):
-        np.testing.assert_allclose(distance(jnp.array(gap), frame, frame.T, jnp.eye(2)), size)
+        np.testing.assert_allclose(distance(jnp.array(gap), q, frame, frame.T, jnp.eye(2)), size)
 
 
 def test_no_direction_is_far_from_a_ray(rng):
@@ -309,3 +310,19 @@ def test_the_error_of_a_column_is_judged_by_its_own_size():
     for mode, allowed in (("carry", 1.0), ("spread", _SPREAD_LOOSER)):
         found = shooting._error_at(mode, y, error, 0.0 * error, 1.0, 1e-9)
         np.testing.assert_allclose(found, 2.0 / allowed)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3])
+def test_far_out_on_the_hyperboloid(start):
+    """There are no conjugate points; round-off of coordinates of 1e4 is no distance from the point."""
+    frame = HyperboloidFrame(2)
+    nabla = cn.LeviCivita(cn.ConstantMetric(frame, np.eye(2)))
+    q0 = np.array([np.cosh(start), 0.6 * np.sinh(start), 0.8 * np.sinh(start)])
+    direction = np.array([0.8, -0.6])
+    for length in (1.0, 6.0, 9.8):
+        there = np.cosh(length) * q0 + np.sinh(length) * np.asarray(frame.matrix(q0)) @ direction
+        q1 = np.append(np.sqrt(1.0 + there[1:] @ there[1:]), there[1:])
+        v = cn.logarithm(nabla, q0, q1)
+        np.testing.assert_allclose(v, length * direction, atol=1e-13 * np.exp(2.0 * length) + 1e-9)
+        end = np.asarray(cn.exponential(nabla, q0, v))
+        np.testing.assert_allclose(end, q1, rtol=1e-15 * np.exp(2.0 * length) + 1e-9)
