@@ -1,7 +1,8 @@
 """Checks of [Z] section 3: the constrained connection, its equations of motion, its tensors.
 
 One side of every row is the library's; the other is a `Jet`: differences on the manifold, the block system
-with multipliers, and SciPy's integrator.
+with multipliers, and SciPy's integrator. What differences turn into a derivative has round-off of its own
+size, not of the derivative's; so scales hold the fields beside their slopes.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ def _unit_velocity(subject: NonholonomicSubject, sample: Sample) -> Array:
     signs = np.sign(subject.rng("flow" + str(sample.q)).normal(size=subject.m))
     Hbar = subject.jet(sample.q)["Hbar"]
     return np.linalg.solve(np.linalg.cholesky(Hbar).T, signs / np.sqrt(subject.m))
+
+
+def _raised(jet: Jet) -> Array:
+    """The terms of H^-1 H over a unit of length, (n, n): what its differences are round-off of."""
+    terms: Array = np.abs(np.linalg.inv(jet["H"])) @ np.abs(jet["H"])
+    return terms
 
 
 # --- the equations of motion ----------------------------------------------------------------------------
@@ -122,7 +129,7 @@ def lemma_formula(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> 
     """Control: the derivative of the projection forgotten."""
     jet, full = subject.jet(sample.q), np.asarray(subject.nabla.full.coefficients(sample.q))
     expected = jet.symbols if wrong else jet.lemma_3_1
-    return largest(full - expected), largest(full, jet.symbols, jet.slope("P_perp"))
+    return largest(full - expected), largest(full, jet.symbols, jet.slope("P_perp"), _raised(jet))
 
 
 @_row("Z (7)", "A Gamma~ = P nabla_{X_i} X_j, P by the block system with multipliers")
@@ -275,7 +282,7 @@ def torsion(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[
     jet, Gamma = subject.jet(sample.q), _coefficients(subject, sample.q, wrong, "torsion")
     brackets = jet.components(jet.feasible(jet.brackets))
     gap = Gamma - np.swapaxes(Gamma, 1, 2) - brackets
-    return largest(gap), largest(Gamma, brackets, jet.brackets, jet.slope("A"))
+    return largest(gap), largest(Gamma, brackets, jet.brackets, jet.slope("A"), jet["A"])
 
 
 @_row("Z Koszul", "Gamma~_kij by Koszul's formula with the brackets P [X_i, X_j], all by differences")
@@ -294,7 +301,7 @@ def full_torsion(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> t
     jet, Gamma = subject.jet(sample.q), np.asarray(subject.nabla.full.coefficients(sample.q))
     T = np.einsum("abc,bi,cj->aij", Gamma - np.swapaxes(Gamma, 1, 2) - jet.s, jet["A"], jet["A"])
     leak = _disturbed(subject, jet.leak, wrong, "full torsion")
-    return largest(T + leak), largest(T, leak, jet.brackets, Gamma, jet.s)
+    return largest(T + leak), largest(T, leak, jet.brackets, Gamma, jet.s, jet["A"], _raised(jet))
 
 
 @_row("Z full metric", "the full connection is metric compatible for sections of D; off D it is not")

@@ -129,6 +129,38 @@ def test_with_one_field_there_is_no_torsion_to_check():
     }  # fmt: skip
 
 
+def nearly_flat(change):
+    """A metric of which a part of 1e-6 changes, and a constant form; one sample."""
+
+    def matrix(q):
+        return jnp.diag(jnp.array([1.3, 1.1, 0.6])) * (1.0 + change * jnp.sin(q[0] + 2.0 * q[1] - q[2]))
+
+    metric = cn.MatrixMetric(cn.CoordinateFrame(3), matrix)
+    nabla = cn.ConstrainedConnection(metric, forms=lambda q: jnp.array([[-0.4, 1.0, 0.3]]))
+    rng = np.random.default_rng(4)
+    return nonholonomic_subject("nearly flat", cn.NonholonomicSystem(nabla), rng.normal(size=(1, 3)), rng)
+
+
+OF_FLAT = ["Z (6)", "Z torsion", "Z full torsion"]
+
+
+@pytest.mark.parametrize("key", OF_FLAT)
+def test_a_metric_that_hardly_changes_is_not_called_wrong(key, monkeypatch):
+    """What differences leave of H is round-off of H, not of its slope; a wrong connection is still caught."""
+    item = next(entry for entry in catalogue(verify.NonholonomicSubject) if entry.key == key)
+    subject = nearly_flat(1e-6)
+    sample = Sample(subject.q[0], subject.v[0], subject.a[0])
+    residual, scale = item.measure(subject, sample, False)
+    assert residual < 1e-10 * scale
+    for kind in (cn.FullConnection, cn.ConstrainedConnection):
+        n = 3 if kind is cn.FullConnection else 2
+        D = 1e-6 * np.arange(1.0, n**3 + 1).reshape(n, n, n)
+        disturbed = lambda self, q, right=kind.coefficients, D=D: right(self, q) + D  # noqa: E731
+        monkeypatch.setattr(kind, "coefficients", disturbed)
+    residual, scale = item.measure(nearly_flat(1e-6), sample, False)
+    assert residual > 1e-8 * scale
+
+
 # --- the command line ------------------------------------------------------------------------------------
 
 
