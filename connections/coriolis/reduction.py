@@ -29,6 +29,9 @@ from connections.geometry.metrics import Metric
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import worst_check
 
+# Forces are sampled at times of all sizes [s] and both signs: what begins later, or is periodic, shows.
+_TIMES = (0.0, 0.0, 1e-3, 0.0317, 0.377, 1.13, -2.71, 7.9, 31.3, 263.0, 3.1e3, 1.7e9)
+
 
 @dataclass(frozen=True, eq=False)
 class ReducedSystem(Parametrized):
@@ -45,7 +48,8 @@ class ReducedSystem(Parametrized):
 
     Raises
     ------
-    ShapeError : shape or section do not return a vector of the right length.
+    ShapeError : shape or section do not return a vector of the right length. There is at least one shape
+        coordinate: a transitive action leaves none.
 
     Source: [Z] Lemma 3.3.
     """
@@ -59,8 +63,8 @@ class ReducedSystem(Parametrized):
     def __post_init__(self) -> None:
         nq = (self.frame.ambient_dim,)
         shape = shape_of(self.shape_at, nq)
-        if len(shape) != 1:
-            raise ShapeError("shape coordinates", ("s",), shape)
+        if len(shape) != 1 or shape[0] == 0:  # a transitive action leaves no shape: nothing to reduce to
+            raise ShapeError("shape coordinates", ("s, at least one",), shape)
         object.__setattr__(self, "shape_dim", shape[0])
         back = shape_of(self.section_at, shape)
         if back != nq:
@@ -116,6 +120,8 @@ class ReducedSystem(Parametrized):
 
     def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
         """What reduction needs: an invariant shape with a section; invariant basis, metric and forces.
+
+        Forces are measured at a dozen times from -2.7 s to 1.7e9 s, each with a velocity of its own.
 
         Parameters
         ----------
@@ -284,10 +290,10 @@ class ReducedSystem(Parametrized):
         return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))
 
     def _sampled_forces(self, q: jax.Array) -> jax.Array:
-        """The system's own forces at t = 0 and two velocities, as forms (2, n)."""
+        """The system's own forces at several times, each with a velocity of its own, as forms (k, n)."""
         m = self.frame.dim
-        velocities = (jnp.cos(1.0 + jnp.arange(m)), jnp.sin(2.0 + jnp.arange(m)))
-        return jnp.stack([self.system.forces_at(0.0, q, v) for v in velocities])
+        velocities = (jnp.sin(1.0 + k + (1.0 + k) * jnp.arange(m)) for k in range(len(_TIMES)))
+        return jnp.stack([self.system.forces_at(t, q, v) for t, v in zip(_TIMES, velocities, strict=True)])
 
     def _check_section(self, q: Any, tol: float) -> Check:
         def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -85,3 +85,81 @@ def test_bad_shapes_and_sections():
         cn.ReducedSystem(SYSTEM, GROUP, shape, lambda r: r)
     with pytest.raises(cn.ShapeError, match="shape coordinates"):
         cn.ReducedSystem(SYSTEM, GROUP, lambda q: q[4], section)
+
+
+def test_a_transitive_action_leaves_no_shape():
+    """The planar body: its group moves it anywhere."""
+    metric = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+    translations = cn.GroupAction(lambda q, g: q + g, lambda g, h: g + h, np.zeros(2))
+    with pytest.raises(cn.ShapeError, match="shape coordinates"):
+        cn.ReducedSystem(cn.MechanicalSystem(metric), translations, lambda q: q[:0], lambda r: jnp.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        lambda t: jnp.maximum(t - 1.0, 0.0),
+        lambda t: jnp.sin(2.0 * jnp.pi * t),
+        lambda t: jnp.where(t < 0.0, t, 0.0),
+    ],
+    ids=["later", "periodic", "earlier"],
+)
+def test_forces_are_sampled_at_more_times_than_zero(when):
+    """A wind along x that vanishes at t = 0; one that turns with the board is invariant."""
+    wind = lambda t, q, v: jnp.eye(5)[0] * when(t)  # noqa: E731
+    system = cn.NonholonomicSystem(NABLA, forces=wind)
+    with pytest.raises(cn.SymmetryError, match="invariant forces"):
+        cn.ReducedSystem(system, GROUP, shape, section).require(Q, G)
+    turning = lambda t, q, v: jnp.eye(5)[4] * when(t)  # noqa: E731
+    cn.ReducedSystem(cn.NonholonomicSystem(NABLA, forces=turning), GROUP, shape, section).require(Q, G)
+
+
+def test_a_reconstruction_may_begin_at_any_time():
+    """With controls of time, the motion from t = 2 is the rest of the motion from t = 0."""
+    q0, v0 = np.array([0.3, -0.2, 0.5, 0.1, -0.3]), np.array([0.3, 0.2, -0.4])
+    times = np.array([0.0, 2.0, 2.5])
+    q, v = REDUCED.reconstruct(q0, v0, times, torques)
+    rest, velocity = REDUCED.reconstruct(q[1], v[1], times[1:], torques)
+    np.testing.assert_allclose(rest[-1], q[2], atol=1e-9)
+    np.testing.assert_allclose(velocity[-1], v[2], atol=1e-9)
+    early = REDUCED.reconstruct(q[1], v[1], times[1:] - 2.0, torques)[0]
+    assert np.max(np.abs(early[-1] - q[2])) > 1e-3
+
+
+@pytest.mark.parametrize("start", [5.0, -3.0])
+def test_errors_are_judged_by_the_time_since_the_start(start, monkeypatch):
+    """What a motion can be expected to reach in two seconds does not depend on when it begins."""
+    flows = []
+    monkeypatch.setattr(
+        "connections.affine.flow.Trajectories.run", lambda self, key, flow, *_: flows.append(flow)
+    )
+    q, v = jnp.array([0.3, -0.2, 0.5, 0.1, -0.3]), jnp.array([0.3, 0.2, -0.4])
+    REDUCED.simulate(shape(q), v, [start, start + 2.0], torques)
+    REDUCED.reconstruct(q, v, [start, start + 2.0], torques)
+    r, V = shape(q), NABLA.basis(q) @ v
+    for flow, state in zip(flows, ((r, V), (r, V, q)), strict=True):
+        found = flow.sizes(start, start + 2.0, state, q, v)
+        for size, expected, longer in zip(
+            found, flow.sizes(0.0, 2.0, state, q, v), flow.sizes(0.0, 4.0, state, q, v), strict=True
+        ):
+            np.testing.assert_allclose(size, expected, rtol=1e-12)
+            assert np.all(np.isclose(longer, 2.0 * size) | np.isclose(longer, size))
+        assert np.any(found[0] != flow.sizes(0.0, 4.0, state, q, v)[0])
+
+
+def test_steps_are_as_accurate_at_late_times():
+    """Fields of r alone commute, so velocities are constant: r = arctan(t), x = log(1 + t^2) / 2."""
+
+    def fields(q):
+        c, s = jnp.cos(q[0]), jnp.sin(q[0])
+        return jnp.stack([jnp.stack([c**2, 0.0 * c]), jnp.stack([s * c, 1.0 + 0.0 * c])])
+
+    system = cn.MechanicalSystem(cn.ConstantMetric(cn.MatrixFrame(fields, 2, 2), np.eye(2)))
+    translations = cn.GroupAction(lambda q, g: q.at[1].add(g[0]), lambda g, h: g + h, np.zeros(1))
+    reduced = cn.ReducedSystem(system, translations, lambda q: q[:1], lambda r: jnp.stack([r[0], 0.0 * r[0]]))
+    t = np.array([0.0, 1.0, 4.0])
+    for start in (0.0, 1e8):
+        q = reduced.reconstruct(np.zeros(2), [1.0, 0.0], start + t)[0]
+        np.testing.assert_allclose(q, np.stack([np.arctan(t), np.log1p(t**2) / 2.0], axis=1), atol=1e-7)
+        r = reduced.simulate(np.zeros(1), [1.0, 0.0], start + t)[0]
+        np.testing.assert_allclose(r[:, 0], np.arctan(t), atol=1e-7)
