@@ -1,6 +1,7 @@
 """The figures: what they are drawn from, that they are written, what they say."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import connections as cn
 from connections import plots
 from connections.checks import NonFiniteError, ShapeError
+from connections.control.tracking_example import explore, table
 
 
 def antisymmetric(D, axes):
@@ -60,14 +62,84 @@ def test_figures_are_written(tmp_path):
 
 
 def test_exploration_is_written_with_its_tables(tmp_path):
-    paths, text = plots.write_exploration(tmp_path, [0.0, -5.0], pdf=True)
+    paths, results = plots.write_exploration(tmp_path, [0.0, -5.0], pdf=True)
     suffixes = sorted(path.suffix for path in paths)
     assert suffixes == [".csv", ".md"] + [".pdf"] * 4 + [".png"] * 4
-    assert (tmp_path / "exploration.md").read_text() == text + "\n"
+    assert [result.beta for result in results] == [0.0, -5.0]
+    assert (tmp_path / "exploration.md").read_text() == table(results) + "\n"
     with (tmp_path / "exploration.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [float(row["beta"]) for row in rows] == [0.0, -5.0]
     assert float(rows[0]["rms_error"]) == pytest.approx(0.350, abs=5e-4)
+
+
+@pytest.fixture(scope="module")
+def all_pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all")
+    return folder, *plots.write_all(folder)
+
+
+def test_no_picture_is_written_twice(all_pictures):
+    folder, paths, _ = all_pictures
+    pictures = [path.read_bytes() for path in paths if path.suffix == ".png"]
+    assert len(set(pictures)) == len(pictures) == 7
+    assert sorted(paths) == sorted(folder.iterdir())
+    assert len({*pictures, pictures[0]}) == 7  # the control: a copy would be noticed
+
+
+def test_the_sweep_has_members_between_those_given(all_pictures):
+    _, _, sweep = all_pictures
+    assert [result.beta for result in sweep] == list(np.linspace(-10.0, 0.0, 41))
+    (alone,) = explore([-2.5])  # another batch, other steps of the integrator
+    between = next(result for result in sweep if result.beta == -2.5)
+    assert between.effort == pytest.approx(alone.effort, rel=1e-4)
+    assert between.rms_error == pytest.approx(alone.rms_error, rel=1e-4)
+
+
+def test_the_figure_of_the_sweep_shows_all_members_and_those_marked(all_pictures):
+    _, _, sweep = all_pictures
+    for axes in plots.figure_sweep(sweep, sweep[::20]).axes:
+        line, *dots = axes.lines
+        assert len(line.get_xdata()) == 41 and [dot.get_xdata()[0] for dot in dots] == [-10.0, -5.0, 0.0]
+    assert all(len(axes.lines) == 1 for axes in plots.figure_sweep(sweep[::20]).axes)
+
+
+def scales(axes):
+    """Size of a unit along x, y and z in the camera's space, from the projection: (x / w, y / w), w = -z."""
+    return np.linalg.norm(np.asarray(axes.get_proj())[[0, 1, 3], :3], axis=0)
+
+
+def test_figure_6_says_the_scales_of_its_axes(all_pictures):
+    _, _, sweep = all_pictures
+    for axes in plots.figure_6(sweep[::20]).axes:
+        (words,) = [text.get_text() for text in axes.texts if "unequal" in text.get_text()]
+        said = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", words)]
+        assert said == pytest.approx(scales(axes)[1:] / scales(axes)[0], rel=0.05) and min(said) > 2.0
+
+
+def test_figure_3_has_one_scale():
+    for axes in plots.figure_3().axes:
+        np.testing.assert_allclose(scales(axes), scales(axes)[0])
+
+
+def filled(axes):
+    """The larger of the fractions of a frame's width and height over which the box of a 3-d plot reaches."""
+    limits = axes.get_xlim(), axes.get_ylim(), axes.get_zlim()
+    corners = np.array([(x, y, z, 1.0) for x in limits[0] for y in limits[1] for z in limits[2]])
+    x, y, _, w = np.asarray(axes.get_proj()) @ corners.T
+    ends = axes.transData.transform(np.stack([x / w, y / w], axis=1))
+    return max(np.ptp(ends, axis=0) / (axes.get_position(original=True).size * axes.figure.bbox.size))
+
+
+def test_3d_plots_fill_their_frames(all_pictures):
+    _, _, sweep = all_pictures
+    for figure in (plots.figure_3(), plots.figure_6(sweep[::20])):
+        for axes in figure.axes:
+            figure.canvas.draw()
+            assert 0.8 < filled(axes) < 1.0
+            axes.set_box_aspect(None)  # the control: as matplotlib draws it
+            figure.canvas.draw()
+            assert filled(axes) < 0.8
 
 
 def test_one_beta_has_no_sweep_figure(tmp_path):

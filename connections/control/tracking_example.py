@@ -114,7 +114,7 @@ def explore(
 
     Source: [W] IV-A2, Figs 4 to 7.
     """
-    values = _beta_values(betas)
+    values = beta_values(betas)
     if not (np.isfinite(horizon) and horizon > 0.0):
         raise ValueError(f"horizon: expected a positive finite number of seconds, got {horizon}")
     q0, v0 = (_triple(name, x) for name, x in (("start", start), ("start_velocity", start_velocity)))
@@ -197,6 +197,24 @@ def energy_spectrum(signals: np.ndarray, step: float) -> tuple[np.ndarray, np.nd
     return (np.abs(amplitude) ** 2).sum(axis=1), np.fft.rfftfreq(length, step)
 
 
+def beta_values(betas: Any) -> np.ndarray:
+    """The factors of (v x) as an array (m,), kg/m.
+
+    Parameters
+    ----------
+    betas : a list of numbers.
+
+    Raises
+    ------
+    TypeError : they are no numbers. ShapeError, NonFiniteError : no list, an empty one, or not finite.
+    """
+    values = np.asarray(as_array("betas", betas, ()))
+    if values.ndim != 1 or values.size == 0:
+        raise ShapeError("betas", "a list of at least one number", values.shape)
+    require_finite("betas", values)
+    return values
+
+
 def table(results: Sequence[TrackingResult]) -> str:
     """The measurements as a Markdown table, one row per beta.
 
@@ -228,11 +246,3 @@ def _triple(name: str, value: Any) -> np.ndarray:
         raise ShapeError(name, (3,), array.shape)
     require_finite(name, array)
     return array
-
-
-def _beta_values(betas: Any) -> np.ndarray:
-    values = np.asarray(as_array("betas", betas, ()))
-    if values.ndim != 1 or values.size == 0:
-        raise ShapeError("betas", "a list of at least one number", values.shape)
-    require_finite("betas", values)
-    return values

@@ -4,17 +4,16 @@ from connections.plots.linearization import StepSweep, figure_convergence
 from connections.plots.mechanisms import figure_mechanism
 from connections.plots.motions import figure_motion
 from connections.plots.paper import (
-    figure_3,
     figure_6,
     figure_7,
     figure_spectra,
     figure_states,
     figure_sweep,
-    four_contorsions,
-    transported_frames,
+    write_all,
     write_exploration,
     write_figures,
 )
+from connections.plots.transport import figure_3, four_contorsions, transported_frames
 from connections.plots.vehicles import VehicleMotion, draw_motion, draw_shape, draw_vehicle
 
 __all__ = [
@@ -34,6 +33,7 @@ __all__ = [
     "figure_sweep",
     "four_contorsions",
     "transported_frames",
+    "write_all",
     "write_exploration",
     "write_figures",
 ]

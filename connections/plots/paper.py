@@ -1,9 +1,9 @@
-"""Figures of the paper, drawn from the library's own computations.
+"""Figures 4 to 7 of the paper and the sweep over beta, drawn from the library's own computations.
 
-Figure 3: three vectors carried along a geodesic by four connections on R^3. Figures 4 to 7: the tracking
-example. The sweep: tracking error, effort and frequency content against beta. Every function returns a
-matplotlib Figure that belongs to no window; matplotlib is imported when the first figure is drawn.
-Source: [W] Figs 3 to 7.
+The tracking example: states, paths, Lyapunov functions, spectra; tracking error, effort and frequency content
+against beta. Every function returns a matplotlib Figure that belongs to no window; matplotlib is imported
+when the first figure is drawn. `write_figures`, `write_exploration` and `write_all` write them to files.
+Source: [W] Figs 4 to 7.
 """
 
 from __future__ import annotations
@@ -14,109 +14,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
-from connections.affine import ContorsionConnection
 from connections.checks import require_writable
 from connections.control.tracking_example import (
+    HIGH_FREQUENCY,
     MEASURES,
     PAPER_BETAS,
     TrackingResult,
+    beta_values,
     desired_position,
     energy_spectrum,
     explore,
     table,
 )
-from connections.geometry import ConstantMetric, CoordinateFrame
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, new_figure
+from connections.plots.transport import figure_3
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLES = ("-", "--", ":", "-.")
 FIRST_MOMENTS = 3.0  # s shown enlarged in Fig. 6
-
-
-def four_contorsions() -> dict[tuple[bool, bool], np.ndarray]:
-    """Constant contorsions D[i, j, k] on R^3, by (metric compatible, Riemannian geodesics).
-
-    Totally antisymmetric; antisymmetric in (1, 3) only; in (2, 3) only; in neither pair.
-    Source: [W] Fig. 3, Props III.1 and III.2.
-    """
-    volume = np.zeros((3, 3, 3))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        volume[i, j, k], volume[i, k, j] = 1.0, -1.0
-    axis = np.array([1.0, 0.0, 1.0]) / np.sqrt(2.0)
-    helix = np.einsum("iak,a,j->ijk", volume, axis, axis)  # D(v, z) = (a.v) a x z: rotation about a
-    stretch = np.zeros((3, 3, 3))
-    for i, k, size in ((1, 1, 0.22), (2, 2, -0.22), (2, 1, 0.2)):  # green grows and leans, blue shrinks
-        stretch[i, 0, k] += size
-        stretch[i, k, 0] -= size
-    both = stretch.copy()
-    both[1, 0, 0] += 0.25  # the geodesic bends
-    both[2, 0, 0] += 0.12
-    return {
-        (True, True): 0.55 * volume,
-        (True, False): 1.0 * helix,
-        (False, True): stretch,
-        (False, False): both,
-    }
-
-
-def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Geodesics along e_1 from the origin of Euclidean R^3, and the unit triad transported along them.
-
-    Parameters
-    ----------
-    contorsions : (m, 3, 3, 3) constant D[i, j, k], one connection each.
-    times : (T,) increasing, s.
-
-    Returns
-    -------
-    q (m, T, 3), z (m, T, 3, 3) with z[a, t, b] the b-th transported vector.
-    """
-    metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
-
-    def one(D: np.ndarray) -> np.ndarray:
-        Gamma = np.asarray(ContorsionConnection(metric, lambda q: D).coefficients(np.zeros(3)))  # everywhere
-
-        def rate(t: float, y: np.ndarray) -> np.ndarray:
-            z = y[3:].reshape(3, 3)  # the first transported vector is the geodesic's velocity
-            return np.concatenate([z[0], -np.einsum("ijk,j,ak->ai", Gamma, z[0], z).ravel()])
-
-        start = np.concatenate([np.zeros(3), np.eye(3).ravel()])
-        ends = float(times[0]), float(times[-1])
-        states: np.ndarray = solve_ivp(rate, ends, start, "DOP853", times, rtol=1e-10, atol=1e-12).y
-        return states.T
-
-    y = np.stack([one(D) for D in np.asarray(contorsions)])
-    return y[..., :3], y[..., 3:].reshape(*y.shape[:2], 3, 3)
-
-
-def figure_3() -> Figure:
-    """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3."""
-    figure = new_figure(10.0, 8.0)
-    kinds = {
-        (True, True): "D totally antisymmetric",
-        (False, True): "D antisymmetric in (2, 3) only",
-        (True, False): "D antisymmetric in (1, 3) only",
-        (False, False): "D antisymmetric in neither",
-    }  # row by row
-    contorsions = four_contorsions()
-    q, z = transported_frames(np.stack([contorsions[kind] for kind in kinds]), np.linspace(0.0, 4.0, 61))
-    for number, words in enumerate(kinds.values()):
-        axes = figure.add_subplot(2, 2, number + 1, projection="3d")
-        _draw_transport(axes, q[number], z[number], every=6)
-        axes.set_title(words, fontsize=11, y=1.02)
-    for x, answer in ((0.28, "yes"), (0.76, "no")):
-        figure.text(x, 0.965, f"metric compatible: {answer}", ha="center", fontsize=13, weight="bold")
-    for y, answer in ((0.70, "yes"), (0.25, "no")):
-        words = f"Riemannian geodesics: {answer}"
-        figure.text(0.015, y, words, rotation=90, va="center", fontsize=13, weight="bold")
-    caption = "three vectors, orthonormal at the start, transported along the geodesic of the red one"
-    figure.text(0.52, 0.02, caption, ha="center", fontsize=10)
-    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.05, top=0.90, wspace=0.02, hspace=0.10)
-    return figure
+MEMBERS = 41  # of a sweep over beta
+BOX = (2.0, 1.2, 0.85)  # of the axes of Fig. 6, whose scales differ
 
 
 def figure_states(result: TrackingResult, title: str) -> Figure:
@@ -127,21 +47,29 @@ def figure_states(result: TrackingResult, title: str) -> Figure:
     result : one motion of the tracking example.
     title : heading of the figure.
     """
-    figure = new_figure(8.0, 6.0)
+    figure = new_figure(10.0, 5.6)
     t, q, v = (np.asarray(x) for x in (result.motion.times, result.motion.q, result.motion.v))
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    q_d, v_d = np.asarray(t + np.sin(t)), 1.0 + np.cos(t)
-    for axes, values, desired, symbol in ((upper, q, q_d, "q"), (lower, v, v_d, "\\dot q")):
-        axes.plot(t, desired, color=BLACK, lw=1.2, ls="--", label=f"${symbol}_{{d,x}}$")
-        for k, (name, shade) in enumerate(zip("xyz", (RED, GREEN, BLUE), strict=True)):
-            axes.plot(t, values[:, k], color=shade, lw=1.6, label=f"${symbol}_{name}$")
+    desired = np.asarray(t + np.sin(t)), 1.0 + np.cos(t)
+    looks = (("x", RED, "-", 1.8), ("y", GREEN, "-", 1.8), ("z", BLUE, (0, (5, 2)), 1.8))
+    grid = figure.subplots(2, 2, sharex=True)
+    for (along, across), values, aim, symbol in zip(grid, (q, v), desired, ("q", "\\dot q"), strict=True):
+        for k, (name, shade, dashes, width) in enumerate(looks):
+            axes = along if k == 0 else across
+            axes.plot(t, values[:, k], color=shade, lw=width, ls=dashes, label=f"${symbol}_{name}$")
+        along.plot(t, aim, color=BLACK, lw=1.2, ls="--", label=f"${symbol}_{{d,x}}$, desired")
+        across.axhline(0.0, color=BLACK, lw=1.2, ls="--", zorder=1, label="desired")
+    for axes in grid.flat:
         axes.grid(alpha=0.3)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    upper.set_ylabel("position [m]")
-    lower.set_ylabel("velocity [m/s]")
-    lower.set_xlabel("time [s]")
-    lower.set_xlim(t[0], t[-1])
-    upper.set_title(title)
+        axes.legend(frameon=False)
+    grid[1, 0].legend(frameon=False, loc="upper center", bbox_to_anchor=(0.34, 1.0))  # between two peaks
+    for axes, words in zip(grid[:, 0], ("position [m]", "velocity [m/s]"), strict=True):
+        axes.set_ylabel(words)
+    for axes, words in zip(grid[0], ("along the path", "across the path, another scale"), strict=True):
+        axes.set_title(words, fontsize=11)
+    for axes in grid[1]:
+        axes.set_xlabel("time [s]")
+    grid[0, 0].set_xlim(t[0], t[-1])
+    figure.suptitle(title, fontsize=13)
     figure.tight_layout()
     return figure
 
@@ -153,9 +81,12 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example.
     """
-    figure = new_figure(11.0, 5.2)
-    whole, detail = (figure.add_subplot(1, 2, k, projection="3d") for k in (1, 2))
-    for axes, last in ((whole, np.inf), (detail, FIRST_MOMENTS)):
+    figure = new_figure(12.0, 5.0)
+    for place, last, title in (
+        ((0.0, 0.10, 0.47, 0.88), np.inf, "whole motion"),
+        ((0.5, 0.10, 0.47, 0.88), FIRST_MOMENTS, f"first {FIRST_MOMENTS:g} s"),
+    ):
+        axes: Any = figure.add_axes(place, projection="3d")
         for number, result in enumerate(results):
             t, q = np.asarray(result.motion.times), np.asarray(result.motion.q)
             x, y, z = q[t <= last].T
@@ -163,16 +94,10 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
         t = np.asarray(results[0].motion.times)
         line = np.asarray([desired_position(time) for time in t[t <= last][::20]])
         axes.plot(*line.T, color=BLACK, ls=(0, (4, 3)), lw=1.0, label="desired")
-        axes.scatter(*np.asarray(results[0].motion.q)[0], color=BLACK, s=22, zorder=5)
-        for name, setter in zip("xyz", (axes.set_xlabel, axes.set_ylabel, axes.set_zlabel), strict=True):
-            setter(f"{name} [m]")
-        axes.view_init(elev=22, azim=-60)
-        axes.locator_params(nbins=5)
-    whole.set_title("whole motion")
-    detail.set_title(f"first {FIRST_MOMENTS:g} s")
-    handles, labels = whole.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=len(labels), frameon=False)
-    figure.subplots_adjust(left=0.02, right=0.95, bottom=0.14, top=0.93, wspace=0.08)
+        axes.scatter(*np.asarray(results[0].motion.q)[0], color=BLACK, s=22, zorder=5, label="start")
+        _name_scales(axes, title)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=min(len(labels), 6), frameon=False, fontsize=11)
     return figure
 
 
@@ -183,49 +108,61 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     ----------
     results : motions of the tracking example.
     """
-    figure = new_figure(8.0, 4.6)
+    figure = new_figure(9.0, 4.6)
     linear, logarithmic = figure.subplots(1, 2)
     for axes in (linear, logarithmic):
         for number, result in enumerate(results):
             t, V = np.asarray(result.motion.times), np.asarray(result.motion.lyapunov)
-            axes.plot(t, V, color=color(number), ls=_style(number), lw=1.8, label=_beta_label(result.beta))
+            width = 1.4 + 2.4 * (1.0 - number / len(results))  # the curves nearly coincide; each is seen
+            axes.plot(t, V, color=color(number), ls=_style(number), lw=width, label=_beta_label(result.beta))
         axes.set_xlabel("time [s]")
         axes.set_xlim(t[0], t[-1])
+        axes.set_ylabel(r"$V = \frac{1}{2}\, s^{\top} H s$  [J]")
         axes.grid(alpha=0.3)
-    linear.set_ylabel(r"$V = \frac{1}{2} s^{\top} H s$ [J]")
+    linear.set_ylim(bottom=0.0)
     linear.legend(frameon=False)
     logarithmic.set_yscale("log")
-    logarithmic.set_title("logarithmic scale")
+    logarithmic.set_title("the same on a logarithmic axis")
     linear.set_title("Lyapunov function")
     figure.tight_layout()
     return figure
 
 
-def figure_sweep(results: Sequence[TrackingResult]) -> Figure:
+def figure_sweep(results: Sequence[TrackingResult], marked: Sequence[TrackingResult] = ()) -> Figure:
     """Tracking error, effort and frequency content against beta.
 
     Parameters
     ----------
     results : motions of the tracking example, any order of beta.
+    marked : those that get a dot and a legend, such as those of the other figures.
     """
-    figure = new_figure(9.0, 6.4)
+    figure = new_figure(9.0, 6.6)
     ordered = sorted(results, key=lambda result: result.beta)
     beta = [result.beta for result in ordered]
     panels = (
-        ("rms_error", "rms tracking error [m]"),
-        ("effort", r"effort $\int |\tau|^2 dt$ [N$^2$ s]"),
-        ("zero_crossings", r"zero crossings of $v_z$"),
-        ("rms_frequency", "rms frequency [Hz]"),
+        ("rms_error", "rms tracking error [m]", 1.0),
+        ("effort", r"effort $\int |\tau|^2 dt$ [N$^2$ s]", 1.0),
+        ("rms_frequency", "rms frequency across the path [Hz]", 1.0),
+        ("high_frequency", f"energy across the path\nabove {HIGH_FREQUENCY:g} Hz [%]", 100.0),
     )
-    for axes, (name, label) in zip(figure.subplots(2, 2, sharex=True).flat, panels, strict=True):
-        axes.plot(beta, [getattr(r, name) for r in ordered], "o-", color=BLUE, lw=1.4, ms=5)
+    for axes, (name, label, factor) in zip(figure.subplots(2, 2, sharex=True).flat, panels, strict=True):
+        values = [factor * getattr(r, name) for r in ordered]
+        axes.plot(beta, values, "-", color=GREY, lw=1.6, marker=".", ms=4, zorder=1)
+        for number, result in enumerate(marked):
+            value = factor * getattr(result, name)
+            label_of = _beta_label(result.beta)
+            axes.plot([result.beta], [value], "o", color=color(number), ms=8, label=label_of, clip_on=False)
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
         if name != "rms_error":
             axes.set_ylim(bottom=0.0)
     for axes in figure.axes[2:]:
         axes.set_xlabel(r"$\beta$ [kg/m] in $C = \beta\,(v\times)$")
-    figure.tight_layout()
+    figure.axes[0].set_title("axis does not begin at zero", fontsize=9, color=GREY, loc="left")
+    figure.tight_layout(rect=(0.0, 0.06 if marked else 0.0, 1.0, 1.0))
+    if marked:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncol=min(len(labels), 5), frameon=False)
     return figure
 
 
@@ -245,12 +182,14 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
             np.sqrt(energy),
             color=color(number),
             ls=_style(number),
+            lw=1.8,
             label=_beta_label(result.beta),
         )
     axes.set_xlim(0.0, 1.2 * max(_band(results), 2.0))
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("frequency [Hz]")
-    axes.set_ylabel("amplitude density of the transverse velocity [m]")
+    axes.set_ylabel(r"$|\hat v|$ across the path [m/s per Hz]")
+    axes.set_title("Spectrum of the velocity across the path")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.tight_layout()
@@ -274,22 +213,15 @@ def write_figures(directory: str | Path, pdf: bool = False) -> list[Path]:
     OSError : the directory cannot be written; nothing was computed.
     """
     require_writable(Path(directory))
-    results = explore(PAPER_BETAS)
-    free, torsion = results[0], results[1]
-    figures = {
-        "figure_3_four_connections": figure_3(),
-        "figure_4_torsion_free": figure_states(free, "Torsion-free: C = 0"),
-        "figure_5_torsion": figure_states(torsion, f"With torsion: C = {torsion.beta:g} (v x)"),
-        "figure_6_trajectories": figure_6(results),
-        "figure_7_lyapunov": figure_7(results),
-    }
-    return _write(directory, figures, pdf)
+    return _write(directory, _paper_figures(explore(PAPER_BETAS)), pdf)
 
 
 def write_exploration(
     directory: str | Path, betas: Sequence[float] = PAPER_BETAS, pdf: bool = False
-) -> tuple[list[Path], str]:
+) -> tuple[list[Path], list[TrackingResult]]:
     """Sweep beta in the tracking example; write figures, a Markdown and a CSV table.
+
+    The figure of the sweep has `MEMBERS` values from the smallest to the largest beta besides those given.
 
     Parameters
     ----------
@@ -299,7 +231,7 @@ def write_exploration(
 
     Returns
     -------
-    (paths, text) : the files and the table that they hold.
+    (paths, results) : the files, and what was measured for each of the betas given, as in the tables.
 
     Raises
     ------
@@ -307,23 +239,73 @@ def write_exploration(
     OSError : the directory cannot be written; nothing was computed.
     """
     require_writable(Path(directory))
-    results = explore(betas)
+    results, sweep = _explored(betas)
     figures = {
         "exploration_trajectories": figure_6(results),
         "exploration_lyapunov": figure_7(results),
-        "exploration_spectra": figure_spectra(results),
+        **_sweep_figures(results, sweep),
     }
-    if len(results) > 1:
-        figures["exploration_sweep"] = figure_sweep(results)
-    paths = _write(directory, figures, pdf)
-    text = table(results)
+    return [*_write(directory, figures, pdf), *_write_tables(directory, results)], results
+
+
+def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], list[TrackingResult]]:
+    """Write Figs 3 to 7, spectra and the sweep over the paper's beta, with both tables; no picture twice.
+
+    Parameters
+    ----------
+    directory : where; made if it is missing.
+    pdf : whether to write PDF files as well.
+
+    Returns
+    -------
+    (paths, sweep) : the files, and what was measured for all `MEMBERS` values of beta, increasing.
+
+    Raises
+    ------
+    OSError : the directory cannot be written; nothing was computed.
+    """
+    require_writable(Path(directory))
+    results, sweep = _explored(PAPER_BETAS)
+    figures = _paper_figures(results) | _sweep_figures(results, sweep)
+    return [*_write(directory, figures, pdf), *_write_tables(directory, results)], sweep
+
+
+def _explored(betas: Sequence[float]) -> tuple[list[TrackingResult], list[TrackingResult]]:
+    """The results for betas, and those of the sweep between them, which has them too; all in one run."""
+    given = beta_values(betas)
+    between = np.linspace(given.min(), given.max(), MEMBERS) if len(set(given)) > 1 else given
+    members = np.union1d(given, between)
+    found = dict(zip(members, explore([*members]), strict=True))
+    return [found[beta] for beta in given], [found[beta] for beta in members]
+
+
+def _paper_figures(results: Sequence[TrackingResult]) -> dict[str, Figure]:
+    """Figs 3 to 7 from the results for the paper's beta."""
+    free, torsion = results[0], results[1]
+    return {
+        "figure_3_four_connections": figure_3(),
+        "figure_4_torsion_free": figure_states(free, "Torsion-free: C = 0"),
+        "figure_5_torsion": figure_states(torsion, f"With torsion: C = {torsion.beta:g} (v x)"),
+        "figure_6_trajectories": figure_6(results),
+        "figure_7_lyapunov": figure_7(results),
+    }
+
+
+def _sweep_figures(results: Sequence[TrackingResult], sweep: Sequence[TrackingResult]) -> dict[str, Figure]:
+    figures = {"exploration_spectra": figure_spectra(results)}
+    if len(sweep) > 1:
+        figures["exploration_sweep"] = figure_sweep(sweep, results)
+    return figures
+
+
+def _write_tables(directory: str | Path, results: Sequence[TrackingResult]) -> list[Path]:
     markdown, comma = Path(directory) / "exploration.md", Path(directory) / "exploration.csv"
-    markdown.write_text(text + "\n", encoding="utf-8")
+    markdown.write_text(table(results) + "\n", encoding="utf-8")
     with comma.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, MEASURES)
         writer.writeheader()
         writer.writerows(result.to_dict() for result in results)
-    return [*paths, markdown, comma], text
+    return [markdown, comma]
 
 
 def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list[Path]:
@@ -337,21 +319,21 @@ def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list
     return paths
 
 
-def _draw_transport(axes: Any, q: np.ndarray, z: np.ndarray, every: int) -> None:
-    """The geodesic, and the transported triads z (T, 3 vectors, 3) along it."""
-    axes.plot(*q.T, color=GREY, lw=1.4)
-    for k in range(0, len(q), every):
-        for vector, shade in zip(z[k], (RED, GREEN, BLUE), strict=True):
-            axes.quiver(*q[k], *(0.6 * vector), color=shade, lw=1.5, arrow_length_ratio=0.25)
-    points = np.concatenate([q[:, None], q[:, None] + 0.6 * z], axis=1).reshape(-1, 3)
-    low, high = points.min(axis=0), points.max(axis=0)
-    centre, half = (low + high) / 2, np.maximum((high - low) / 2, 0.55) + 0.15
-    for setter, c, h in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, half, strict=True):
-        setter(c - h, c + h)
-    axes.set_box_aspect(half, zoom=1.02 if half.max() > 2.0 * half.min() else 0.95)
-    axes.view_init(elev=24, azim=-62)
-    axes.locator_params(nbins=4)
-    axes.tick_params(labelsize=7, pad=-2)
+def _name_scales(axes: Any, title: str) -> None:
+    """Labels, and a title that says how much larger y and z are drawn than x."""
+    axes.set_box_aspect(BOX, zoom=1.1)
+    for name, setter in zip("xyz", (axes.set_xlabel, axes.set_ylabel, axes.set_zlabel), strict=True):
+        setter(f"{name} [m]", labelpad=1 if name == "z" else 5)
+    axes.view_init(elev=20, azim=-62)
+    axes.locator_params(nbins=5)
+    for artist in (*axes.lines, *axes.collections):
+        artist.set_clip_on(False)  # the box reaches beyond the rectangle to which curves are clipped
+    lengths = [high - low for low, high in (axes.get_xlim(), axes.get_ylim(), axes.get_zlim())]
+    scales = [size / length for size, length in zip(BOX, lengths, strict=True)]
+    y, z = (f"{scale / scales[0]:.2g}" for scale in scales[1:])
+    axes.text2D(0.5, 0.95, title, transform=axes.transAxes, ha="center", fontsize=13)
+    words = f"unequal axes: y is drawn {y} and z {z} times larger than x"
+    axes.text2D(0.5, 0.90, words, transform=axes.transAxes, ha="center", fontsize=10, color=BLACK)
 
 
 def _style(number: int) -> str:
