@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from connections.checks import require_writable
 
 SAMPLES, SEED = 2, 0  # of reports, unless given
+COLUMNS = 80  # of what is printed, unless a terminal has more
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,11 +69,16 @@ def robot(text: str) -> Path:
     return mb.example_path(text) if text in mb.examples() else path
 
 
-def add_report_options(parser: argparse.ArgumentParser) -> None:
-    """Add what every report of propositions takes: samples, seed, tolerance, what to show."""
+def add_samples(parser: argparse.ArgumentParser) -> None:
+    """Add what every measurement of propositions takes: samples, seed, tolerance."""
     parser.add_argument("--samples", type=count, metavar="N", help=f"points per system (default {SAMPLES})")
     parser.add_argument("--seed", type=seed, help=f"of the random points and fields (default {SEED})")
     parser.add_argument("--tol", type=tolerance, default=1e-9, help="relative tolerance (default 1e-9)")
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a report of propositions takes: that of `add_samples`, and what to show."""
+    add_samples(parser)
     parser.add_argument("--controls", action="store_true", help="show the negative controls")
     parser.add_argument(
         "--by-system", action="store_true", help="a table per system instead of the worst rows"
@@ -95,7 +101,7 @@ def list_of_systems() -> str:
     return f"the systems that NAME may be:\n{names}"
 
 
-def in_columns(text: str, indent: str = "", later: str | None = None, width: int = 80) -> str:
+def in_columns(text: str, indent: str = "", later: str | None = None, width: int = COLUMNS) -> str:
     """A paragraph in lines of at most `width` columns, broken at spaces only.
 
     Parameters

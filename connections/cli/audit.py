@@ -6,32 +6,39 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
 from connections.cli import arguments
+from connections.cli.printing import WIDE, console, new_table, print_paragraph
+from connections.cli.progress import progress
+
+if TYPE_CHECKING:
+    from connections.interop.library_runs import Request
 
 _MOST_NAMES = 4  # of joints in a line
 
 _DESCRIPTION = """\
-Which Coriolis matrix does a library compute? Its C(q, v) is audited as an affine connection, on a robot or on
-a small mechanism per type of joint.
+Which Coriolis matrix does a library compute? Its C(q, v) is audited as an
+affine connection, on a robot or on a small mechanism per type of joint.
 
   connections audit ROBOT.urdf --library pinocchio --floating-base
-  connections audit ROBOT.urdf                          all libraries that are installed
-  connections audit --joints --library pinocchio        all types of joints
-  connections audit --joints universal mimic            two types, all libraries
+  connections audit ROBOT.urdf                     all libraries installed
+  connections audit --joints --library pinocchio   all types of joints
+  connections audit --joints universal mimic       two types, all libraries
 
-Libraries: pinocchio, idyntree, jaxsim, roboticstoolbox (C), mujoco, drake (the vector C v only). Variants:
-pinocchio:untied (joints that mimic move on their own), idyntree:mixed, idyntree:inertial, jaxsim:mixed,
-jaxsim:inertial (velocity representations). Each runs in a process of its own.
+Libraries: pinocchio, idyntree, jaxsim, roboticstoolbox (C), mujoco, drake (the
+vector C v only). Variants: pinocchio:untied (joints that mimic move on their
+own), idyntree:mixed, idyntree:inertial, jaxsim:mixed, jaxsim:inertial (velocity
+representations). Each runs in a process of its own.
 
-Types of joints: revolute, continuous, prismatic, helical, cylindrical, planar, translation, spherical,
-spherical-zyx, universal, composite, free, mimic.
+Types of joints: revolute, continuous, prismatic, helical, cylindrical, planar,
+translation, spherical, spherical-zyx, universal, composite, free, mimic.
 
-Where a property fails, the joint types are named with which it fails when all other joints are locked.
-Exit status: 0 if every H is that of the robot, every C v is right and every Hdot - 2 C skew, 1 if not, 2 if a
-library that was named cannot be audited.
+Where a property fails, the joint types are named with which it fails when all
+other joints are locked. Exit status: 0 if every H is that of the robot, every
+C v is right and every Hdot - 2 C skew, 1 if not, 2 if a library that was named
+cannot be audited.
 """
 
 
@@ -63,7 +70,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit, print, and write."""
     from connections.interop.libraries import LIBRARIES
-    from connections.interop.library_runs import Request, audits_apart
+    from connections.interop.library_runs import Request
 
     robots = _robots(options)
     names = _libraries(options.library)
@@ -74,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         request = Request(
             name, robots, options.joints is not None, options.floating_base, options.samples, options.seed
         )
-        for result in audits_apart(request):
+        for result in _audited(request):
             if options.joints is None:
                 _print(result)
             results.append(result | {"library": name})
@@ -83,11 +90,23 @@ def run(options: argparse.Namespace) -> int:
     if not options.library:
         for library in LIBRARIES.values():
             if not library.installed:
-                print(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
+                print_paragraph(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
         print(f"written: {options.json}")
     return _status(results, bool(options.library), options.joints is not None)
+
+
+def _audited(request: Request) -> list[dict[str, Any]]:
+    """The audits of a library, with progress on stderr."""
+    from connections.interop.library_runs import audits_apart
+
+    results = []
+    with progress(len(request.robots), "audits", request.library) as steps:
+        for result in audits_apart(request):
+            results.append(result)
+            steps.advance()
+    return results
 
 
 def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int:
@@ -133,29 +152,48 @@ def _libraries(given: list[str] | None) -> list[str]:
 
 def _print(result: dict[str, Any]) -> None:
     """The audit of one library on one robot."""
+    print()
     if "error" in result:
-        print(f"\n{result['library']} on {result['subject']}: not audited. {result['error']}")
+        print_paragraph(f"{result['library']} on {result['subject']}: not audited. {result['error']}")
         return
     variant = f", {result['variant']}" if result["variant"] else ""
-    print(
-        f"\n{result['library']} {result['version']}{variant}: {result['function']} on {result['subject']}, "
+    print_paragraph(
+        f"{result['library']} {result['version']}{variant}: {result['function']} on {result['subject']}, "
         f"{result['dofs']} velocities"
     )
     for note in result["notes"]:
-        print(f"  note: {note}")
+        _print_indented(f"note: {note}")
     _print_comparison(result["same_robot"], "H is that of this library", "H is of ANOTHER ROBOT than ours")
     _print_comparison(result["recursion"], "C v is that of the recursion", "C v is NOT that of the recursion")
-    print(f"  {'property':<18} {'verdict':<14} {'residual':>9} {'scale':>9} {'noise':>9}  meaning")
-    for name, check in result["checks"].items():
-        numbers = " ".join(f"{_number(check[key]):>9}" for key in ("residual", "scale", "noise"))
-        print(f"  {name:<18} {check['verdict']:<14} {numbers}  {check['meaning']}")
-    print(f"  {result['summary']}")
+    _print_properties(result["checks"])
+    _print_indented(result["summary"])
     for text in fault_lines(result["faults"]):
-        print(f"  {text}")
+        _print_indented(text)
+
+
+def _print_indented(text: str) -> None:
+    print_paragraph(text, "  ", "    ")
 
 
 def _print_comparison(check: dict[str, Any], holds: str, fails: str) -> None:
-    print(f"  {holds if check['ok'] else fails}: {_number(check['relative'])} relative")
+    _print_indented(f"{holds if check['ok'] else fails}: {_number(check['relative'])} relative")
+
+
+def _print_properties(checks: dict[str, Any]) -> None:
+    """Property, verdict and meaning; in many columns also residual, scale and noise, which --json writes."""
+    output = console()
+    numbers = ("residual", "scale", "noise") if output.width >= WIDE else ()
+    table = new_table()
+    for name in ("property", "verdict"):
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("meaning")
+    for name, check in checks.items():
+        table.add_row(name, check["verdict"], *(_number(check[key]) for key in numbers), check["meaning"])
+    from rich.padding import Padding
+
+    output.print(Padding(table, (0, 0, 0, 2)), markup=False)
 
 
 def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
@@ -173,17 +211,11 @@ def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _print_table(results: Sequence[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=150)
-    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     for name in ("library", "subject", "kind", "fails", "where only joints of these types move"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for result in results:
         cells = [result["library"], result["subject"]]
         if "error" in result:
@@ -196,7 +228,9 @@ def _print_table(results: Sequence[dict[str, Any]]) -> None:
             other += [f"({note})" for note in result["notes"] if "mimic" in note]
             cells += [result["kind"], ", ".join(names), "; ".join([*kinds, *other])]
         table.add_row(*(escape(cell) for cell in cells))
-    console.print(table)
+    print()
+    console().print(table)
+    print()
 
 
 def _number(value: float | None) -> str:

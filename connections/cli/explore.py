@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from connections.cli import arguments
-from connections.cli.printing import print_paths
+from connections.cli.printing import print_paths, print_tracking
+from connections.cli.progress import progress
 
-_BETAS = (0.0, -5.0, -10.0)
 _PORT = arguments.checked(int, lambda n: 0 <= n <= 65535, "a port, from 0 to 65535")
 _DESCRIPTION = """\
-Track a point moving on a line with the passivity-based law, C = beta (v x): figures, and a table of tracking
-error, control effort and frequency content.
+Track a point moving on a line with the passivity-based law, C = beta (v x):
+figures, and a table of tracking error, control effort and frequency content.
 
-With --web, a page to look at in a browser: beta on a slider, frames carried along geodesics, a parallelogram
-that torsion keeps open, the controlled point mass; with a robot its free motion, its cluster tree, and what
-two connections carry along it. The page is served to this machine alone unless --host says otherwise; Ctrl-C
-ends it.
+With --web, a page to look at in a browser: beta on a slider, frames carried
+along geodesics, a parallelogram that torsion keeps open, the controlled point
+mass; with a robot its free motion, its cluster tree, and what two connections
+carry along it. The page is served to this machine alone unless --host says
+otherwise; Ctrl-C ends it.
 """
 
 
@@ -66,11 +67,14 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) not in (None, False):
             what = "a robot" if name == "robot" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{what} needs --web: connections explore --web [ROBOT.urdf]")
+    from connections.control.tracking_example import PAPER_BETAS
     from connections.plots import write_exploration
 
     directory = options.directory if options.directory is not None else Path("connections-figures")
-    paths, table = write_exploration(directory, options.beta if options.beta is not None else list(_BETAS))
-    print(table)
+    betas = options.beta if options.beta is not None else PAPER_BETAS
+    with progress(1, "steps", "tracking, and the figures"):
+        paths, results = write_exploration(directory, betas)
+    print_tracking(results)
     print_paths(paths)
     return 0
 
@@ -97,11 +101,11 @@ def _serve(options: argparse.Namespace) -> int:
     with explorer.serve(model, name, beta, host, port) as server:
         print(f"The explorer is at {server.url}")
         if not server.local:
-            print(
+            text = (
                 f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
-                "and has the address with its token can look at it and use it; nothing is encrypted",
-                file=sys.stderr,
+                "and has the address with its token can look at it and use it; nothing is encrypted"
             )
+            print(arguments.in_columns(text, later="  "), file=sys.stderr)
         print("Ctrl-C ends it.", flush=True)
         try:
             server.wait()

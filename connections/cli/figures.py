@@ -7,14 +7,17 @@ from typing import Any
 
 from connections.cli import arguments
 from connections.cli.printing import print_paths
+from connections.cli.progress import progress
 
 
 def add(commands: Any) -> None:
     """Register the command."""
     figures = commands.add_parser(
-        "figures", help="draw figures 3 to 7", description="Draw figures 3 to 7 as PNG."
+        "figures",
+        help="draw figures 3 to 7 of the paper",
+        description="Draw figures 3 to 7 of the paper as PNG.",
     )
-    figures.add_argument("directory", type=arguments.folder, metavar="DIR")
+    figures.add_argument("directory", type=arguments.folder, metavar="DIR", help="where they go")
     figures.set_defaults(run=run)
 
 
@@ -22,5 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Draw the figures."""
     from connections.plots import write_figures
 
-    print_paths(write_figures(options.directory))
+    with progress(1, "steps", "figures 3 to 7"):
+        paths = write_figures(options.directory)
+    print_paths(paths)
     return 0

@@ -1,27 +1,67 @@
-"""What the commands print: reports of the propositions, tables, the files written."""
+"""What the commands print: reports of the propositions, tables, the files written.
+
+A line has at most the columns of the terminal, and 80 where the output is none; the environment variable
+COLUMNS asks for another number.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from connections.cli.arguments import in_columns
+from connections.cli.arguments import COLUMNS, in_columns
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from connections.control.tracking_example import TrackingResult
     from connections.verify import AnySubject, Row
 
 
-_WIDE = 120  # columns of a terminal in which statements, residuals and scales have room
-_PIPED = 150  # columns where the output is no terminal
+WIDE = 120  # columns in which statements, residuals and scales have room
+FULL = 150  # columns of a table in a file
+
+
+def console(file: IO[str] | None = None) -> Console:
+    """Standard output, or a file of 150 columns."""
+    from rich.console import Console
+
+    if file is not None:
+        return Console(file=file, highlight=False, width=FULL)
+    output = Console(highlight=False)
+    piped = not output.is_terminal and not os.environ.get("COLUMNS")
+    return Console(highlight=False, width=COLUMNS) if piped else output
+
+
+def new_table(title: str = "") -> Table:
+    """An empty table in the style of all: columns are two spaces apart."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(
+        title=Text(title, style="italic") if title else None,
+        title_justify="left",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def print_paragraph(text: str, indent: str = "", later: str | None = "  ") -> None:
+    """A paragraph in the columns that there are; its later lines are indented."""
+    print(in_columns(text, indent, later, console().width))
 
 
 def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
     """Print a table of rows, those that do not hold or are inconclusive, what was left out, the extremes."""
-    import numpy as np
-
-    from connections.verify import FAILS, HOLDS, INCONCLUSIVE, summary
+    from connections.verify import summary
 
     if options.by_system or len(subjects) == 1:
         for subject in subjects:
@@ -33,19 +73,68 @@ def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argpa
         _print_table(
             f"The propositions on: {names} (each row: the worst)", summary(rows), options.controls, True
         )
+    print_verdicts(rows, subjects, options.tol)
+
+
+def print_verdicts(rows: Sequence[Row], subjects: Sequence[AnySubject], tol: float) -> None:
+    """Print the rows that do not hold or are inconclusive, what was left out, and the extremes."""
+    import numpy as np
+
+    from connections.verify import FAILS, HOLDS, INCONCLUSIVE
+
     counts = {verdict: [row for row in rows if row.verdict == verdict] for verdict in (FAILS, INCONCLUSIVE)}
     for verdict, found in counts.items():
         for row in found:
-            _print_paragraph(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
+            print_paragraph(f"{verdict.upper()} on {row.subject}: {row.key}, {row.statement}. {row.reason}")
     _print_left_out(rows, subjects)
     largest = np.max([row.check.relative for row in rows])  # a NaN stays one, which `max` can lose
     smallest = np.min([row.control.relative for row in rows])
     others = "".join(f" ({verdict}: {len(found)})" for verdict, found in counts.items() if found)
-    _print_paragraph(
+    print_paragraph(
         f"{sum(row.verdict == HOLDS for row in rows)} of {len(rows)} checks hold{others} on {len(subjects)} "
         f"system(s) at {_points(subjects)} each: largest relative residual {largest:.1e} "
-        f"(tolerance {options.tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
+        f"(tolerance {tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
+
+
+def print_groups(rows: Sequence[Row]) -> None:
+    """A line for each group of propositions: what holds, on how many systems, residual and control."""
+    from connections.verify import HOLDS, by_group
+
+    table = new_table()
+    table.add_column("what is checked", overflow="fold")
+    for name in ("systems", "residual", "control"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for group in by_group(rows):
+        verdict = group.verdict if group.verdict == HOLDS else f"[bold red]{group.verdict}[/]"
+        numbers = (str(group.systems), f"{group.residual:.1e}", f"{group.control:.1e}")
+        table.add_row(group.statement, *numbers, verdict)
+    console().print(table)
+    print()
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> Path:
+    """Write a table of all rows, system by system, with the controls, in 150 columns."""
+    with path.open("w", encoding="utf-8") as stream:
+        for name in dict.fromkeys(row.subject for row in rows):
+            here = [row for row in rows if row.subject == name]
+            console(stream).print(_table_of_rows(name, here, controls=True, name_system=False, wide=True))
+            stream.write("\n")
+    return path
+
+
+def print_tracking(results: Sequence[TrackingResult]) -> None:
+    """What was measured in the tracking example, a line for each beta."""
+    table = new_table()
+    heads = ("beta\n\\[kg/m]", "rms error\n\\[m]", "end error\n\\[m]", "effort\n\\[N^2 s]", "peak\n\\[N]")
+    for head in (*heads, "crossings\nof v_z", "rms freq.\n\\[Hz]", "energy\n>1 Hz"):
+        table.add_column(head, justify="right", overflow="fold")
+    for r in results:
+        numbers = (f"{r.beta:g}", f"{r.rms_error:.3f}", f"{r.final_error:.3f}", f"{r.effort:.1f}")
+        others = (f"{r.peak_force:.2f}", str(r.zero_crossings), f"{r.rms_frequency:.2f}")
+        table.add_row(*numbers, *others, f"{100 * r.high_frequency:.0f} %")
+    console().print(table)
 
 
 def status(verdicts: Iterable[str]) -> int:
@@ -62,15 +151,7 @@ def _points(subjects: Sequence[AnySubject]) -> str:
     return f"{' or '.join(map(str, counts))} point(s)"
 
 
-def _print_paragraph(text: str) -> None:
-    """A paragraph in the columns of a terminal; one line where the output is none."""
-    from rich.console import Console
-
-    console = Console()
-    print(in_columns(text, later="  ", width=console.width) if console.is_terminal else text)
-
-
-def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
+def _print_left_out(rows: Sequence[Row], subjects: Sequence[AnySubject]) -> None:
     """Name the propositions that say nothing about any of the systems."""
     from connections.verify.propositions import catalogue
 
@@ -79,26 +160,32 @@ def _print_left_out(rows: list[Row], subjects: Sequence[AnySubject]) -> None:
     missing = [item.key for kind in kinds for item in catalogue(kind) if item.key not in seen]
     if missing:
         what = subjects[0].name if len(subjects) == 1 else "any of these systems"
-        _print_paragraph(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
+        print_paragraph(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")
 
 
-def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool) -> None:
-    """A narrow terminal shows verdicts only, and says where the rest is."""
-    from rich import box
-    from rich.console import Console
+def _print_table(title: str, rows: Sequence[Row], controls: bool, name_system: bool) -> None:
+    """In few columns verdicts only, and where the rest is."""
+    output = console()
+    wide = output.width >= WIDE
+    output.print(_table_of_rows(title, rows, controls, name_system, wide))
+    print()
+    if not wide:
+        print_paragraph(
+            f"What is compared, residuals and scales: in a terminal of {WIDE} columns, with COLUMNS={WIDE} "
+            "in the environment, or in the file that --json writes."
+        )
+        print()
+
+
+def _table_of_rows(title: str, rows: Sequence[Row], controls: bool, name_system: bool, wide: bool) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PIPED)
-    wide = console.width >= _WIDE
-    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(title)
     table.add_column("proposition", no_wrap=True)
     if wide:
         table.add_column("what is compared", ratio=1)
     if name_system:
-        table.add_column("worst on", no_wrap=True)
+        table.add_column("worst on", overflow="fold")
     for name in ("residual", "scale", "relative") if wide else ("relative",):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -107,22 +194,20 @@ def _print_table(title: str, rows: list[Row], controls: bool, name_system: bool)
     for row in rows:
         check = row.check
         numbers = (check.residual, check.scale, check.relative) if wide else (check.relative,)
-        cells = [row.key, *([escape(row.statement)] if wide else []), *([row.subject] if name_system else [])]
+        cells = [
+            row.key,
+            *([escape(row.statement)] if wide else []),
+            *([escape(row.subject)] if name_system else []),
+        ]
         cells += [f"{number:.1e}" for number in numbers]
         cells.append(row.verdict if row.check.ok else f"[bold red]{row.verdict}[/]")
         cells += [f"{row.control.relative:.1e}"] if controls else []
         table.add_row(*cells)
-    console.print(table)
-    if not wide:
-        _print_paragraph(
-            f"What is compared, residuals and scales are shown in {_WIDE} columns, and written by --json."
-        )
-        print()
+    return table
 
 
 def print_paths(paths: Sequence[Path]) -> None:
     """Name the files written."""
-    folder = paths[0].resolve().parent
-    print(f"Figures and tables are in {folder}:")
+    print(f"Written to {paths[0].resolve().parent}:")
     for path in paths:
         print(f"  {path.name}")

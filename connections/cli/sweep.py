@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.cli import arguments
-from connections.cli.printing import status
+from connections.cli.printing import WIDE, console, new_table, print_paragraph, status
+from connections.cli.progress import progress
 
 if TYPE_CHECKING:
     from connections.sweeps import Done, Store, Summary, Sweep
 
 DESCRIPTION = """\
-Compute chunk by chunk on a local cluster, or on one that runs already, and keep the results in a Zarr store.
-The same command resumes a sweep that was interrupted; what is in the store, whole and with its checksum, is
-kept. Results do not depend on the number of workers.
+Compute chunk by chunk on a local cluster, or on one that runs already, and keep
+the results in a Zarr store. The same command resumes a sweep that was
+interrupted; what is in the store, whole and with its checksum, is kept. Results
+do not depend on the number of workers.
 
-  connections sweep table ROBOT.urdf --floating-base --rows 1000000 --output bounds.zarr
-  connections sweep contorsion ROBOT.urdf --torsion 0 5 10 --starts 100 --output torsion.zarr
-  connections sweep propositions --system sphere --points 50 --output sphere.zarr
-  connections sweep table ROBOT.urdf --rows 1000000 --scheduler tcp://10.0.0.1:8786 --output /shared/C.zarr
+  connections sweep table ROBOT.urdf --rows 1000000 --output bounds.zarr
+  connections sweep contorsion ROBOT.urdf --torsion 0 5 --output torsion.zarr
+  connections sweep propositions --system sphere --output sphere.zarr
+
+with --scheduler tcp://10.0.0.1:8786 on a Dask cluster that runs already, to a
+folder that all its machines share.
 """
 _PROPOSITIONS = """\
 Every proposition at random points with random fields. Exit status: 0 all hold,
@@ -65,7 +69,8 @@ def _add_table(kinds: Any) -> None:
         "--quantity",
         action="append",
         choices=_TABLES,
-        help="what to tabulate; may be repeated (default christoffel_bounds)",
+        metavar="NAME",
+        help=f"what to tabulate: {', '.join(_TABLES)}; may be repeated (default christoffel_bounds)",
     )
     table.add_argument("--rows", type=arguments.count, metavar="N", help="random configurations")
     table.add_argument(
@@ -155,24 +160,20 @@ def run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ValueError(str(error)) from error
     status: int = options.report(Store(summary.path))
-    print(summary)
+    for line in str(summary).splitlines():
+        print_paragraph(line.strip(), "  " * line.startswith(" "), "    ")
     return status
 
 
 def _with_progress(sweep: Sweep, options: argparse.Namespace) -> Summary:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from connections.sweeps import run_sweep
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"{sweep.name}: starting", total=sweep.chunks)
+    with progress(sweep.chunks, f"chunks of {sweep.chunk} rows", sweep.name) as steps:
 
         def advance(done: Done, chunks: int) -> None:
-            progress.update(task, advance=1, description=f"{sweep.name}: chunks of {sweep.chunk} rows")
+            steps.advance()
             if done.flaw:
-                progress.console.print(f"connections: note: chunk {done.number} computed again: {done.flaw}")
+                steps.note(f"chunk {done.number} computed again: {done.flaw}")
 
         return run_sweep(
             sweep,
@@ -243,12 +244,14 @@ def _report_table(store: Store) -> int:
     import numpy as np
 
     for name, array in store.arrays.items():
-        print(f"{name}: {array.shape} {array.dtype}, {array.nbytes / 1e6:.4g} MB")
+        print_paragraph(f"{name}: {array.shape} {array.dtype}, {array.nbytes / 1e6:.4g} MB")
         if array.ndim == 1:
             values = np.asarray(array[:])
-            print(
-                f"  from {values.min():.6g} (row {values.argmin()}) to {values.max():.6g} "
-                f"(row {values.argmax()}), mean {values.mean():.6g}"
+            print_paragraph(
+                f"from {values.min():.6g} (row {values.argmin()}) to {values.max():.6g} "
+                f"(row {values.argmax()}), mean {values.mean():.6g}",
+                "  ",
+                "    ",
             )
     return 0
 
@@ -257,11 +260,19 @@ def _report_contorsion(store: Store) -> int:
     from connections.sweeps import contorsion_summary
 
     rows = contorsion_summary(store)
-    head = [name for name in rows[0] if name != "step_error"]
-    _print_columns([head, *[[_text(row[name]) for name in head] for row in rows]])
+    wide = console().width >= WIDE
+    few = ("robot", "torsion", "lost", "rms_error", "effort", "peak_force", "rms_frequency")
+    head = [name for name in rows[0] if name != "step_error" and (wide or name in few)]
+    _print_columns(head, [[_text(row[name]) for name in head] for row in rows])
+    if not wide:
+        print_paragraph(
+            f"All measures: in {WIDE} columns, COLUMNS={WIDE} in the environment, or in the store."
+        )
     steps = [row["step_error"] for row in rows if "step_error" in row]
     if steps:
-        print(f"error of the integration at the end: {max(steps):.1e} rad or m (mean of the worst torsion)")
+        print_paragraph(
+            f"error of the integration at the end: {max(steps):.1e} rad or m (mean of the worst torsion)"
+        )
     return 0
 
 
@@ -277,7 +288,7 @@ def _report_propositions(store: Store) -> int:
         holds = row.verdict + (f" ({', '.join(parts)})" if parts else "")
         numbers = [f"{row.worst:.1e}", str(row.row), f"{row.median:.1e}", f"{row.control:.1e}"]
         lines.append([row.key, str(row.points), *numbers, holds])
-    _print_columns([head, *lines])
+    _print_columns(head, lines)
     return status(row.verdict for row in rows)
 
 
@@ -285,7 +296,14 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _print_columns(lines: list[list[str]]) -> None:
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+def _print_columns(head: list[str], lines: list[list[str]]) -> None:
+    """A table; where columns are too few, names and verdicts are broken."""
+    from rich.markup import escape
+
+    table = new_table()
+    for name in head:
+        table.add_column(name, no_wrap=name not in ("robot", "verdict"), overflow="fold")
     for line in lines:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        table.add_row(*map(escape, line))
+    console().print(table)
+    print()

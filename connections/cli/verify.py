@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.checks import SubjectError
 from connections.cli import arguments
 from connections.cli.printing import print_report, status
+from connections.cli.progress import progress
 
 if TYPE_CHECKING:
     from connections.verify import AnySubject, Row, Subject
@@ -158,20 +159,19 @@ def robot(path: Path, floating_base: bool, samples: int, seed: int) -> Subject:
 
 
 def run_all(subjects: Sequence[AnySubject], tol: float) -> list[Row]:
-    """All rows of all subjects, with a progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+    """All rows of all subjects, with progress on stderr."""
     from connections.verify import applicable, verify_subject
 
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    coming = [(subject, [item.key for item in applicable(subject)]) for subject in subjects]
     rows: list[Row] = []
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("verify", total=sum(len(applicable(subject)) for subject in subjects))
-        for subject in subjects:
+    with progress(sum(len(keys) for _, keys in coming), "checks", "verify") as steps:
+        for subject, keys in coming:
+            names = iter([f"{subject.name}: {key}" for key in keys])
 
-            def advance(row: Row, name: str = subject.name) -> None:
-                progress.update(task, advance=1, description=f"{name}: {row.key}")
+            def advance(_: Row, names: Iterator[str] = names) -> None:
+                steps.advance()
+                steps.now(next(names, ""))
 
+            steps.now(next(names, ""))
             rows += verify_subject(subject, tol, advance)
     return rows

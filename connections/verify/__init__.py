@@ -1,6 +1,7 @@
 """Every proposition of the theory as a check over a system, with two routes and a negative control each."""
 
 from connections.verify.built_in import built_in_subjects
+from connections.verify.groups import GROUPS, Group, GroupResult, by_group
 from connections.verify.named import system_names, system_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
 from connections.verify.objects import as_subject
@@ -21,6 +22,9 @@ __all__ = [
     "AnySubject",
     "Bodies",
     "FAILS",
+    "GROUPS",
+    "Group",
+    "GroupResult",
     "HOLDS",
     "INCONCLUSIVE",
     "NonholonomicSubject",
@@ -29,6 +33,7 @@ __all__ = [
     "applicable",
     "as_subject",
     "built_in_subjects",
+    "by_group",
     "nonholonomic_subject",
     "subject",
     "subject_from_file",

@@ -1,0 +1,118 @@
+"""What a command says on stderr while it works: a bar on a terminal, elsewhere a line now and then.
+
+The environment variable ``CONNECTIONS_QUIET=1`` silences both. What a command finds is on stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from connections.cli.arguments import COLUMNS, in_columns
+
+EVERY = 5.0  # s between two lines
+_BAR = 20  # columns
+
+
+class Progress:
+    """How far a command has come.
+
+    Parameters
+    ----------
+    total : number of steps; one that is alone is not counted.
+    unit : what a step is, such as "checks".
+    """
+
+    def __init__(self, total: int, unit: str) -> None:
+        self.total, self.unit = total, unit
+        self.done, self.text, self._start = 0, "", time.monotonic()
+
+    def now(self, text: str) -> None:
+        """Say what is under way."""
+        self.text = text
+
+    def advance(self) -> None:
+        """Count a step that is done."""
+        self.done += 1
+
+    def note(self, text: str) -> None:
+        """Print something that stays."""
+        print(in_columns(f"connections: note: {text}", later="  "), file=sys.stderr)
+
+    def line(self, width: int) -> str:
+        """Such as "sphere: Prop V.1: 49 of 238 checks, 12 s"; a long text is cut."""
+        count = f": {self.done} of {self.total} {self.unit}" if self.total > 1 else ""
+        end = f"{count}, {time.monotonic() - self._start:.0f} s"
+        return self.text[: width - len(end)] + end
+
+
+@contextmanager
+def progress(total: int, unit: str, text: str) -> Iterator[Progress]:
+    """Show on stderr how far the work in the block has come.
+
+    Parameters
+    ----------
+    total : number of steps.
+    unit : what a step is.
+    text : what is under way at first.
+    """
+    from rich.console import Console
+
+    steps = Progress(total, unit)
+    steps.now(text)
+    console = Console(stderr=True)
+    if os.environ.get("CONNECTIONS_QUIET", "0") not in ("", "0"):
+        yield steps
+    elif console.is_terminal and not console.is_dumb_terminal:
+        with _bar(steps):
+            yield steps
+    else:
+        with _lines(steps):
+            yield steps
+
+
+@contextmanager
+def _bar(steps: Progress) -> Iterator[None]:
+    """A bar that shows `steps`, and vanishes at the end."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(stderr=True)
+
+    def view() -> Table:
+        grid = Table.grid(padding=(0, 1))
+        bar = ProgressBar(steps.total, steps.done, width=_BAR, pulse=steps.total == 1)
+        grid.add_row(bar, Text(steps.line(console.width - _BAR - 1), no_wrap=True))
+        return grid
+
+    # What is printed on stdout goes there, even if stderr alone is a terminal.
+    with Live(
+        get_renderable=view, console=console, transient=True, refresh_per_second=4, redirect_stdout=False
+    ):
+        yield
+
+
+@contextmanager
+def _lines(steps: Progress) -> Iterator[None]:
+    """A line every few seconds, from a thread: a single step may take minutes."""
+    ended, head = threading.Event(), "connections: "
+
+    def write() -> None:
+        with suppress(OSError, ValueError):  # nobody reads, or stderr is closed
+            while not ended.wait(EVERY):
+                print(head + steps.line(COLUMNS - len(head)), file=sys.stderr, flush=True)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()

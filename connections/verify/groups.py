@@ -1,0 +1,116 @@
+"""The catalogue in a few lines: what its propositions say together, in words of robotics.
+
+`GROUPS` has every key of the catalogue once. A group holds where all its rows hold; beside its worst residual
+stands its weakest control, so that the two numbers of a line are the closest that a right and a wrong
+computation come to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from connections.verify.report import FAILS, HOLDS, INCONCLUSIVE, Row
+
+
+@dataclass(frozen=True)
+class Group:
+    """Propositions that say one thing together.
+
+    Parameters
+    ----------
+    statement : what holds, at most 42 characters, so that a line has room for its numbers.
+    keys : of the propositions.
+    """
+
+    statement: str
+    keys: tuple[str, ...]
+
+
+GROUPS = (
+    Group("a connection differentiates along curves", ("A1", "A2")),
+    Group(
+        "compatible with H iff Hdot - 2C is skew",
+        ("Prop III.1 if", "Prop III.1 only if", "Prop IV.1 if", "Prop IV.1 only if"),
+    ),
+    Group(
+        "motions are right iff Cv is Lagrange's",
+        ("Prop III.2 if", "Prop III.2 only if", "(6)", "Prop IV.2 if", "Prop IV.2 only if"),
+    ),
+    Group(
+        "one C has both and no torsion: Koszul's",
+        ("Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)"),
+    ),
+    Group(
+        "the others with both differ by torsion",
+        ("Thm III.2", "Thm III.2 unique", "Cor III.1", "Cor III.2", "Cor IV.1", "(12)"),
+    ),
+    Group("this C from derivatives of Cv, any frame", ("(29)", "(30)", "(31)", "(32)")),
+    Group(
+        "C induced: constraints, charts, task space",
+        ("Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8"),
+    ),
+    Group("bodies and robots: C is a sum over bodies", ("(18)", "(19)", "(20)", "(21)", "model")),
+    Group("constraint forces and motions", ("Z (4)", "Z power", "Z (5)", "Z energy")),
+    Group(
+        "the connection of nonholonomic motions",
+        (
+            "Z (6)", "Z (7)", "Z Lemma 3.1", "Z Thm 3.2", "Z Thm 3.2 forms", "Z Thm 3.2 functions",
+            "Z Lemma 3.3", "Z Koszul", "Z metric", "Z transport", "Z torsion", "Z full torsion",
+            "Z full metric",
+        ),
+    ),
+    Group("curvature under constraints", ("Z curvature", "Z Schouten")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group on several systems.
+
+    Parameters
+    ----------
+    statement : of the group.
+    checks, systems : how many rows, and on how many subjects.
+    residual : the largest relative residual; a NaN if any is one.
+    control : the smallest relative residual of a negative control.
+    verdict : the worst of the rows.
+    """
+
+    statement: str
+    checks: int
+    systems: int
+    residual: float
+    control: float
+    verdict: str
+
+
+def by_group(rows: Iterable[Row]) -> list[GroupResult]:
+    """The rows in a line per group; groups without rows are left out.
+
+    Parameters
+    ----------
+    rows : of any subjects, from `verify_subject`.
+
+    Returns
+    -------
+    list of GroupResult, in the order of `GROUPS`.
+    """
+    found = list(rows)
+    results = []
+    for group in GROUPS:
+        members = [row for row in found if row.key in group.keys]
+        if members:
+            results.append(
+                GroupResult(
+                    group.statement,
+                    len(members),
+                    len({row.subject for row in members}),
+                    float(np.max([row.check.relative for row in members])),  # a NaN stays one
+                    float(np.min([row.control.relative for row in members])),
+                    max((row.verdict for row in members), key=(HOLDS, INCONCLUSIVE, FAILS).index),
+                )
+            )
+    return results
