@@ -55,7 +55,9 @@ def add(commands: Any) -> None:
         metavar="DIR",
         help="where figures and tables go (default ./connections-figures)",
     )
-    demo.add_argument("--robot", type=arguments.robot, metavar="ROBOT.urdf", help="another robot, on a fixed base")
+    demo.add_argument(
+        "--robot", type=arguments.robot, metavar="ROBOT.urdf", help="another robot, on a fixed base"
+    )
     arguments.add_samples(demo)
     demo.set_defaults(run=run)
 
