@@ -18,7 +18,7 @@ import numpy as np
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.host_batch import by_rows
+from connections.affine.followed import by_rows
 from connections.affine.koszul import (
     christoffel_first_kind,
     christoffel_terms,

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import Force, recorded
-from connections.affine.integrate import motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
@@ -112,8 +112,8 @@ def geodesic_flow(
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), state[1], state[2]
 
-    def sizes(t0: jax.Array, t: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
-        return _flow_sizes(nabla, q, jnp.abs(t - t0), *state)
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
+        return _flow_sizes(nabla, q, jnp.abs(s), *state)
 
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
     flow: Flow[Sensitive] = Flow(start, rate, recorded, sizes, project=project)
@@ -159,9 +159,9 @@ def transport_flow(
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), *state[1:]
 
-    def sizes(t0: jax.Array, t: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
         q, v, z, Phi, covariant = state
-        elapsed = jnp.abs(t - t0)
+        elapsed = jnp.abs(s)
         vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
         q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
         return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)

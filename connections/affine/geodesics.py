@@ -16,7 +16,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.host_motion import HostMotion, on_host
-from connections.affine.integrate import motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.checks import require_function, require_type
 from connections.geometry.evaluation import Argument
 
@@ -75,8 +75,8 @@ def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flo
     def project(state: State) -> State:
         return frame.project_at(state[0]), state[1]
 
-    def sizes(t0: jax.Array, t: jax.Array, state: State, *given: jax.Array) -> State:
-        return motion_sizes(frame, nabla.known_metric, jnp.abs(t - t0), *state)
+    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(frame, nabla.known_metric, jnp.abs(s), *state)
 
     return Flow(start_at_given, rate, recorded, sizes, project=project, host=_on_host(nabla, force))
 
@@ -125,8 +125,8 @@ def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow[St
         q = frame.project_at(state[0])
         return q, nabla.feasible_at(q, state[1])
 
-    def sizes(t0: jax.Array, t: jax.Array, state: State, *given: jax.Array) -> State:
-        return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(t - t0), *state)
+    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(s), *state)
 
     def record(t: jax.Array, state: State, *given: jax.Array) -> Record[State]:
         q, V = state

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.affine.dop853 import C
-from connections.affine.host_integration import Attempt, numpy_attempt
 from connections.checks import ShapeError
 from connections.geometry.compilation import compiled
+from connections.integration.dop853 import C
+from connections.integration.steps import Attempt, numpy_attempt
 
 Array = NDArray[np.float64]
 Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
@@ -65,10 +65,10 @@ class _InNumPy:
     rate: Callable[..., None]
     sizes: Callable[..., Array]
 
-    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
-        """The steps of one motion; `OneMotion.attempt`."""
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion that begins at the time t0; theirs is counted from there."""
         return numpy_attempt(
-            lambda t, y, out: self.rate(t0, t, y, out, *given), lambda t, y: self.sizes(t0, t, y, *given)
+            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.sizes(s, y, *given)
         )
 
 
@@ -87,12 +87,12 @@ class HostMotion(_InNumPy):
     ) -> None:
         self._host, self._acceleration, self._step = host, acceleration, step
 
-    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion."""
         step = self._step
         if step is None:
             return super().attempt(t0, y0, given)
-        return lambda t, h, y, f: step(h, abs(t + h - t0), y, f)
+        return lambda s, h, y, f: step(h, abs(s + h), y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
         """As `OneMotion.start`; what is wrong with the first point is told here."""
@@ -100,18 +100,18 @@ class HostMotion(_InNumPy):
         self._host.mass_matrix(q)
         return (q, v), np.concatenate([q, v]), np.concatenate([q, np.zeros_like(v)]), True
 
-    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Array) -> None:
+    def rate(self, t: float, y: Array, out: Array, *given: Array) -> None:
         """Write d/dt of (q, v) to `out` (k,)."""
         q, v = self._split(y, given)
         self._host.velocity(q, v, out[: len(q)])
         self._acceleration(t, q, v, out[len(q) :])
 
-    def sizes(self, t0: float, t: float, y: Array, *given: Array) -> Array:
+    def sizes(self, s: float, y: Array, *given: Array) -> Array:
         """What the components of (q, v) can be expected to be (`motion_sizes`), (k,)."""
         q, v = self._split(y, given)
         lengths = np.sqrt(np.diagonal(self._host.mass_matrix(q)))
         velocity = np.sum(lengths * np.abs(v)) / lengths
-        return np.concatenate([abs(t - t0) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
+        return np.concatenate([abs(s) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
 
     def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, bool]:
         """(q, v), q, and whether both are finite."""
@@ -136,13 +136,13 @@ class HostTransport:
     def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, ...]], n: int) -> None:
         self._host, self._curve, self._n = host, curve, n
 
-    def attempt(self, t0: Any, y0: Array, given: tuple[Any, ...]) -> Attempt:
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one transport; what does not depend on P is computed for a whole step at once."""
         host = self._host
         lengths = self._lengths(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
 
-        def attempt(t: float, h: float, y: Array, f: Array) -> Array:
-            q, v = host.along(*self._at(t + C * h, given))
+        def attempt(s: float, h: float, y: Array, f: Array) -> Array:
+            q, v = host.along(*self._at(t0 + (s + C * h), given))
             found = host.linear_step(h, -host.carrying(q, v), y, f)
             found[4] = np.divide.outer(lengths, self._lengths(q[-1])).T.ravel()
             return found
@@ -187,10 +187,10 @@ class HostReading(_InNumPy):
         """Nothing."""
         return given, np.zeros(0), np.zeros(0), True
 
-    def rate(self, t0: float, t: float, y: Array, out: Array, *given: Any) -> None:
+    def rate(self, t: float, y: Array, out: Array, *given: Any) -> None:
         """Nothing, (0,)."""
 
-    def sizes(self, t0: float, t: float, y: Array, *given: Any) -> Array:
+    def sizes(self, s: float, y: Array, *given: Any) -> Array:
         """Nothing, (0,)."""
         return y
 
@@ -217,7 +217,7 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         value = through_jax[0](*arguments) if through_jax else function(*arguments)
         if isinstance(value, jax.Array) and not through_jax:
             through_jax.append(compiled(function))
-        result = np.asarray(value, dtype=np.float64)
+        result = np.array(value, dtype=np.float64)  # which compiled code may write to
         if result.shape != shape:
             raise ShapeError(name, shape, result.shape)
         return result

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.dop853 import A_DENSE, DENSE, A, E
 from connections.geometry.compilation import Compiler
 from connections.geometry.definite import orthonormal_basis
 from connections.geometry.evaluation import kept
 from connections.geometry.parameters import Parametrized, derived
+from connections.integration.dop853 import A_DENSE, DENSE, A, E
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomials that stand for a step

@@ -1,4 +1,4 @@
-"""Motions of all members of a family from one start: `host_batch` for flows."""
+"""Motions of all members of a family from one start, followed together."""
 
 from __future__ import annotations
 
@@ -9,31 +9,35 @@ import jax
 import numpy as np
 
 from connections.affine.flow import Flow, Trajectories
-from connections.affine.host_batch import Batch
-from connections.affine.integrate import MAX_STEPS
-from connections.affine.one_motion import OneMotion
+from connections.affine.followed import JaxMotions, OneMotion
 from connections.checks import IntegrationError
 from connections.geometry.evaluation import kept, require_admissible
+from connections.integration.driver import follow
+from connections.integration.tolerances import MAX_STEPS
 
 
 def sweep_motions(
     owner: Any,
+    key: Any,
     member: Callable[[jax.Array], tuple[Any, Flow[Any]]],
     numbers: np.ndarray,
     start: tuple[np.ndarray, ...],
     times: np.ndarray,
     tolerances: tuple[float, float],
+    max_step: float | None = None,
 ) -> Any:
     """What the flows of all members record, with leading axes (m, T).
 
     Parameters
     ----------
     owner : keeps what is compiled, and is judged at the first point.
+    key : names the family.
     member : numbers of one member (p,) -> the owner of its motion, and the flow; JAX-traceable.
     numbers : (m, p).
     start : public arguments of the flows, the first a point; the same for all.
     times : (T,) strictly monotone.
     tolerances : relative and absolute, of a step.
+    max_step : no step is longer; None for any.
 
     Raises
     ------
@@ -42,28 +46,37 @@ def sweep_motions(
 
     def functions(beta: jax.Array) -> OneMotion:
         its_owner, flow = member(beta)
-        return OneMotion.traceable(Trajectories(its_owner), flow)
+        return OneMotion.of(Trajectories(its_owner), flow)
 
     def begin(beta: jax.Array, *given: jax.Array) -> Any:
         own, y, origin, near = functions(beta).start(*given)
         return (beta, *own), y, origin, near
 
-    def step(instants: jax.Array, state: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
-        return functions(beta).step(instants, state, *given)
+    def rate(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).rate(t0, s, y, *given)
+
+    def sizes(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).sizes(t0, s, y, *given)
 
     def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
         return functions(beta).record(t, y, *given)
 
-    batch = kept(owner, sweep_motions, lambda: Batch(begin, step, record))
+    motions = kept(owner, (sweep_motions, key), lambda: JaxMotions(OneMotion(begin, rate, sizes, record)))
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
-    found = batch.run(rows, times, tolerances, MAX_STEPS)
-    if not (found.near.all() and found.good[:, 0].all()):
+    if not len(numbers):
+        return motions.nothing(rows, times)
+    begun = motions.start(rows, len(numbers))
+    attempts = motions.attempts(times[0], begun)
+    clock = times - times[0]
+    found = follow(attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, max_step)
+    values, _, good = motions.record(times, found.states, begun.given)
+    if not (begun.near.all() and good[:, 0].all()):
         require_admissible(owner, "q0", start[0])
-    if not found.good.all():
-        row, at = np.argwhere(~found.good)[0]
+    if not good.all():
+        row, at = np.argwhere(~good)[0]
         raise IntegrationError(
             f"sweep: the motion of member {row}, {np.array2string(numbers[row], precision=4, threshold=12)}, "
             f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps by t = {times[at]:.6g}; "
-            f"last seen at t = {found.last[row]:.6g}"
+            f"last seen at t = {times[0] + found.last[row]:.6g}"
         )
-    return found.values
+    return values

@@ -225,9 +225,14 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: np.ndarray) -> 
 
 def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.Array:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
-    path, numbers = _as_data(curve, as_times(times))
+    times = as_times(times)
+    path, numbers = _as_data(curve, times)
     key = "parallel_transport" if numbers else ("parallel_transport", curve)
-    return _Along.of(nabla).run(key, _transport_flow(nabla, path), numbers, times)
+    since: Any = 0.0
+    if numbers:  # a clock that is far from zero is too coarse for the times of a step's stages
+        (pieces, knots), since = numbers, times[0]
+        numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
+    return _Along.of(nabla).run(key, _transport_flow(nabla, path), numbers, times, since)
 
 
 def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
@@ -241,10 +246,10 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
         q, v, _ = _velocity(nabla, lambda s: curve(s, *given), t)
         return (-jax.vmap(lambda z: nabla.apply_at(q, v, z), 1, 1)(state[0]),)
 
-    def sizes(t0: jax.Array, t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
+    def sizes(t0: jax.Array, s: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
         if metric is None:
             return (sizes_of_columns(state[0]),)
-        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, s, *given))) for s in (t, t0))
+        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
         return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
     def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> Record[jax.Array]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections._jax import solve
 from connections.affine.flow import Flow, Trajectories, as_times
-from connections.affine.integrate import ATOL, RTOL, motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.checks import (
     Check,
     ShapeError,
@@ -44,6 +44,7 @@ from connections.geometry.scales import (
     worst,
     worst_check,
 )
+from connections.integration.tolerances import ATOL, RTOL
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,12 +291,12 @@ class AdaptiveLoop(Parametrized):
         return AdaptiveMotion(t, q, v, parameters, s, tau, V), q, jnp.asarray(True)
 
     def _sizes_at(
-        self, t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+        self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
         q, v, parameters, state = y
         metric = self.plant.metric
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
-        motion = motion_sizes(self.frame, metric, jnp.abs(t - t0), q, v)
+        motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
         return *motion, known, self.reference.state_sizes_at(metric, q, state)
 
     def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.flow import Flow, Trajectories, as_times
-from connections.affine.integrate import ATOL, RTOL, motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.affine.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
 from connections.control.drawing import figure_of
@@ -30,6 +30,7 @@ from connections.geometry import FrameField
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, as_given
 from connections.geometry.parameters import Parametrized
+from connections.integration.tolerances import ATOL, RTOL
 
 
 class Motion(NamedTuple):
@@ -287,11 +288,11 @@ class ClosedLoop(Described, Parametrized):
         return self._record_at(t, *y), y[0], jnp.asarray(True)
 
     def _sizes_at(
-        self, t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+        self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
         q, v, state = y
         metric = self.plant.metric
-        motion = motion_sizes(self.frame, metric, jnp.abs(t - t0), q, v)
+        motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
         return *motion, self.reference.state_sizes_at(metric, q, state)
 
     def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -321,7 +322,7 @@ def simulate_members(
     ------
     As `ClosedLoop.sweep`.
     """
-    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol))
+    values = sweep_motions(owner, member, _FlowOf(member), numbers, start, times, (rtol, atol))
     motions: Motion = values._replace(times=jnp.asarray(times))
     return motions
 

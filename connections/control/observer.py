@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from connections.affine import AffineConnection
 from connections.affine.flow import Flow, Record, Trajectories, as_times
-from connections.affine.integrate import ATOL, RTOL, motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, require_same_frame, require_type
 from connections.control.drawing import figure_of
 from connections.control.gains import gain_matrix
@@ -28,6 +28,7 @@ from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.geometry.parameters import Parametrized
 from connections.geometry.scales import lengths_of
+from connections.integration.tolerances import ATOL, RTOL
 
 
 class ObservedMotion(NamedTuple):
@@ -167,11 +168,11 @@ class MomentumObserver(Parametrized):
         def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
             return frame.project_at(y[0]), *y[1:]
 
-        def sizes(t0: jax.Array, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+        def sizes(t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
             q, v, _ = y
             length = lengths_of(plant.metric.matrix_at(q))
             momentum = length * jnp.sum(length * jnp.abs(v))
-            return *motion_sizes(frame, plant.metric, jnp.abs(t - t0), q, v), momentum
+            return *motion_sizes(frame, plant.metric, jnp.abs(s), q, v), momentum
 
         def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
             q, v, z = y

@@ -18,7 +18,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import State
-from connections.affine.integrate import motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, require_function, require_type
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
 from connections.geometry.compilation import shape_of
@@ -245,8 +245,8 @@ class NonholonomicSystem(Described, Parametrized):
                 u = jnp.asarray(control(t, p, self.components_at(p, V)))
             return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
-        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return motion_sizes(base, metric, jnp.abs(t - t0), *state)
+        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return motion_sizes(base, metric, jnp.abs(s), *state)
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self.components_at(*state)), state[0], jnp.asarray(True)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import State
-from connections.affine.integrate import motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -191,8 +191,8 @@ class ReducedSystem(Parametrized):
         def rate(t: Any, state: Any, *given: jax.Array) -> Any:
             return self._moving_at(t, state[0], state[1], control)[1:]
 
-        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self._sizes(jnp.abs(t - t0), state)
+        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self._sizes(jnp.abs(s), state)
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
@@ -228,9 +228,9 @@ class ReducedSystem(Parametrized):
         def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             return state[0], state[1], self.frame.project_at(state[2])
 
-        def sizes(t0: Any, t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
+        def sizes(t0: Any, s: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
             r, V, point = state
-            elapsed = jnp.abs(t - t0)
+            elapsed = jnp.abs(s)
             shape, velocity = self._sizes(elapsed, (r, V))
             return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
 

@@ -10,7 +10,6 @@ in, arrays out; nothing here knows of a browser. Source: [W] III-B, IV; [E] (11)
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections import multibody as mb
-from connections.affine.host_integration import Stopped, integrate_one
-from connections.affine.integrate import ATOL, RTOL
+from connections.affine.followed import HostMotions
 from connections.checks import IntegrationError, as_array, require_finite
+from connections.integration.driver import follow
+from connections.integration.tolerances import ATOL, RTOL
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.constraints import gather
@@ -278,24 +278,15 @@ class Robot:
         self, q: np.ndarray, v: np.ndarray, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Configurations and velocities (T, ...) of the free motion, and which times (T,) it reaches."""
-        motion = self.model.recursive_connection.host.free_motion()
-        given, y0, origin, _ = motion.start(q, v)
-        step, states = motion.attempt(times[0], y0, given), np.full((len(times), len(y0)), np.nan)
-        reached = iter(states)
-
-        def attempt(*state: Any) -> np.ndarray:
-            try:
-                return step(*state)
-            except ValueError:  # the motion meets a singularity
-                return np.full((5, len(y0)), np.nan)
-
-        def record(t: float, y: np.ndarray) -> None:
-            next(reached)[:] = np.concatenate(motion.record(t, y, *given)[0])
-
-        with suppress(Stopped):
-            integrate_one(attempt, y0, times, origin, RTOL, ATOL, _MOST_STEPS, record)
+        host = self.model.recursive_connection.host
+        motions = HostMotions(host.free_motion())
+        begun = motions.start((q[None], v[None]), 1)
+        attempts = motions.attempts(0.0, begun)
+        states = follow(attempts, begun.y, begun.origin, times, RTOL, ATOL, _MOST_STEPS).states[0]
         points, velocities = np.split(states, [len(q)], axis=1)
-        return points, velocities, np.isfinite(states).all(axis=1)
+        good = np.isfinite(states).all(axis=1)
+        points[good] = [host.normalized(point) for point in points[good]]
+        return points, velocities, good
 
     @cached_property
     def _tree(self) -> tuple[Kinematics, HostConditions]:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from connections.affine import ContorsionConnection, ContorsionFamily
-from connections.affine.integrate import integrate
 from connections.checks import IntegrationError, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
+from connections.geometry.scales import sizes_of_array
+from connections.integration.tolerances import ATOL, RTOL
+from connections.integration.traced import Settings, solve
 from connections.plots import four_contorsions
 
 LENGTH = 4.0  # m, of the geodesic that is shown
@@ -194,9 +198,17 @@ def _along(D: jax.Array, q0: jax.Array, v0: jax.Array, vectors: jax.Array, times
     """A geodesic and the vectors (3, 3) carried along it, at the times."""
     nabla = ContorsionConnection(_METRIC, lambda q: D)
 
-    def rhs(t: jax.Array, state: Any, args: Any) -> Any:
-        q, v, z = state
-        return v, -nabla.apply_at(q, v, v), -jax.vmap(lambda vector: nabla.apply_at(q, v, vector))(z)
+    y0, state = ravel_pytree((q0, v0, vectors))
 
-    points, _, carried = integrate(rhs, (q0, v0, vectors), times, max_steps=_MOST_STEPS)
+    def rate(s: jax.Array, y: jax.Array) -> jax.Array:
+        q, v, z = state(y)
+        carried = jax.vmap(lambda vector: nabla.apply_at(q, v, vector))(z)
+        return ravel_pytree((v, -nabla.apply_at(q, v, v), -carried))[0]
+
+    def sizes(s: jax.Array, y: jax.Array) -> jax.Array:
+        return ravel_pytree(jax.tree_util.tree_map(sizes_of_array, state(y)))[0]
+
+    settings = Settings(RTOL, ATOL, _MOST_STEPS, None)
+    states = solve(rate, sizes, y0, jnp.zeros_like(y0), times - times[0], settings)
+    points, _, carried = jax.vmap(state)(states)
     return points, carried

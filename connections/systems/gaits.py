@@ -20,7 +20,7 @@ import numpy as np
 from connections._jax import solve
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import State
-from connections.affine.integrate import motion_sizes
+from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces
@@ -185,9 +185,9 @@ class Locomotion:
             p, V = self._driven_at(t, state[0], state[1], parameters)
             return self._base.matrix_at(p) @ V, self._controlled_at(t, p, V, parameters)[1]
 
-        def sizes(t0: Any, t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             metric = self.system.connection.ambient_metric
-            return motion_sizes(self._base, metric, jnp.abs(t - t0), *state)
+            return motion_sizes(self._base, metric, jnp.abs(s), *state)
 
         def record(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> Record[State]:
             p, V = self._driven_at(t, state[0], state[1], parameters)

@@ -1,4 +1,4 @@
-"""Motions of a batch are those of its members, followed step by step, one by one, or as a whole."""
+"""Motions of a batch are those of its members, whatever was asked before."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +7,9 @@ from mechanisms import random_mechanism
 
 import connections as cn
 from connections import multibody as mb
-from connections.affine import flow, host_batch
+from connections.affine import followed
 from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
+from connections.integration import driver
 
 TIMES = np.array([0.0, 0.3, 0.35, 2.0])
 
@@ -27,7 +28,7 @@ def starts(rng, *batch):
     return rng.uniform(-0.5, 0.5, (*batch, 3)), speed * rng.standard_normal((*batch, 3))
 
 
-@pytest.mark.parametrize("count", [1, host_batch.PLACES[0] + 1, host_batch.PLACES[1] + 5])
+@pytest.mark.parametrize("count", [1, followed.FEW + 1, driver.PLACES + 5])
 def test_each_motion_is_the_one_of_its_start(nabla, rng, count):
     """More motions than places among them; forwards and backwards."""
     q, v = starts(rng, count)
@@ -51,17 +52,54 @@ def test_axes_are_broadcast(nabla, rng):
         cn.geodesic(nabla, np.zeros((2, 3)), v, TIMES)
 
 
-def test_many_are_compiled_as_a_whole(nabla, rng, monkeypatch):
-    """From the limit on, by another integrator, with the same motions to its tolerance."""
-    q, v = starts(rng, 3)
-    by_steps = cn.geodesic(nabla, q, v, TIMES)
-    monkeypatch.setattr(flow, "BY_STEPS", 5)
-    asked = []
-    monkeypatch.setattr(flow.Trajectories, "_whole", counted(flow.Trajectories._whole, asked))
-    whole = cn.geodesic(nabla, q, v, TIMES)
-    assert len(asked) == 1
-    for one, other in zip(by_steps, whole, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
+def test_the_same_call_gives_the_same_bits(nabla, rng):
+    """Also after thousands of other motions."""
+    q, v = starts(rng, 600)
+    first = cn.geodesic(nabla, q, v, TIMES)
+    for _ in range(4):
+        again = cn.geodesic(nabla, q, v, TIMES)
+        for one, other in zip(first, again, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_clocks_far_from_zero(nabla, rng):
+    """Motions, and transport along samples, from Unix time and beyond: the bits are those from zero."""
+    q, v = starts(rng)
+    t = np.linspace(0.0, 2.0, 21)
+    curve = q + 0.2 * np.sin(t)[:, None]
+    times = np.array([0.0, 0.25, 0.5, 2.0])
+    expected = *cn.geodesic(nabla, q, v, times), cn.parallel_transport(nabla, (t, curve), v, times)
+    for t0 in (1.7e9, 2.0**40):
+        found = (*cn.geodesic(nabla, q, v, t0 + times),)
+        for one, other in zip(found, expected[:2], strict=True):
+            np.testing.assert_array_equal(one, other)
+        exact = np.round(t * 2.0**10) / 2.0**10  # times that both clocks have
+        ours, later = (
+            cn.parallel_transport(nabla, (clock + exact, curve), v, clock + times) for clock in (0.0, t0)
+        )
+        np.testing.assert_allclose(later, ours, rtol=1e-12)
+        np.testing.assert_allclose(ours, expected[2], atol=1e-3)
+    with pytest.raises(PointError, match="times"):
+        cn.parallel_transport(nabla, (t, curve), v, 1.7e9 + times)
+
+
+def test_thrust_from_exact_rest(rng):
+    """A thrust max(t - 0.3, 0): alone, in a batch, and a neighbour that moves all the time."""
+    line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
+    system = cn.MechanicalSystem(line, forces=lambda t, q, v: jnp.maximum(t - 0.3, 0.0)[None])
+    q, v = system.simulate([0.0], [0.0], [0.0, 0.2, 1.0])
+    np.testing.assert_allclose([q[-1, 0], v[-1, 0]], [0.7**3 / 6.0, 0.245], rtol=1e-10)
+    together, _ = system.simulate(np.zeros((3, 1)), [[0.0], [1.0], [0.0]], [0.0, 0.2, 1.0])
+    np.testing.assert_allclose(together[:, -1, 0], 0.7**3 / 6.0 + np.array([0.0, 1.0, 0.0]), rtol=1e-9)
+    robot = random_mechanism(rng, 2, [mb.Prismatic]).system()  # by recursions, against the definition
+    H = robot.mass_matrix(np.zeros(2))
+    level = np.asarray(robot.gravity(np.zeros(2)))
+
+    def thrust(t, q, v):
+        return level + jnp.array([0.0, 1.0]) * jnp.maximum(t - 0.3, 0.0)
+
+    _, v = robot.simulate(np.zeros(2), np.zeros(2), [0.0, 0.2, 1.0], thrust)
+    np.testing.assert_allclose(v[-1], np.linalg.solve(H, [0.0, 0.245]), rtol=1e-9)
 
 
 def test_transport_along_samples(nabla, rng):
@@ -80,9 +118,7 @@ def test_transport_along_samples(nabla, rng):
         np.testing.assert_allclose(slopes[row], one, atol=1e-12)
 
 
-@pytest.mark.parametrize("limit", [0, 500], ids=["whole", "one by one"])
-def test_robots(rng, monkeypatch, limit):
-    monkeypatch.setattr(flow, "ONE_BY_ONE", limit)
+def test_robots(rng):
     system = random_mechanism(rng, 2, [mb.Revolute]).system()
     q, v = rng.standard_normal((2, 3, 2))
     points, _ = system.simulate(q, v, 0.2 * TIMES)
@@ -124,13 +160,3 @@ def test_a_start_off_the_manifold_is_told():
     near = q[:1] * (1.0 + 1e-8)
     points, _ = cn.geodesic(nabla, near, np.ones(3), [0.0, 1.0])
     np.testing.assert_allclose(np.linalg.norm(points, axis=-1), 1.0, atol=1e-12)
-
-
-def counted(function, calls):
-    """`function`, which notes that it was called."""
-
-    def call(*arguments):
-        calls.append(arguments)
-        return function(*arguments)
-
-    return call

@@ -7,10 +7,10 @@ from mechanisms import MOVING, mechanism_of_all_pairs, pairs_of, random_mechanis
 
 import connections as cn
 from connections import multibody as mb
-from connections.affine.dop853 import C
-from connections.affine.host_integration import numpy_attempt
 from connections.affine.host_motion import HostMotion
 from connections.engines.arguments import InputRefused
+from connections.integration.dop853 import C
+from connections.integration.steps import numpy_attempt
 from connections.multibody.dynamics import host_robot
 from connections.multibody.dynamics.host_robot import HostRobot
 

@@ -1,6 +1,6 @@
 """The stages of a step of length h of dy/dt = f(y) by an explicit Runge-Kutta method, in slots of its result.
 
-A result has 5 + s rows of k slots: the five rows of `affine.host_integration.Attempt`, then the rates of the
+A result has 5 + s rows of k slots: the five rows of `integration.steps.Attempt`, then the rates of the
 s stages. The weights (s + 2, s) of these rates are those of each stage, the last of which is the end of the
 step, and of the two estimates of the error. After every `move` the caller writes the rate at the state in row
 0 to row 5 + stage.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.affine.dop853 import A, E
 from connections.affine.host_motion import HostMotion
 from connections.engines.arguments import InputRefused
 from connections.geometry.host_groups import (
@@ -15,6 +14,7 @@ from connections.geometry.host_groups import (
     rotated_back,
     rotation_matrix,
 )
+from connections.integration.dop853 import A, E
 from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical

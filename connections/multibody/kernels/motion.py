@@ -3,7 +3,7 @@
     qdot = X(q) v,    vdot = -H^-1 (C v + g).
 
 The stages are combined by `engines/inlined/runge_kutta.py`. The method's weights are an argument; they are in
-`affine/dop853.py`, and how long steps are is decided by `affine/host_integration.py`.
+`integration/dop853.py`, and how long steps are is decided by `integration/driver.py`.
 """
 
 import math
@@ -36,7 +36,7 @@ def motion_at(memory, weights, h, elapsed, y, rate, out):
     weights : (s + 2, s) of the rates of s stages: in each stage, the last of which is the end of the step,
         and in the two estimates of the error.
     elapsed : the time from the start of the motion to the end of the step.
-    out : (5 + s, k), the five rows of `affine.host_integration.Attempt`, then the rates of the stages.
+    out : (5 + s, k), the five rows of `integration.steps.Attempt`, then the rates of the stages.
 
     Returns whether all stages are states of the tree at which H is regular; if not, row 0 is one that is not.
     """
@@ -84,7 +84,7 @@ def _rate(tree, y, rate):
 
 @inlined
 def _sizes(tree, elapsed, sizes):
-    """What the components at the last state can be expected to be, as `affine.integrate.motion_sizes`."""
+    """What the components at the last state can be expected to be, as `affine.sizes.motion_sizes`."""
     work, nv, speed = tree.work, tree.nv, 0.0
     H, velocities = tree.scratch, beyond(sizes, tree.nq)
     mass_matrix(tree, work, beyond(work, H))

@@ -1,0 +1,75 @@
+"""One step of the method for one motion: in JAX, and with functions of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.integration.dop853 import A, C, E
+
+Array = NDArray[np.float64]
+Rate = Callable[[float, Array, Array], None]  # (s, y, out)
+#: (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of its error over h, and what its
+#: components can be expected to be.
+Attempt = Callable[[float, float, Array, Array], Array]
+
+_ROWS = [A[stage, :stage].copy() for stage in range(len(C))]
+
+
+def step_at(
+    rate: Callable[[jax.Array, jax.Array], jax.Array],
+    sizes: Callable[[jax.Array, jax.Array], jax.Array] | None,
+    s: jax.Array,
+    h: jax.Array,
+    y: jax.Array,
+    f: jax.Array,
+) -> jax.Array:
+    """A step as of `Attempt`, (5, k), or its first two rows; JAX-traceable.
+
+    Parameters
+    ----------
+    rate : (s, y) -> dy/ds (k,).
+    sizes : (s, y) -> what the components can be expected to be, (k,); None if only the step matters.
+    s, h : the time at which the step begins, and its length.
+    y, f : (k,) the state there and its rate.
+    """
+    weights, nodes, errors = map(jnp.asarray, (A, C, E))
+
+    def stage(i: jax.Array, K: jax.Array) -> jax.Array:
+        return K.at[i].set(rate(s + nodes[i] * h, y + h * (weights[i] @ K)))
+
+    K = jax.lax.fori_loop(1, len(C), stage, jnp.zeros((len(C), len(y))).at[0].set(f))
+    new = y + h * (weights[-1] @ K)
+    if sizes is None:
+        return jnp.stack([new, K[-1]])
+    return jnp.concatenate([jnp.stack([new, K[-1]]), errors @ K, sizes(s + h, new)[None]])
+
+
+def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt:
+    """A step with functions of NumPy.
+
+    Parameters
+    ----------
+    rate : (s, y, out) writes dy/ds to out (k,).
+    sizes : (s, y) -> what the components can be expected to be, (k,).
+    """
+
+    def attempt(s: float, h: float, y: Array, f: Array) -> Array:
+        K, found = np.empty((len(C), len(y))), np.empty((5, len(y)))
+        found[:], new = y, y
+        if h == 0.0:
+            rate(s, y, found[1])
+            return found
+        K[0] = f
+        for stage, row in enumerate(_ROWS[1:], 1):
+            new = y + h * row.dot(K[:stage])
+            rate(s + C[stage] * h, new, K[stage])
+        found[0], found[1], found[4] = new, K[-1], sizes(s + h, new)
+        found[2:4] = E @ K
+        return found
+
+    return attempt
