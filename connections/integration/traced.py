@@ -58,7 +58,7 @@ class _State(NamedTuple):
     moved: jax.Array
     target: jax.Array  # which requested time it goes to
     tried: jax.Array  # steps
-    count: jax.Array  # of those that were kept
+    kept: jax.Array  # how many of those were kept
     leaves_rest: jax.Array
     ended: jax.Array
     states: jax.Array  # (T, k) at the requested times
@@ -107,9 +107,9 @@ def _solve_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[jax.Array, 
     y0, clock, constants, others = jax.lax.stop_gradient(primals)
     found = _followed(functions, y0, clock, constants, others, MOST)
     values, slopes = jax.jvp(
-        partial(_again, functions[0], found.steps, found.count), primals[:3], tangents[:3]
+        partial(_again, functions[0], found.steps, found.kept), primals[:3], tangents[:3]
     )
-    return found.states, jnp.where(found.count <= MOST, slopes, jnp.nan)
+    return found.states, jnp.where(found.kept <= MOST, slopes, jnp.nan)
 
 
 def _followed(
@@ -153,7 +153,7 @@ def _followed(
         arrives, at_rest = kept & ends, jnp.any(allowed > rtol * farther)
         steps = at.steps
         if room:
-            place = jnp.where(kept, at.count, room)  # what is out of bounds is not written
+            place = jnp.where(kept, at.kept, room)  # what is out of bounds is not written
             steps = tuple(
                 array.at[place].set(value, mode="drop")
                 for array, value in zip(steps, (at.s, h, jnp.where(ends, at.target, 0)), strict=True)
@@ -166,7 +166,7 @@ def _followed(
             moved=jnp.where(kept, farther, at.moved),
             target=at.target + arrives,
             tried=at.tried + 1,
-            count=at.count + kept,
+            kept=at.kept + kept,
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
             ended=(~kept & short) | (at.tried >= max_steps),
             states=at.states.at[jnp.where(arrives, at.target, count)].set(new, mode="drop"),
@@ -183,7 +183,7 @@ def _followed(
         moved=jnp.abs(y0 - origin),
         target=nothing + 1,
         tried=nothing,
-        count=nothing,
+        kept=nothing,
         leaves_rest=false,
         ended=false,
         states=jnp.full((count, len(y0)), jnp.nan).at[0].set(y0),
@@ -232,4 +232,5 @@ def _again(
     rows = tuple(array.reshape(-1, BLOCK) for array in (s, h, place, real))
     ((last, _), states), _ = jax.lax.scan(blocks, ((y0, rate(jnp.zeros(()), y0)), states), rows)
     reached = jnp.isfinite(states[:times])
-    return jnp.where(reached, states[:times], jnp.nan * last)  # so that derivatives are not numbers, either
+    lost = jnp.where(reached, 0.0, jnp.nan)  # times what is not constant: derivatives are not numbers, either
+    return jnp.where(reached, states[:times], 0.0) + lost * last
