@@ -327,6 +327,22 @@ def as_times(times: Any) -> Any:
     return times
 
 
+def as_max_step(max_step: Any) -> float | None:
+    """`max_step` as a number, or None.
+
+    Raises
+    ------
+    ValueError : it is not positive.
+    """
+    if max_step is None:
+        return None
+    array = as_array("max_step", max_step, ())
+    require_finite("max_step", array)
+    if array.ndim or not array > 0.0:
+        raise ValueError(f"max_step: expected a positive time, got {max_step}")
+    return float(array)
+
+
 def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
     """(m, ...): the array with its first `axes` broadcast to `batch`, and these made one."""
     core, numpy = array.shape[axes:], jnp if isinstance(array, jax.core.Tracer) else np

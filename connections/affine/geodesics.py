@@ -6,6 +6,7 @@ qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only Gamma's symmetric part e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.host_motion import HostMotion, on_host
 from connections.affine.sizes import motion_sizes
 from connections.checks import require_function, require_type
@@ -25,7 +26,12 @@ State = tuple[jax.Array, jax.Array]
 
 
 def geodesic(
-    nabla: AffineConnection, q0: Any, v0: Any, times: Any, force: Force | None = None
+    nabla: AffineConnection,
+    q0: Any,
+    v0: Any,
+    times: Any,
+    force: Force | None = None,
+    max_step: float | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Points and velocities (q, v) of the geodesic of `nabla` through (q0, v0).
 
@@ -36,6 +42,7 @@ def geodesic(
     v0 : (..., n) initial velocities, frame components.
     times : (T,) strictly monotone.
     force : optional (t, q, v) -> (n,) acceleration components added to the right-hand side; JAX-traceable.
+    max_step : optional, no step is longer. Forces that act for less than a step may be missed without it.
 
     Returns
     -------
@@ -46,6 +53,7 @@ def geodesic(
     ------
     IntegrationError : the curve leaves the chart, or the integration fails; names the time and the point.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    ValueError : `max_step` is not positive.
 
     Source: [W] III-B.
     """
@@ -56,7 +64,8 @@ def geodesic(
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),
     )
-    return Trajectories.of(nabla).run(("geodesic", force), geodesic_flow_of(nabla, force), arguments, times)
+    flow = replace(geodesic_flow_of(nabla, force), max_step=as_max_step(max_step))
+    return Trajectories.of(nabla).run(("geodesic", force, flow.max_step), flow, arguments, times)
 
 
 def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flow[State]:

@@ -10,7 +10,7 @@ Source: [W] IV-A, (14) and Remark 5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily, LeviCivita
-from connections.affine.flow import Flow, Trajectories, as_times
+from connections.affine.flow import Flow, Trajectories, as_max_step, as_times
 from connections.affine.sizes import motion_sizes
 from connections.affine.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
@@ -160,7 +160,15 @@ class ClosedLoop(Described, Parametrized):
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
         return self._flow(rtol, atol).solve_at(times, q0, v0)[0]
 
-    def simulate(self, q0: Any, v0: Any, times: Any, rtol: float = RTOL, atol: float = ATOL) -> Motion:
+    def simulate(
+        self,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
+    ) -> Motion:
         """The motion from (q0, v0) at the given times.
 
         Parameters
@@ -170,18 +178,20 @@ class ClosedLoop(Described, Parametrized):
         times : (T,) increasing, s; the motion starts at times[0].
         rtol, atol : tolerances of a step: `rtol` relative to the largest that a component has been (of q, the
             farthest it has moved), `atol` to what the speed lets it be, which counts where that is more.
+        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
 
         Raises
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
-        for a time outside of the samples of the reference's trajectory.
+        for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
+        positive.
         """
         frame = self.plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
-        flow = self._flow(float(rtol), float(atol))
+        flow = replace(self._flow(float(rtol), float(atol)), max_step=as_max_step(max_step))
         self.reference.require_times("times", times)
-        motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, start, times)
+        motion = Trajectories.of(self).run(("simulate", rtol, atol, flow.max_step), flow, start, times)
         return motion._replace(times=as_given(as_times(times), motion.q))
 
     def member(self, beta: Any) -> ClosedLoop:

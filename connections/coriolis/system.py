@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.flow import Trajectories
+from connections.affine.flow import Trajectories, as_max_step
 from connections.affine.geodesics import geodesic_flow_of
 from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
@@ -227,7 +227,12 @@ class MechanicalSystem(Described, Parametrized):
         return self._evaluate("hamel", self.hamel_at, q, v=v, a=a)
 
     def simulate(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+        self,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        control: Forces | None = None,
+        max_step: float | None = None,
     ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, v) from (q0, v0) under potential, forces and control.
 
@@ -237,6 +242,8 @@ class MechanicalSystem(Described, Parametrized):
         v0 : (..., n) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, v) -> tau (n,); JAX-traceable.
+        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
+            it.
 
         Returns
         -------
@@ -245,6 +252,7 @@ class MechanicalSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point.
+        ValueError : `max_step` is not positive.
         """
         if control is not None:
             require_function("control", control, FORCES)
@@ -257,11 +265,11 @@ class MechanicalSystem(Described, Parametrized):
 
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-        flow = geodesic_flow_of(self._nabla, acceleration)
+        flow = replace(geodesic_flow_of(self._nabla, acceleration), max_step=as_max_step(max_step))
         host = self.host_motion(control)
         if host is not None:
             flow = replace(flow, host=host)
-        return Trajectories.of(self).run(("simulate", control), flow, arguments, times)
+        return Trajectories.of(self).run(("simulate", control, flow.max_step), flow, arguments, times)
 
     def host_motion(self, control: Forces | None) -> HostMotion | None:
         """The motion under `control` in NumPy, if there is such a way; for one motion at a time."""

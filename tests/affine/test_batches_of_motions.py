@@ -102,6 +102,28 @@ def test_thrust_from_exact_rest(rng):
     np.testing.assert_allclose(v[-1], np.linalg.solve(H, [0.0, 0.245]), rtol=1e-9)
 
 
+def test_max_step(rng):
+    """A pulse of 20 ms in 100 s is missed without it; what is no length of time is refused."""
+    line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
+
+    def pulse(t, q, v):
+        return jnp.exp(-(((t - 50.0) / 0.01) ** 2))[None]
+
+    system = cn.MechanicalSystem(line, forces=pulse)
+    momentum = 0.01 * np.sqrt(np.pi)
+    for motion in (
+        lambda **most: system.simulate(np.zeros(1), np.zeros(1), [0.0, 100.0], **most),
+        lambda **most: cn.geodesic(
+            cn.LeviCivita(line), np.zeros(1), np.zeros(1), [0.0, 100.0], pulse, **most
+        ),
+    ):
+        assert motion()[1][-1, 0] == 0.0
+        assert motion(max_step=0.02)[1][-1, 0] == pytest.approx(momentum, rel=1e-8)
+        for wrong in (0.0, -1.0):
+            with pytest.raises(ValueError, match="max_step"):
+                motion(max_step=wrong)
+
+
 def test_transport_along_samples(nabla, rng):
     """What does not begin at a point, and what has no state."""
     t, curves = (

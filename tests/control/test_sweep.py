@@ -7,6 +7,7 @@ import pytest
 
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
+from connections.control.closed_loop import simulate_members
 
 FRAME = cn.CoordinateFrame(4)
 METRIC = cn.MatrixMetric(FRAME, lambda q: jnp.diag(2.0 + jnp.sin(q)) + 0.1)
@@ -35,6 +36,20 @@ def test_members_together_and_alone():
 def test_member_of_zero_is_the_loop_itself():
     alone, member = LOOP.simulate(*START, TIMES), LOOP.sweep(np.zeros((1, 4)), *START, TIMES)
     np.testing.assert_allclose(member.q[0], alone.q, atol=1e-11)
+
+
+def test_other_members_of_the_same_loop():
+    """What is compiled for one family of loops is not used for another."""
+
+    def other(gain):
+        law = PassivityController(PLANT, jnp.exp(gain[0]) * jnp.eye(4))
+        return ClosedLoop(PLANT, law, REFERENCE)
+
+    gains = np.zeros((2, 4))
+    first = simulate_members(LOOP, other, gains, START, TIMES)
+    second = LOOP.sweep(gains, *START, TIMES)
+    np.testing.assert_allclose(second.q[0], LOOP.simulate(*START, TIMES).q, atol=1e-10)
+    assert np.abs(first.q - second.q).max() > 1e-3
 
 
 def test_what_cannot_be_swept_is_named():
