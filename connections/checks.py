@@ -8,14 +8,17 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
+import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections._words import INSTEAD, kind_of, shape_text, with_article, words_of
@@ -307,7 +310,7 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
 
 
 def require_function(name: str, value: Any, form: str, instead: str = "") -> None:
-    """Raise `TypeError` unless `value` can be called.
+    """Raise `TypeError` unless `value` can be called with the arguments of `form`, or with one more.
 
     Parameters
     ----------
@@ -319,6 +322,49 @@ def require_function(name: str, value: Any, form: str, instead: str = "") -> Non
         kind = kind_of(value)
         hint = instead if instead and kind == "matrix" else INSTEAD.get(("function", kind), "")
         raise _wrong_type(name, f"a function {form}", value, hint)
+    count = _arguments_of(form)
+    if count and not (_takes(value, count) or _takes(value, count + 1)):  # one more: parameters
+        raise TypeError(f"{name}: expected a function {form}, got one with arguments {signature(value)}")
+
+
+def _arguments_of(form: str) -> int:
+    """How many arguments a form such as ``"(t, q) -> v"`` or ``"q -> H"`` has; 0 if it does not say."""
+    listed = re.match(r"(?:of )?\(([^)]*)\)", form)
+    return listed[1].count(",") + 1 if listed else int("->" in form)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function may be called with so many arguments, as far as Python knows."""
+    try:
+        known = signature(function)
+    except (TypeError, ValueError):  # some functions in C have none
+        return True
+    try:
+        known.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def require_shape(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
+    """What a function of the user has returned, as an array.
+
+    Parameters
+    ----------
+    name : the function with its arguments, such as ``"force(t, q, v)"``.
+    value : what it has returned.
+    shape : that it should have; a scalar may have any shape of one entry.
+
+    Raises
+    ------
+    TypeError : it is no array of numbers. ShapeError : it has another shape.
+    """
+    if value is None or isinstance(value, str | bytes):
+        raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
+    array = jnp.asarray(value)
+    if array.shape != shape and not (shape == () and array.size == 1):
+        raise ShapeError(name, shape, array.shape)
+    return array.reshape(shape)
 
 
 def require_each(name: str, values: Sequence[Any], expected: type, call: str) -> None:

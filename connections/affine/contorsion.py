@@ -187,6 +187,7 @@ class ContorsionFamily(Described, Parametrized):
         ShapeError, NonFiniteError.
         """
         if callable(beta) and not isinstance(beta, type):
+            require_function("beta", beta, "q -> beta (k,)")
             beta = with_parameters(beta, parameters)
         else:
             beta = as_array("beta", beta, (self.dimension,))

@@ -25,6 +25,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import Force, recorded
 from connections.affine.sizes import motion_sizes
+from connections.checks import require_shape
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
@@ -106,7 +107,7 @@ def geodesic_flow(
 
     def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, Phi = state
-        acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
         return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
 
     def project(state: Any) -> Any:
@@ -150,7 +151,7 @@ def transport_flow(
     def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, z, Phi, covariant = state
         Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
-        acceleration = -nabla.apply_at(q, v, v) + (0.0 if force is None else force(t, q, v))
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
         carried = jnp.einsum("ijk,j->ik", Gamma, v)
         bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
         Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
@@ -190,7 +191,7 @@ def linearization_at(
     frame = nabla.frame
 
     def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
-        return -nabla.apply_at(p, w, w) + (0.0 if force is None else force(t, p, w))
+        return -nabla.apply_at(p, w, w) + _force_at(force, t, p, w)
 
     turning = frame.structure_functions_at(q) @ v
     along = frame.lie_derivative_at(lambda p: acceleration(p, v), q).T
@@ -207,7 +208,7 @@ def covariant_linearization_at(
     bending = -jnp.einsum("lkij,k,j->li", nabla.curvature_at(q), v, v)
     in_v = jnp.zeros((n, n))
     if force is not None:
-        F, in_v = force(t, q, v), jax.jacfwd(force, argnums=2)(t, q, v)
+        F, in_v = _force_at(force, t, q, v), jax.jacfwd(force, argnums=2)(t, q, v)
         along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T
         differentiated = jnp.einsum("ijk,k->ij", Gamma, F)  # Gamma(., F)
         bending = bending + along + differentiated - in_v @ jnp.einsum("ijk,k->ij", Gamma, v)
@@ -223,6 +224,11 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 
 
 # --- private ---------------------------------------------------------------------------------------------
+
+
+def _force_at(force: Force | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+    """F(t, q, v), (n,); zero without a force."""
+    return jnp.zeros_like(v) if force is None else require_shape("force(t, q, v)", force(t, q, v), v.shape)
 
 
 def _flow_sizes(

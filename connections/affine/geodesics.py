@@ -18,7 +18,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.host_motion import HostMotion, on_host
 from connections.affine.sizes import motion_sizes
-from connections.checks import require_function, require_type
+from connections.checks import require_function, require_shape, require_type
 from connections.geometry.evaluation import Argument
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -78,7 +78,7 @@ def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flo
         q, v = state
         v_dot = -nabla.apply_at(q, v, v)
         if force is not None:
-            v_dot = v_dot + force(t, q, v)
+            v_dot = v_dot + require_shape("force(t, q, v)", force(t, q, v), v_dot.shape)
         return frame.matrix_at(q) @ v, v_dot
 
     def project(state: State) -> State:
@@ -127,7 +127,8 @@ def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow[St
         q, V = state
         free = -ambient.apply_at(q, V, V)
         if force is not None:
-            free = free + nabla.basis_at(q) @ force(t, q, frame.components_at(q) @ V)
+            given = force(t, q, frame.components_at(q) @ V)
+            free = free + nabla.basis_at(q) @ require_shape("force(t, q, v)", given, (frame.dim,))
         return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
 
     def project(state: State) -> State:

@@ -20,13 +20,14 @@ from connections.affine.flow import Flow, Record, Trajectories, as_times, readin
 from connections.affine.host_motion import HostReading, HostTransport
 from connections.checks import (
     PointError,
+    ShapeError,
     as_array,
     batch_axes,
     require_finite,
     require_function,
     require_type,
 )
-from connections.geometry.compilation import compiled
+from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.curves import Curve, SampledCurve
 from connections.geometry.evaluation import Argument
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
@@ -191,10 +192,14 @@ def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.
 
 def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = None, kind: str = CURVE) -> Any:
     """A function of time, or the curve through samples; `kind` is the function that is expected."""
-    if not isinstance(curve, tuple | list | SampledCurve):
-        require_function(name, curve, kind, "write the samples as (t, q)")
-        return curve
-    return SampledCurve.through(owner, curve, name, size)
+    if isinstance(curve, tuple | list | SampledCurve):
+        return SampledCurve.through(owner, curve, name, size)
+    require_function(name, curve, kind, "write the samples as (t, q)")
+    expected = (owner.frame.ambient_dim if size is None else size,)
+    got = shape_of(curve, ())  # here, because an integration takes a `ValueError` for the end of the domain
+    if got != expected:
+        raise ShapeError(f"{name}(t)", expected, got)
+    return curve
 
 
 def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[..., Any], tuple[Argument, ...]]:

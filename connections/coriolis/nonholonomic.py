@@ -19,7 +19,7 @@ from connections.affine.distributions import DistributionFrame
 from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import State
 from connections.affine.sizes import motion_sizes
-from connections.checks import ShapeError, require_function, require_type
+from connections.checks import ShapeError, require_function, require_shape, require_type
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
 from connections.geometry.compilation import shape_of
 from connections.geometry.definite import solve_definite
@@ -91,7 +91,9 @@ class NonholonomicSystem(Described, Parametrized):
     def forces_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
         """F(t, q, vbar), (n,); zero without forces."""
         n = self.connection.ambient.frame.dim
-        return jnp.zeros(n) if self.forces is None else jnp.asarray(self.forces(t, q, v))
+        if self.forces is None:
+            return jnp.zeros(n)
+        return require_shape("forces(t, q, v)", self.forces(t, q, v), (n,))
 
     def inputs_at(self, q: jax.Array) -> jax.Array:
         """The covectors that the controls multiply, (a, n): the frame's own where none were given."""
@@ -234,6 +236,8 @@ class NonholonomicSystem(Described, Parametrized):
             the motion blows up; names the time and the point.
         """
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
+        if control is not None:
+            require_function("control", control, "(t, q, v) -> controls (a,)")
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
             return q0, self.velocity_at(q0, v0)
@@ -242,7 +246,7 @@ class NonholonomicSystem(Described, Parametrized):
             p, V = state
             u = jnp.zeros(self.controls)
             if control is not None:
-                u = jnp.asarray(control(t, p, self.components_at(p, V)))
+                u = require_shape("control(t, q, v)", control(t, p, self.components_at(p, V)), u.shape)
             return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
         def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:

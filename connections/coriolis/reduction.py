@@ -18,7 +18,7 @@ from connections.affine.flow import Flow, Record, Trajectories
 from connections.affine.geodesics import State
 from connections.affine.sizes import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
-from connections.checks import Check, ShapeError, SymmetryError
+from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.geometry.compilation import shape_of
@@ -287,7 +287,9 @@ class ReducedSystem(Parametrized):
         return V
 
     def _control_at(self, control: Forces | None, t: Any, r: jax.Array, v: jax.Array) -> jax.Array:
-        return jnp.zeros(self.controls) if control is None else jnp.asarray(control(t, r, v))
+        if control is None:
+            return jnp.zeros(self.controls)
+        return require_shape("control(t, r, v)", control(t, r, v), (self.controls,))
 
     def _sampled_forces(self, q: jax.Array) -> jax.Array:
         """The system's own forces at several times, each with a velocity of its own, as forms (k, n)."""

@@ -18,7 +18,7 @@ from connections.affine.flow import Trajectories, as_max_step
 from connections.affine.geodesics import geodesic_flow_of
 from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
-from connections.checks import require_function, require_same_frame, require_type
+from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.geometry.definite import solve_definite
 from connections.geometry.describing import Described
@@ -89,7 +89,9 @@ class MechanicalSystem(Described, Parametrized):
 
     def potential_at(self, q: jax.Array) -> jax.Array:
         """V(q), a scalar; zero without a potential."""
-        return jnp.asarray(0.0) if self.potential is None else jnp.asarray(self.potential(q)).reshape(())
+        return (
+            jnp.asarray(0.0) if self.potential is None else require_shape("potential", self.potential(q), ())
+        )
 
     def gravity_at(self, q: jax.Array) -> jax.Array:
         """g_i = L_{X_i} V, (n,)."""
@@ -99,7 +101,10 @@ class MechanicalSystem(Described, Parametrized):
 
     def forces_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
         """F(t, q, v), (n,); zero without forces."""
-        return jnp.zeros(self.metric.frame.dim) if self.forces is None else self.forces(t, q, v)
+        n = self.metric.frame.dim
+        if self.forces is None:
+            return jnp.zeros(n)
+        return require_shape("forces(t, q, v)", self.forces(t, q, v), (n,))
 
     def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
         """H a + C v + g, (n,)."""
@@ -260,7 +265,7 @@ class MechanicalSystem(Described, Parametrized):
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
             tau = self.forces_at(t, q, v) - self.gravity_at(q)
             if control is not None:
-                tau = tau + control(t, q, v)
+                tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
 
         frame = self.metric.frame
