@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
+import pytest
 import systems
 
 import connections as cn
@@ -69,3 +70,14 @@ def test_product_metric_is_block_diagonal(rng):
     np.testing.assert_allclose(H[3:, 3:], systems.METRIC.matrix(p))
     assert not H[:3, 3:].any() and not H[3:, :3].any()
     assert product.frame == cn.ProductFrame(systems.SO3, systems.FRAME)
+
+
+def test_the_error_names_the_smallest_eigenvalue():
+    """-3 of -3, 2, 7 in a turned basis, for a given matrix and for one of q."""
+    Q = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]
+    H = Q @ np.diag([2.0, -3.0, 7.0]) @ Q.T
+    H, frame = (H + H.T) / 2.0, cn.CoordinateFrame(3)
+    with pytest.raises(cn.MetricError, match=r"-3\.00"):
+        cn.ConstantMetric(frame, H)
+    with pytest.raises(cn.MetricError, match=r"-3\.00"):
+        cn.MatrixMetric(frame, lambda q: jnp.asarray(H)).matrix(np.zeros(3))

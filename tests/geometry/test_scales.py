@@ -7,9 +7,17 @@ import pytest
 import systems
 
 import connections as cn
-from connections.affine.koszul import christoffel_terms
+from connections.affine.koszul import allowed_by_lengths, christoffel_terms
 from connections.checks import Check, ConstraintError, FrameError, MetricError, PointError
-from connections.geometry.scales import balance, full_rank, sizes_of_array, worst, worst_check
+from connections.geometry.scales import (
+    balance,
+    full_rank,
+    lengths_of,
+    row_units,
+    sizes_of_array,
+    worst,
+    worst_check,
+)
 
 Q = np.array([0.2, -0.3, 0.4])
 PLANE = cn.CoordinateFrame(2)
@@ -205,3 +213,48 @@ def test_checks_turn_where_a_residual_is_the_tolerance_of_its_terms(r, part, ok)
     assert off((1, 0, 1), 2.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok
     # Gamma_rrr has no terms: 1e-4 of what the lengths allow, 3 / (2 r) of this connection and of the metric
     assert off((0, 0, 0), 1e-4 * 3.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok
+
+
+def test_row_units_are_the_nearest_powers_of_a_million():
+    """Rows 1 to 1e-13 times as large, each its own column: only what differs by a thousand or more counts."""
+    sizes = np.array([1.0, 1e-2, 10.0**-2.9, 10.0**-3.1, 1e-7, 10.0**-8.9, 10.0**-9.1, 1e-13])
+    found = np.asarray(row_units(jnp.asarray(sizes[:, None] * np.array([[1.0, 1.0]]))))
+    np.testing.assert_allclose(found, [1, 1, 1, 1e-6, 1e-6, 1e-6, 1e-12, 1e-12], rtol=1e-12)
+
+
+def test_what_lengths_allow_by_loops(rng):
+    """Three directions with rates of their own: each entry is half the sum of three products."""
+    terms, u = rng.uniform(0.1, 1.0, (3, 3, 3)), np.array([2.0, 0.5, 3.0])
+    terms *= np.array([1.0, 10.0, 0.1])[None, :, None]
+    rates = [max(terms[i, k, j] / (u[i] * u[j]) for i in range(3) for j in range(3)) for k in range(3)]
+    expected = np.zeros((3, 3, 3))
+    for i, j, k in np.ndindex(3, 3, 3):
+        parts = rates[k] * u[i] * u[j], rates[j] * u[i] * u[k], rates[i] * u[j] * u[k]
+        expected[i, j, k] = sum(parts) / 2.0
+    np.testing.assert_allclose(allowed_by_lengths(jnp.asarray(terms), jnp.asarray(u)), expected, rtol=1e-13)
+    nothing = allowed_by_lengths(jnp.asarray(terms), jnp.array([2.0, 0.0, 3.0]))
+    assert np.isfinite(nothing).all() and np.all(nothing[1, 1] == 0.0)
+
+
+def test_the_terms_of_christoffel_symbols_have_a_floor():
+    """In a frame that turns, with a metric that changes: all six terms, and 1e-4 of what lengths allow."""
+
+    def matrix(q):
+        return jnp.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.1], [0.0, 0.1, 4.0]]) * jnp.exp(q[0])
+
+    def fields(q):
+        return jnp.eye(3).at[2, 1].set(q[0])
+
+    metric = cn.MatrixMetric(cn.MatrixFrame(fields, 3, 3), matrix)
+    q = jnp.array([0.3, -0.4, 0.2])
+    H, s = np.abs(metric.matrix_at(q)), np.asarray(metric.frame.structure_terms_at(q))
+    dH, low = np.asarray(metric.derivative_terms_at(q)), np.einsum("kl,lij->kij", H, s)
+    sums = np.zeros((3, 3, 3))
+    for i, j, k in np.ndindex(3, 3, 3):
+        sums[i, j, k] = (
+            dH[k, i, j] + dH[j, i, k] + dH[i, j, k] + low[k, i, j] + low[j, i, k] + low[i, j, k]
+        ) / 2.0
+    found = np.asarray(christoffel_terms(metric, q))
+    allowed = np.asarray(allowed_by_lengths(jnp.asarray(found), lengths_of(jnp.asarray(H))))
+    np.testing.assert_allclose(found - sums, 1e-4 * allowed, rtol=2e-3, atol=1e-14)
+    assert np.min(found) > 0.0 and np.min(sums) == 0.0

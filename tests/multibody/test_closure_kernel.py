@@ -1,6 +1,7 @@
 """The compiled solver of loops, alone: against closed forms, conditions in NumPy, and finite differences."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import closed_chains
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.dynamics.host_conditions import HostConditions
 from connections.multibody.dynamics.loop_packing import pack_closure
 from connections.multibody.dynamics.solutions import SolutionLayout
+from connections.multibody.kernels import loop_continuation
 from connections.multibody.kernels.layout import BAD_INPUT
 
 NO_GUESS = np.zeros(0)
@@ -188,3 +190,16 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
         assert np.isnan(out[2]).all()
         for i in (0, 1):
             np.testing.assert_array_equal(out[i], loops.status(q[i], guess)[1])
+
+
+@pytest.mark.parametrize(("length", "status"), [(5e-9, 0), (5e-8, 1)])
+def test_the_last_correction_decides_whether_a_loop_is_closed(length, status, monkeypatch):
+    """Corrections that stay at 5e-9 of the loop's size are round-off; those that stay at 5e-8 are not."""
+    steps = []
+    monkeypatch.setattr(loop_continuation, "newton", lambda loop: (1.0, length))
+    monkeypatch.setattr(loop_continuation, "move_dependent", lambda loop, factor: steps.append(factor))
+    loop = SimpleNamespace(rows=0, phi=[], sizes=[])
+    assert loop_continuation._polish.py_func(loop) == status and set(steps) == {1.0}
+    monkeypatch.setattr(loop_continuation, "newton", lambda loop: (1.0, 1e-16))
+    open_ = SimpleNamespace(rows=1, phi=[1e-3], sizes=[1.0])
+    assert loop_continuation._polish.py_func(open_) == 1  # the condition itself is not met
