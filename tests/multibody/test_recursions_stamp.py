@@ -1,5 +1,7 @@
 """Machine code on disk is never older than the sources of the kernels in it."""
 
+import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -7,7 +9,10 @@ import sys
 from pathlib import Path
 
 import connections
+from connections.engines.fingerprint import INLINED
+from connections.multibody.kernels import stamp
 
+STAMP_FILE = Path(stamp.__file__)
 SCRIPT = """
 import numpy as np
 from connections import multibody as mb
@@ -102,3 +107,60 @@ def test_an_edited_kernel_is_compiled_again(tmp_path):
     assert edited != source
     kernel.write_text(edited)
     assert run(tmp_path) == 2.0 * first
+
+
+def _imported(module: str) -> dict[str, set[str]]:
+    """Module of the package -> the names that a source imports from it."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(Path(importlib.import_module(module).__file__).read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("connections"):
+            found.setdefault(node.module, set()).update(alias.name for alias in node.names)
+    return found
+
+
+def test_all_that_kernels_import_is_in_the_fingerprint():
+    """Files of the kernels and of the engine are; from other modules, tolerances, and numbers by value."""
+    folders = {"connections.multibody.kernels": STAMP_FILE.parent, "connections.engines.inlined": INLINED}
+    whole = {
+        *folders,
+        "connections.multibody.tolerances",
+        "connections.engines.disk_cache",
+    }  # the last: no code
+    source = STAMP_FILE.read_text()
+    call = next(
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "fingerprint"
+    )
+    listed = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+    assert {"_HERE", "INLINED", "_RENDERING", "tolerances"} <= listed
+    kinds = set()
+    for package, folder in folders.items():
+        for path in folder.glob("*.py"):
+            if path.name in ("__init__.py", "stamp.py"):
+                continue
+            for module, names in _imported(f"{package}.{path.stem}").items():
+                inside = module in whole or module.rpartition(".")[0] in folders
+                if module == "connections.multibody":  # the folder of kernels itself
+                    inside = names <= {"kernels"}
+                if not inside:
+                    assert names <= listed, f"{path.name} imports {names - listed} of {module}"
+                    home = importlib.import_module(module)
+                    assert all(isinstance(getattr(home, name), int | float) for name in names)
+                    kinds |= names
+    assert kinds == {"POINT_TOLERANCE", "POSITION", "DIRECTION", "DISTANCE", "LINEAR"}
+
+
+def test_permuted_kinds_are_another_fingerprint(tmp_path):
+    shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
+    clusters = tmp_path / "connections" / "multibody" / "clusters.py"
+    before, kinds = clusters.read_text(), "POSITION, DIRECTION, DISTANCE, LINEAR = "
+    assert kinds in before
+    stamps = []
+    permuted = before.replace(kinds, "DIRECTION, POSITION, DISTANCE, LINEAR = ")
+    for text in (before, permuted, before + "\n# edited\n"):
+        clusters.write_text(text)
+        child = Stamps(tmp_path)
+        stamps.append(child.first)
+        child.end()
+    assert stamps[0] != stamps[1] and stamps[0] == stamps[2]
