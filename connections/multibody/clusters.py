@@ -8,11 +8,25 @@ cluster, parents first, and within a cluster by the numbers of their bodies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 POSITION, DIRECTION, DISTANCE, LINEAR = range(4)
+
+
+def make_read_only(thing: Any) -> None:
+    """Replace the arrays among the fields of a frozen dataclass by copies that nobody can write to.
+
+    A model is immutable: what is derived from its arrays, such as the arrays of compiled code, is cached.
+    """
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if isinstance(value, np.ndarray):
+            value = value.copy()
+            value.setflags(write=False)
+            object.__setattr__(thing, field.name, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +39,14 @@ class Clusters:
     supports: np.ndarray
     independent: np.ndarray  #: (N,) whether the configuration of joint b is independent
     sizes: np.ndarray  #: (M,) m, the characteristic length of each cluster (`loops/lengths.py`)
+
+    def __post_init__(self) -> None:
+        make_read_only(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; flags of arrays are not."""
+        self.__dict__.update(state)
+        make_read_only(self)
 
     @property
     def count(self) -> int:
@@ -60,3 +82,11 @@ class Rows:
     #: (p,)
     constants: np.ndarray
     scales: np.ndarray
+
+    def __post_init__(self) -> None:
+        make_read_only(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; flags of arrays are not."""
+        self.__dict__.update(state)
+        make_read_only(self)

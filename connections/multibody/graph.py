@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import networkx as nx
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
+from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia
 from connections.multibody.joints import Fixed, Joint
 
@@ -71,6 +72,14 @@ class Tree:
     inertias: np.ndarray  #: (N, 6, 6) spatial inertias in body frames, merged links included
     #: for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m
     placements: Mapping[Hashable, tuple[int, np.ndarray]]
+
+    def __post_init__(self) -> None:
+        make_read_only(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; flags of arrays are not."""
+        self.__dict__.update(state)
+        make_read_only(self)
 
     @property
     def supports(self) -> np.ndarray:

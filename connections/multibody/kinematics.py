@@ -27,6 +27,7 @@ from scipy.spatial.transform import Rotation
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.compilation import traced_once
 from connections.geometry.rotations import homogeneous, quaternion_product, rotation_matrix, skew
+from connections.multibody.clusters import make_read_only
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 
@@ -112,6 +113,11 @@ class Coordinates(abc.ABC):
     def __getstate__(self) -> dict[str, Any]:
         """The fields, which are pickled."""
         return {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; flags of arrays are not."""
+        self.__dict__.update(state)
+        make_read_only(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,9 @@
 """`Mechanism` against URDF files, against closed forms, and one error per wrong call."""
 
+import pickle
 import warnings
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -313,3 +316,31 @@ def test_an_impossible_inertia_warns_where_it_was_given(mechanism):
     mechanism.add_joint("weld", "arm", "mass", mb.Fixed())
     with pytest.raises(ModelError, match="'bad' moves body 'worst'.*of negative inertia.*indefinite"):
         mechanism.build()
+
+
+@pytest.mark.parametrize("name", ["arm", "four_bar"])
+@pytest.mark.parametrize("how", ["made", "pickled", "copied"])
+def test_the_arrays_of_a_model_cannot_be_written_to(name, how):
+    """After a write, the parameters and the program would disagree."""
+    model = mb.example(name)
+    model = {"made": model, "pickled": pickle.loads(pickle.dumps(model)), "copied": deepcopy(model)}[how]
+    kinematics = model.kinematics
+    parts = [kinematics.tree, *([kinematics, kinematics.rows, kinematics.clusters] if model.closed else [])]
+    arrays = [value for part in parts for value in vars(part).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) >= 4
+    for array in arrays:
+        assert not array.flags.writeable
+    before = mb.inertial_parameters(model)
+    with pytest.raises(ValueError, match="read-only"):
+        kinematics.tree.inertias[0, 5, 5] = 100.0
+    mb.inertial_parameters(model)[:] = 0.0  # the caller's own
+    np.testing.assert_array_equal(mb.inertial_parameters(model), before)
+
+
+def test_a_tree_does_not_keep_the_callers_arrays():
+    tree = mb.example("arm").kinematics.tree
+    inertias = tree.inertias.copy()
+    heavy = mb.Model.of(replace(tree, inertias=inertias))
+    before = mb.inertial_parameters(heavy)
+    inertias *= 2.0
+    np.testing.assert_array_equal(mb.inertial_parameters(heavy), before)

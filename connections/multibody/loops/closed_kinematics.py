@@ -27,7 +27,7 @@ from connections.geometry import FrameField
 from connections.geometry.compilation import compiled
 from connections.geometry.least_squares import least_sine
 from connections.geometry.restricted_frame import RestrictedFrame
-from connections.multibody.clusters import LINEAR, Clusters, Rows
+from connections.multibody.clusters import LINEAR, Clusters, Rows, make_read_only
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.kinematics import Coordinates, Kinematics
@@ -51,6 +51,9 @@ class ClosedKinematics(Coordinates):
     functions: tuple[FunctionCondition, ...]
     names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
     reference: np.ndarray  #: (nq_s,) a regular spanning configuration in which all loops close
+
+    def __post_init__(self) -> None:
+        make_read_only(self)
 
     # --- layout ------------------------------------------------------------------------------------------
 
