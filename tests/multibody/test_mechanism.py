@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -326,7 +326,8 @@ def test_the_arrays_of_a_model_cannot_be_written_to(name, how):
     model = {"made": model, "pickled": pickle.loads(pickle.dumps(model)), "copied": deepcopy(model)}[how]
     kinematics = model.kinematics
     parts = [kinematics.tree, *([kinematics, kinematics.rows, kinematics.clusters] if model.closed else [])]
-    arrays = [value for part in parts for value in vars(part).values() if isinstance(value, np.ndarray)]
+    values = [getattr(part, field.name) for part in parts for field in fields(part)]
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
     assert len(arrays) >= 4
     for array in arrays:
         assert not array.flags.writeable
