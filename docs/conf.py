@@ -63,7 +63,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "inlined": (),
     "engines": ("threads",),
     "kernels": (),
-    "dynamics": ("recursive_connection",),
+    "dynamics": ("recursive_connection", "warm_up"),
 }
 
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from connections import _interrupt, checks
 from connections._distribution import version
-from connections.cli import audit, demo, explore, figures, sweep, verify
+from connections.cli import audit, demo, explore, figures, sweep, verify, warm_up
 from connections.cli.arguments import Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
-COMMANDS = (verify, audit, explore, figures, sweep, demo)  # in the order of the help
+COMMANDS = (verify, audit, explore, figures, sweep, warm_up, demo)  # in the order of the help
 
 _DESCRIPTION = """\
 Geometric mechanics of robots: every Coriolis matrix is an affine connection.
@@ -47,6 +47,8 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
       a job over many configurations, interrupted and resumed at will
   connections figures DIR
       figures 3 to 7 of the theory's paper
+  connections warm-up
+      everything compiled now, so that no first call has to
 """
 
 

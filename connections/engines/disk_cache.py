@@ -12,6 +12,7 @@ import functools
 import hashlib
 import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
@@ -24,7 +25,7 @@ def cache_of(function: Any) -> Any:
         return _Cache(function)
     except RuntimeError:  # none of Numba's folders can be written
         _warn_once()
-        return NullCache()
+        return _NoCache()
 
 
 class _Sealed(CompileResultCacheImpl):
@@ -42,16 +43,25 @@ class _Sealed(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of one function, in which a file that cannot be used counts as missing."""
+    """Numba's cache of one function, in which a file that cannot be used counts as missing.
+
+    Attributes
+    ----------
+    on_missing : called, if it is given, before a function is compiled because no file holds it.
+    """
 
     _impl_class = _Sealed
+    on_missing: Callable[[], None] | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # reading a damaged pickle can raise any error
             self.flush()
-            return None
+        if found is None and self.on_missing is not None:
+            self.on_missing()
+        return found
 
     def save_overload(self, sig: Any, compiled: Any) -> None:
         try:
@@ -65,6 +75,16 @@ class _Cache(FunctionCache):
         except OSError:
             self.disable()
             _warn_once()
+
+
+class _NoCache(NullCache):
+    """What a function has instead if no folder can be written: every file is missing."""
+
+    on_missing: Callable[[], None] | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        if self.on_missing is not None:
+            self.on_missing()
 
 
 @functools.cache

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,19 @@ class Registry:
     find : name -> the function, and arguments for a trial call. They have the types that it is compiled for,
         and a function that is compiled from the present sources accepts them: it returns True, or the integer
         zero.
+    announce : called with a name before that function is compiled, but not before it is read from the cache.
     """
 
-    def __init__(self, names: Iterable[str], find: Callable[[str], tuple[Any, Sequence[Any]]]) -> None:
-        self._names, self._find = frozenset(names), find
+    def __init__(
+        self,
+        names: Iterable[str],
+        find: Callable[[str], tuple[Any, Sequence[Any]]],
+        announce: Callable[[str], None],
+    ) -> None:
+        self.names, self._find, self._announce = frozenset(names), find, announce
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._names:
+        if name.startswith("_") or name not in self.names:
             raise AttributeError(name)
         return self.require(name)
 
@@ -41,14 +49,36 @@ class Registry:
         if name not in functions:
             with _lock:
                 if name not in functions:
-                    functions[name] = _ready(*self._find(name))
+                    functions[name] = _ready(*self._find(name), partial(self._announce, name))
         return functions[name]
 
+    def folder(self, name: str) -> Path | None:
+        """Where the machine code of the function `name` is kept on disk; None if no folder can be written."""
+        path = self._find(name)[0]._cache.cache_path
+        return None if path is None else Path(path)
 
-def _ready(function: Any, trial: Sequence[Any]) -> Any:
-    """The function, compiled for the types of the arguments `trial`."""
+    def is_kept(self, name: str) -> bool:
+        """Whether machine code of the function `name` from the present sources is in memory or on disk."""
+        with _lock, contextlib.suppress(_NotKept):
+            if name not in self.__dict__:
+                self.__dict__[name] = _ready(*self._find(name), _refuse)
+            return True
+        return False
+
+
+class _NotKept(Exception):
+    """A function would have to be compiled."""
+
+
+def _refuse() -> None:
+    raise _NotKept
+
+
+def _ready(function: Any, trial: Sequence[Any], on_missing: Callable[[], None]) -> Any:
+    """The function, compiled for the types of the arguments `trial`, after `on_missing` if it is not kept."""
     from numba import typeof
 
+    function._cache.on_missing = on_missing
     function.compile(tuple(map(typeof, trial)))
     if not _is_good(function(*trial)):
         function.recompile()  # the machine code that Numba found on disk is of other sources

@@ -17,6 +17,7 @@ from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.dynamics.recursive_connection import RecursiveConnection, RecursiveMetric
+from connections.multibody.dynamics.warm_up import warm_up
 from connections.multibody.functions import (
     christoffel_symbols,
     coriolis_matrix,
@@ -120,5 +121,6 @@ __all__ = [
     "regressor",
     "rolling_forms",
     "set_num_threads",
+    "warm_up",
     "zero_order_hold",
 ]

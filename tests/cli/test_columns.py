@@ -30,7 +30,7 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("sweep", "propositions", "--system", "sphere", "--points", "2", "--output", "DIR/s"): 1,
     **{
         (*command.split(), "--help"): 0
-        for command in ("", "verify", "audit", "explore", "figures", "sweep", "demo", *SWEEPS)
+        for command in ("", "verify", "audit", "explore", "figures", "sweep", "warm-up", "demo", *SWEEPS)
     },
 }  # fmt: skip
 Printed = dict[tuple[int, tuple[str, ...]], tuple[int, str, str]]

@@ -1,0 +1,41 @@
+"""connections warm-up: compile everything now, so that no later call on this machine has to."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from connections.cli import arguments
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    warm_up = commands.add_parser(
+        "warm-up",
+        help="compile everything now, so that no later call has to",
+        description="Compile all recursions, of trees and of closed chains, for one configuration and for "
+        "batches, by several processes. It takes minutes once on a machine, and then no first call has to "
+        "compile. What is in the cache already is not compiled again.",
+    )
+    warm_up.add_argument(
+        "--processes", type=arguments.count, metavar="N", help="how many compile beside each other"
+    )
+    warm_up.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile what is missing, a line for each function."""
+    from connections.multibody.dynamics import warm_up
+    from connections.multibody.dynamics.compiled import compiled, description
+
+    start, folder = time.perf_counter(), warm_up.cache_folder()
+    count, missing = warm_up.processes_given(options.processes), warm_up.not_compiled()
+    if missing:
+        minutes = max(1, round(warm_up.about(missing, count) / 60.0))
+        print(f"{len(missing)} of {len(compiled.names)} functions are to be compiled: about {minutes} min")
+    for number, name in enumerate(warm_up.compile_together(missing, count), start=1):
+        passed = time.perf_counter() - start
+        print(f"  {number:2} of {len(missing)}  {passed:5.0f} s  {description(name)}", flush=True)
+    print(f"All {len(compiled.names)} functions are compiled. They are kept in {folder}")
+    return 0
