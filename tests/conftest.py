@@ -26,17 +26,6 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from interpreted import Plan, interpreted, operations_by_numpy  # noqa: E402
-
-from connections.geometry import compilation  # noqa: E402
-
-# Definitions are traced as for a user, then evaluated by NumPy while that is quicker than compiling them.
-# With COMPILE_ALL=1 in the environment they are compiled.
-if "COMPILE_ALL" not in os.environ:
-    operations_by_numpy()
-    compilation.jit = lambda function, options, jit=compilation.jit: interpreted(
-        function, jit(function, options)
-    )
 
 # What JAX has traced stays: millions of objects, which Python's collector would go through again and again.
 # With its own thresholds that took a third of the time of the last tests of a process.
@@ -59,9 +48,8 @@ MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function ta
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_functions_do_not_pile_up() -> Iterator[None]:
-    """After a file, forget interpreted functions; and, near the limit of mappings, what XLA has compiled."""
+    """After a file, near the limit of mappings, forget what XLA has compiled."""
     yield
-    Plan.forget()
     if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
         jax.clear_caches()
         gc.collect()

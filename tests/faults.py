@@ -27,7 +27,7 @@ from connections.affine.combinations import TorsionFreePart
 from connections.affine.connection import AffineConnection
 from connections.checks import Check
 from connections.coriolis.matrix import CoriolisConnection
-from connections.geometry import MatrixFrame, MatrixMetric
+from connections.geometry import MatrixFrame, MatrixMetric, compilation
 from connections.geometry.frames import FrameField
 from connections.multibody import from_urdf, spatial
 from connections.verify import induced, nonholonomic_subject
@@ -246,9 +246,12 @@ def measured(key, fault):
     """The row's check with the fault."""
     name = SUBJECTS[key]
     where = place_of(fault, name, key)
+    compilation.forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fault.owner, fault.name, nudged(getattr(fault.owner, fault.name), *where))
-        return measure(subject_of_fault(fault, name, *where), key)
+        check = measure(subject_of_fault(fault, name, *where), key)
+    compilation.forget()
+    return check
 
 
 def measure(subject, key):

@@ -28,7 +28,7 @@ class Chords:
 
     def __init__(self, shooting: Shooting, start: Ground, end: Ground) -> None:
         self.shooting, self.start, self.end = shooting, start, end
-        self.aim, pieces = shooting.mapped("chord", _chord_at, start.q, end.q)
+        self.aim, pieces = shooting.mapped(_chord_at, start.q, end.q)
         # From q0 to the parameters `_FINE`, (m, 129).
         self._travelled = np.pad(np.cumsum(np.nan_to_num(pieces), axis=1), ((0, 0), (1, 0)))
         self.length = self._travelled[:, -1]

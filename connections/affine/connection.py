@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Bound
 from connections.geometry.scales import worst, worst_check
 
 
@@ -46,7 +47,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] III-C.
         """
-        return evaluate(self, "coefficients", self.coefficients_at, self._point(q), numbers=self._numbers(3))
+        return evaluate(self, self.coefficients_at, self._point(q), numbers=self._numbers(3))
 
     def apply(self, q: Any, v: Any, w: Any) -> jax.Array:
         """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
@@ -56,9 +57,7 @@ class AffineConnection(PointwiseConnection):
         q : (..., nq) points.
         v, w : (..., n) frame components.
         """
-        return evaluate(
-            self, "apply", self.apply_at, self._point(q), self._vector("v", v), self._vector("w", w)
-        )
+        return evaluate(self, self.apply_at, self._point(q), self._vector("v", v), self._vector("w", w))
 
     def torsion(self, q: Any) -> jax.Array:
         """T[..., i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk.
@@ -69,7 +68,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] III-C, the torsion-free condition.
         """
-        return evaluate(self, "torsion", self.torsion_at, self._point(q))
+        return evaluate(self, self.torsion_at, self._point(q))
 
     def curvature(self, q: Any) -> jax.Array:
         """R[..., l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l.
@@ -80,7 +79,7 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "curvature", self.curvature_at, self._point(q), numbers=self._numbers(4))
+        return evaluate(self, self.curvature_at, self._point(q), numbers=self._numbers(4))
 
     def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> jax.Array:
         """R(u, w) z, (..., n), without the tensor: by derivatives along u and w only.
@@ -100,7 +99,6 @@ class AffineConnection(PointwiseConnection):
         vectors = (self._vector("u", u), self._vector("w", w), self._vector("z", z))
         return evaluate(
             self,
-            "apply_curvature",
             self.apply_curvature_at,
             self._point(q),
             *vectors,
@@ -114,7 +112,7 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "ricci", self._ricci_at, self._point(q), numbers=self._numbers(4))
+        return evaluate(self, self._ricci_at, self._point(q), numbers=self._numbers(4))
 
     def apply_ricci(self, q: Any, v: Any, w: Any) -> jax.Array:
         """Ric(v, w) = Ric_jk v^j w^k, (...,), without a tensor: the trace of Z -> R(Z, v) w.
@@ -127,9 +125,7 @@ class AffineConnection(PointwiseConnection):
         v, w : (..., n) frame components, in the order of the indices of `ricci`.
         """
         vectors = (self._vector("v", v), self._vector("w", w))
-        return evaluate(
-            self, "apply_ricci", self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3)
-        )
+        return evaluate(self, self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3))
 
     def scalar(self, metric: Metric, q: Any) -> jax.Array:
         """Scalar curvature H^jk Ric_jk, (...,).
@@ -143,8 +139,7 @@ class AffineConnection(PointwiseConnection):
         ------
         FrameError : the metric is in another frame.
         """
-        at = partial(self._scalar_at, metric)
-        return self._with_metric("scalar", metric, at, q, numbers=self._numbers(4))
+        return self._with_metric(self._scalar_at, metric, q, numbers=self._numbers(4))
 
     def sectional(self, metric: Metric, q: Any, u: Any, w: Any) -> jax.Array:
         """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
@@ -159,8 +154,8 @@ class AffineConnection(PointwiseConnection):
         ------
         NonFiniteError : u and w are parallel.
         """
-        at, vectors = partial(self._sectional_at, metric), (self._vector("u", u), self._vector("w", w))
-        return self._with_metric("sectional", metric, at, q, *vectors, numbers=self._numbers(3))
+        vectors = (self._vector("u", u), self._vector("w", w))
+        return self._with_metric(self._sectional_at, metric, q, *vectors, numbers=self._numbers(3))
 
     def first_kind(self, metric: Metric, q: Any) -> jax.Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
@@ -174,7 +169,7 @@ class AffineConnection(PointwiseConnection):
         ------
         FrameError : the metric is in another frame.
         """
-        return self._with_metric("first_kind", metric, lambda p: self._first_kind_at(metric, p), q)
+        return self._with_metric(self._first_kind_at, metric, q)
 
     def contorsion(self, metric: Metric, q: Any) -> jax.Array:
         """D[..., i, j, k] = Gamma*_ijk - Gamma_ijk, all indices low; star is the metric's Levi-Civita.
@@ -188,7 +183,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] III-C1.
         """
-        return self._with_metric("contorsion", metric, lambda p: self._contorsion_at(metric, p), q)
+        return self._with_metric(self._contorsion_at, metric, q)
 
     def nonmetricity(self, metric: Metric, q: Any) -> jax.Array:
         """Q[..., i, j, k] = (nabla_i g)(X_j, X_k) = L_i H_jk - Gamma_kij - Gamma_jik.
@@ -198,7 +193,7 @@ class AffineConnection(PointwiseConnection):
         metric : a metric in the connection's frame.
         q : (..., nq) points.
         """
-        return self._with_metric("nonmetricity", metric, lambda p: self._nonmetricity_at(metric, p), q)
+        return self._with_metric(self._nonmetricity_at, metric, q)
 
     # --- derivatives of fields ----------------------------------------------------------------------------
 
@@ -212,12 +207,7 @@ class AffineConnection(PointwiseConnection):
         """
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
-        return evaluate(
-            self,
-            ("covariant_derivative", X, Y),
-            lambda p: self.covariant_derivative_at(X, Y, p),
-            self._point(q),
-        )
+        return evaluate(self, Bound(self.covariant_derivative_at, X, Y), self._point(q))
 
     def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
         """Components of <X : Y> = nabla_X Y + nabla_Y X, (..., n).
@@ -232,10 +222,7 @@ class AffineConnection(PointwiseConnection):
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
 
-        def at(p: jax.Array) -> jax.Array:
-            return self.covariant_derivative_at(X, Y, p) + self.covariant_derivative_at(Y, X, p)
-
-        return evaluate(self, ("symmetric_product", X, Y), at, self._point(q))
+        return evaluate(self, Bound(self._symmetric_product_at, X, Y), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedConnection:
         """The same connection in the frame X' = X A.
@@ -256,14 +243,7 @@ class AffineConnection(PointwiseConnection):
         q : (..., nq) points.
         tol : of every component, relative to the sum of its terms before cancellation.
         """
-
-        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            scale = self.scale_at(p)
-            return worst(
-                self.torsion_at(p), scale + jnp.swapaxes(scale, 1, 2) + self.frame.structure_terms_at(p)
-            )
-
-        return worst_check("torsion_free", evaluate(self, "check_torsion_free", at, self._point(q)), tol)
+        return worst_check("torsion_free", evaluate(self, self._worst_torsion_at, self._point(q)), tol)
 
     def check_metric_compatible(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
         """Whether Q = nabla g = 0 at all points, that is D_ijk = -D_kji.
@@ -276,12 +256,9 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] Prop. III.1.
         """
-
-        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            terms, _ = self._low_terms_at(metric, p)
-            return worst(self._nonmetricity_at(metric, p), carried(terms) + metric.derivative_terms_at(p))
-
-        return worst_check("metric_compatible", self._with_metric("check_compatible", metric, at, q), tol)
+        return worst_check(
+            "metric_compatible", self._with_metric(self._worst_nonmetricity_at, metric, q), tol
+        )
 
     def check_same_geodesics(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
         """Whether the geodesics are the metric's, D_ijk = -D_ikj, at all points.
@@ -294,13 +271,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] Prop. III.2.
         """
-
-        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            D = self._contorsion_at(metric, p)
-            terms = sum(self._low_terms_at(metric, p))
-            return worst(D + jnp.swapaxes(D, 1, 2), terms + jnp.swapaxes(terms, 1, 2))
-
-        return worst_check("same_geodesics", self._with_metric("check_geodesics", metric, at, q), tol)
+        return worst_check("same_geodesics", self._with_metric(self._worst_acceleration_at, metric, q), tol)
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -310,14 +281,31 @@ class AffineConnection(PointwiseConnection):
     def _vector(self, name: str, value: Any) -> Argument:
         return Argument(name, value, (self.frame.dim,))
 
+    def _symmetric_product_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
+        return self.covariant_derivative_at(X, Y, q) + self.covariant_derivative_at(Y, X, q)
+
+    def _worst_torsion_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        scale = self.scale_at(q)
+        return worst(self.torsion_at(q), scale + jnp.swapaxes(scale, 1, 2) + self.frame.structure_terms_at(q))
+
+    def _worst_nonmetricity_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        terms, _ = self._low_terms_at(metric, q)
+        return worst(self._nonmetricity_at(metric, q), carried(terms) + metric.derivative_terms_at(q))
+
+    def _worst_acceleration_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        D = self._contorsion_at(metric, q)
+        terms = sum(self._low_terms_at(metric, q))
+        return worst(D + jnp.swapaxes(D, 1, 2), terms + jnp.swapaxes(terms, 1, 2))
+
     def _with_metric(
-        self, key: Any, metric: Metric, at: Callable[..., Value], q: Any, *more: Argument, numbers: int = 0
+        self, at: Callable[..., Value], metric: Metric, q: Any, *more: Argument, numbers: int = 0
     ) -> Value:
+        """The definition at(metric, q, ...)."""
         require_type("metric", metric, Metric)
         require_same_frame(self.frame, "the connection", metric.frame, "the metric")
         as_array("q", q, (self.frame.ambient_dim,))
         owner = Pair.of(self, metric)
-        return evaluate(owner, key, at, self._point(q), *more, numbers=numbers)
+        return evaluate(owner, Bound(at, metric), self._point(q), *more, numbers=numbers)
 
 
 class ConnectionOfMetric(AffineConnection):
@@ -342,10 +330,11 @@ class ConnectionOfMetric(AffineConnection):
         """
         require_function("forms", forms, "q -> components (p, n)")
 
-        def at(p: jax.Array) -> jax.Array:
-            return solve_definite(self.metric.matrix_at(p), forms(p).T)
+        return evaluate(self, Bound(self.input_coefficients_at, forms), self._point(q))
 
-        return evaluate(self, ("input_coefficients", forms), at, self._point(q))
+    def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
+        """H^-1 F^T, (n, p)."""
+        return solve_definite(self.metric.matrix_at(q), forms(q).T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

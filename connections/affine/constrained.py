@@ -30,6 +30,7 @@ from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
+from connections.geometry.parameters import Bound
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,7 +221,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "basis", self.basis_at, self._point(q))
+        return evaluate(self, self.basis_at, self._point(q))
 
     def forms(self, q: Any) -> jax.Array:
         """W(q), (..., n - m, n): one-forms that vanish on the distribution, those given or computed ones.
@@ -229,7 +230,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "forms", self.forms_at, self._point(q))
+        return evaluate(self, self.forms_at, self._point(q))
 
     def projection(self, q: Any) -> jax.Array:
         """P(q), (..., n, n): the orthogonal projection onto the distribution, in the ambient metric's frame.
@@ -240,7 +241,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] section 3.1.
         """
-        return evaluate(self, "projection", self.projection_at, self._point(q))
+        return evaluate(self, self.projection_at, self._point(q))
 
     def schouten_curvature(self, q: Any) -> jax.Array:
         """K[..., l, k, i, j] of Schouten's curvature on the distribution, K(X_i, X_j) X_k = K^l_kij X_l.
@@ -252,7 +253,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "schouten_curvature", self.schouten_curvature_at, self._point(q))
+        return evaluate(self, self.schouten_curvature_at, self._point(q))
 
     def nonintegrability(self, q: Any) -> jax.Array:
         """(1 - P) [X_i, X_j], (..., n, m, m), in the ambient metric's frame; zero where integrable.
@@ -261,7 +262,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, "nonintegrability", self.nonintegrability_at, self._point(q))
+        return evaluate(self, self.nonintegrability_at, self._point(q))
 
     def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
         """Y[..., k, a], (..., m, a): the accelerations in the distribution that covectors F_a cause.
@@ -275,11 +276,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
-
-        def at(p: jax.Array) -> jax.Array:
-            return self.input_coefficients_at(forms, p)
-
-        return evaluate(self, ("input_coefficients", forms), at, self._point(q))
+        return evaluate(self, Bound(self.input_coefficients_at, forms), self._point(q))
 
     def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> jax.Array:
         """Y[..., k, a], (..., m, a), of the differentials F_a = d phi_a: (A^T H A)^-1 L_{X_k} phi_a.
@@ -291,11 +288,8 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
-
-        def at(p: jax.Array) -> jax.Array:
-            return self.input_coefficients_of_functions_at(functions, p)
-
-        return evaluate(self, ("input_coefficients_of_functions", functions), at, self._point(q))
+        at = Bound(self.input_coefficients_of_functions_at, functions)
+        return evaluate(self, at, self._point(q))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -41,7 +41,7 @@ from connections.geometry.describing import Described
 from connections.geometry.evaluation import as_given
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized, with_parameters
+from connections.geometry.parameters import Parametrized, is_same, with_parameters
 from connections.geometry.scales import FLOOR, lengths_of
 
 MEMBERS = 32  # of a family, which a sweep computes together
@@ -104,7 +104,7 @@ class ContorsionConnection(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
-        if metric is not self.metric:
+        if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
 
@@ -200,7 +200,7 @@ class ContorsionFamily(Described, Parametrized):
     def sweep(self, betas: Any, quantity: Callable[[ContorsionConnection], Any]) -> Any:
         """``quantity(self.connection(beta))`` for every row of `betas`, computed together.
 
-        What is compiled serves any betas, any number of them, and any numbers that `quantity` closes over.
+        What is compiled serves any betas and any number of them; another `quantity` is compiled anew.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class ContorsionFamily(Described, Parametrized):
         betas = as_array("betas", betas, (None, self.dimension))
         if betas.ndim != 2:
             raise ShapeError("betas", ("m", self.dimension), betas.shape)
-        together = compiled(lambda rows: jax.vmap(lambda beta: _quantity_of(self, quantity, beta))(rows))
+        together = compiled(_quantities_of, self, quantity)
         if not trace_state_clean():
             return together(betas)
         require_finite("betas", betas)
@@ -292,6 +292,10 @@ class FamilyContorsion(Parametrized):
     def __call__(self, q: jax.Array) -> jax.Array:
         """D(q)."""
         return self.family.contorsion_of(self.beta(q) if callable(self.beta) else self.beta)
+
+
+def _quantities_of(family: ContorsionFamily, quantity: Callable[..., Any], betas: jax.Array) -> Any:
+    return jax.vmap(lambda beta: _quantity_of(family, quantity, beta))(betas)
 
 
 def _quantity_of(family: ContorsionFamily, quantity: Callable[..., Any], beta: jax.Array) -> Any:

@@ -27,6 +27,7 @@ from connections.affine.geodesics import Force, recorded
 from connections.affine.sizes import motion_sizes
 from connections.checks import require_shape
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Bound
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_columns
 
 Definition = Callable[..., jax.Array]
@@ -50,7 +51,7 @@ def linearization(
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
-    return _evaluate("linearization", linearization_at, nabla, q, v, force, t)
+    return _evaluate(linearization_at, nabla, q, v, force, t)
 
 
 def covariant_linearization(
@@ -66,7 +67,7 @@ def covariant_linearization(
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
-    return _evaluate("covariant_linearization", covariant_linearization_at, nabla, q, v, force, t)
+    return _evaluate(covariant_linearization_at, nabla, q, v, force, t)
 
 
 def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
@@ -79,7 +80,7 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
     v : (..., n) velocities, frame components.
     """
     arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
-    return evaluate(nabla, "deviation_map", lambda p, w: deviation_map_at(nabla, p, w), *arguments)
+    return evaluate(nabla, Bound(deviation_map_at, nabla), *arguments)
 
 
 def geodesic_flow(
@@ -101,24 +102,8 @@ def geodesic_flow(
     As `geodesic`.
     """
     frame = nabla.frame
-
-    def start(q: jax.Array, v: jax.Array) -> Any:
-        return q, v, jnp.eye(2 * frame.dim)
-
-    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
-        q, v, Phi = state
-        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
-        return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
-
-    def project(state: Any) -> Any:
-        return frame.project_at(state[0]), state[1], state[2]
-
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
-        return _flow_sizes(nabla, q, jnp.abs(s), *state)
-
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-    flow: Flow[Sensitive] = Flow(start, rate, recorded, sizes, project=project)
-    return Trajectories.of(nabla).run(("geodesic_flow", force), flow, arguments, times)
+    return Trajectories.of(nabla).run("geodesic_flow", Bound(_geodesic_flow, nabla, force), arguments, times)
 
 
 def transport_flow(
@@ -143,42 +128,14 @@ def transport_flow(
     """
     frame = nabla.frame
     n = frame.dim
-
-    def start(q: jax.Array, v: jax.Array, z: jax.Array) -> Any:
-        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
-        return q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1)
-
-    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
-        q, v, z, Phi, covariant = state
-        Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
-        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
-        carried = jnp.einsum("ijk,j->ik", Gamma, v)
-        bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
-        Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
-        return frame.matrix_at(q) @ v, acceleration, -carried @ z, Phi_dot, bent - carried @ covariant
-
-    def project(state: Any) -> Any:
-        return frame.project_at(state[0]), *state[1:]
-
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
-        q, v, z, Phi, covariant = state
-        elapsed = jnp.abs(s)
-        vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
-        q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
-        return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
-
-    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
-        q, _, z, Phi, covariant = state
-        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
-        return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
-
     arguments = (
         Argument("q0", q0, (frame.ambient_dim,)),
         Argument("v0", v0, (n,)),
         Argument("z0", z0, (n,)),
     )
-    flow = Flow(start, rate, record, sizes, project=project)
-    return Trajectories.of(nabla).run(("transport_flow", force), flow, arguments, times)
+    return Trajectories.of(nabla).run(
+        "transport_flow", Bound(_transport_flow, nabla, force), arguments, times
+    )
 
 
 # --- at one point ----------------------------------------------------------------------------------------
@@ -226,6 +183,61 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 # --- private ---------------------------------------------------------------------------------------------
 
 
+def _geodesic_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+    frame = nabla.frame
+
+    def start(q: jax.Array, v: jax.Array) -> Any:
+        return q, v, jnp.eye(2 * frame.dim)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, Phi = state
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
+        return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), state[1], state[2]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
+        return _flow_sizes(nabla, q, jnp.abs(s), *state)
+
+    return Flow(start, rate, recorded, sizes, project=project)
+
+
+def _transport_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+    frame = nabla.frame
+    n = frame.dim
+
+    def start(q: jax.Array, v: jax.Array, z: jax.Array) -> Any:
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        return q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, z, Phi, covariant = state
+        Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
+        carried = jnp.einsum("ijk,j->ik", Gamma, v)
+        bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
+        Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
+        return frame.matrix_at(q) @ v, acceleration, -carried @ z, Phi_dot, bent - carried @ covariant
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), *state[1:]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
+        q, v, z, Phi, covariant = state
+        elapsed = jnp.abs(s)
+        vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
+        q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
+        return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
+        q, _, z, Phi, covariant = state
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
+
+    return Flow(start, rate, record, sizes, project=project)
+
+
 def _force_at(force: Force | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
     """F(t, q, v), (n,); zero without a force."""
     return jnp.zeros_like(v) if force is None else require_shape("force(t, q, v)", force(t, q, v), v.shape)
@@ -249,13 +261,18 @@ def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array
     return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
 
 
+def _under_force_at(
+    at: Callable[..., jax.Array], force: Force | None, q: jax.Array, v: jax.Array, t: jax.Array
+) -> jax.Array:
+    return at(q, v, force, t)
+
+
 def _evaluate(
-    name: str, at: Definition, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
+    at: Definition, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
 ) -> jax.Array:
     return evaluate(
         nabla,
-        (name, force),
-        lambda p, w, time: at(nabla, p, w, force, time),
+        Bound(_under_force_at, Bound(at, nabla), force),
         Argument("q", q, (nabla.frame.ambient_dim,)),
         Argument("v", v, (nabla.frame.dim,)),
         Argument("t", t, ()),

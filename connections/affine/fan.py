@@ -44,7 +44,7 @@ def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.
     sources = np.concatenate([np.repeat(pairs[first], fans.shape[1]), pairs])
     velocities = np.concatenate([fans.reshape(-1, own.shape[1]), own])
     paths = _paths(chords, sources, velocities)
-    grams = chords.shooting.mapped("gram of rates", _gram_of_rates_at, paths.reshape(-1, paths.shape[2]))
+    grams = chords.shooting.mapped(_gram_of_rates_at, paths.reshape(-1, paths.shape[2]))
     grams = grams.reshape(*paths.shape, -1)
     found = []
     for index, (pair, here) in enumerate(zip(pairs, group, strict=True)):
@@ -122,7 +122,7 @@ def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
 def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:
     """Velocities with which the rays w (r, n) would end where they are nearest to q1; the best first."""
     measures = (array[pair] for array in chords.end[:4])
-    miss = chords.shooting.compiled("misses", _misses_at)(paths, grams, *measures)
+    miss = chords.shooting.compiled(_misses_at)(paths, grams, *measures)
     miss = np.nan_to_num(np.asarray(miss), nan=np.inf)
     after = np.pad(miss[:, 2:], ((0, 0), (0, 1)), constant_values=np.inf)
     here = miss[:, 1:]

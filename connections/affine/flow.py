@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NoReturn
 
 import jax
@@ -20,7 +20,7 @@ from jax._src.core import trace_state_clean  # which JAX has under no public nam
 from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
-from connections.affine.followed import HostMotions, JaxMotions, OneMotion
+from connections.affine.followed import HostMotions, JaxMotions, OneMotion, motion_of
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import (
@@ -28,20 +28,20 @@ from connections.geometry.evaluation import (
     admit_at,
     as_given,
     batch_of,
-    kept,
     require_admissible,
 )
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import Parametrized, derived
+from connections.geometry.parameters import Bound, Parametrized, derived
 from connections.integration.driver import Stopped, follow
 from connections.integration.tolerances import ATOL, MAX_STEPS, RTOL
 from connections.integration.traced import Settings, solve
 
+Recipe = Callable[[], Any]  # () -> the flow
 Record = tuple[Value, jax.Array, jax.Array]  # what is asked for, the point, and whether it is admissible
 
 
 @dataclass(frozen=True, eq=False)
-class Flow(Parametrized, Generic[Value]):
+class Flow(Generic[Value]):
     """dy/dt = rate(t, y, *given), with y a tuple of arrays; all functions are JAX-traceable.
 
     Parameters
@@ -140,14 +140,20 @@ class Trajectories(Parametrized):
         self.owner.explain(q)
 
     def run(
-        self, key: Any, flow: Flow[Value], arguments: tuple[Argument, ...], times: Any, since: Any = 0.0
+        self,
+        name: str,
+        recipe: Bound[Flow[Value]],
+        arguments: tuple[Argument, ...],
+        times: Any,
+        since: Any = 0.0,
     ) -> Value:
         """The values that the flow records over all batch axes, with an error where it leaves the domain.
 
         Parameters
         ----------
-        key : name of the motion, with the functions of users that the flow closes over.
-        flow : what is integrated; the public arguments are given to its functions.
+        name : of the motion, for errors.
+        recipe : () -> the `Flow` that is integrated, bound to the objects and functions that it is made of.
+            The public arguments are given to its functions.
         arguments : of the motion; the first is a point if `begin_at_a_point`.
         times : (T,).
         since : what was subtracted from the times, for errors.
@@ -166,10 +172,10 @@ class Trajectories(Parametrized):
         items = zip(arrays, arguments, strict=True)
         rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
         if not trace_state_clean() or any(isinstance(array, jax.core.Tracer) for array in (times, *arrays)):
-            values: Value = self._traced(key, flow, rows, batch, times)
+            values: Value = self._traced(recipe, rows, batch, times)
             return values
         first = arguments[0].name if arguments else ""
-        values = self._followed(key, flow, rows, math.prod(batch), np.asarray(times), first, since)
+        values = self._followed(name, recipe, rows, math.prod(batch), np.asarray(times), first, since)
         values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         return as_given(values, *(item.value for item in arguments))
 
@@ -177,8 +183,8 @@ class Trajectories(Parametrized):
 
     def _followed(
         self,
-        key: Any,
-        flow: Flow[Any],
+        name: str,
+        recipe: Bound[Flow[Any]],
         rows: tuple[np.ndarray, ...],
         count: int,
         times: np.ndarray,
@@ -187,8 +193,9 @@ class Trajectories(Parametrized):
     ) -> Any:
         """The values (m, T, ...) of m = `count` motions, integrated on the host."""
         motions: JaxMotions | HostMotions
+        flow = recipe()
         if flow.host is None or not count:
-            motions = kept(self, (key, "followed"), lambda: JaxMotions(OneMotion.of(self, flow)))
+            motions = JaxMotions(Bound(motion_of, self, recipe))
             if not count:
                 return motions.nothing(rows, times)
         else:
@@ -204,12 +211,12 @@ class Trajectories(Parametrized):
             row = int(np.argmin(good.all(axis=1)))
             given = tuple(array[row] for array in rows)
             stop, refused = found.stopped.get(row), motions.refused_at(row)
-            self._raise(key, flow, first, given, times, good[row], points[row], stop, refused, since)
+            self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
         return values
 
     def _raise(
         self,
-        key: Any,
+        name: str,
         flow: Flow[Any],
         first: str,
         given: tuple[np.ndarray, ...],
@@ -231,7 +238,7 @@ class Trajectories(Parametrized):
         at = int(np.argmin(good))
         if at == 0 and self.begin_at_a_point:
             require_admissible(self.owner, first, given[0])
-        failed = _failed(key, since + times[at])
+        failed = _failed(name, since + times[at])
         if np.isfinite(points[at]).all():
             self._raise_at(failed, points[at])
         known = [(times[at - 1], points[at - 1])] if at else []
@@ -262,32 +269,12 @@ class Trajectories(Parametrized):
         return None
 
     def _traced(
-        self, key: Any, flow: Flow[Any], rows: tuple[Any, ...], batch: tuple[int, ...], times: Any
+        self, recipe: Bound[Flow[Any]], rows: tuple[Any, ...], batch: tuple[int, ...], times: Any
     ) -> Any:
         """The values where JAX traces; NaN from the first time that a motion does not reach."""
-        flow = replace(flow, host=None)
-
-        def at(*arrays: jax.Array) -> Any:
-            instants, *given = arrays
-            near = jnp.asarray(True)
-            if self.begin_at_a_point:
-                given[0], near = admit_at(self.owner, given[0])
-            values, points, ok = flow.solve_at(instants, *given)
-            good = near & ok & jax.vmap(lambda q: admit_at(self.owner, q)[1])(points)
-            for leaf in (points, *jax.tree_util.tree_leaves(values)):
-                good = good & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
-            alive = jnp.where(jnp.cumprod(good) == 1, 1.0, jnp.nan)
-            return jax.tree_util.tree_map(
-                lambda leaf: leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)), values
-            )
-
-        along = (None, *(0 for _ in rows))
-        one, many = kept(
-            self, (key, "traced"), lambda: (compiled(at), compiled(lambda *rows: jax.vmap(at, along)(*rows)))
-        )
         if not batch:
-            return one(times, *(row[0] for row in rows))
-        values = many(times, *rows)
+            return compiled(_traced_at, self, recipe)(times, *(row[0] for row in rows))
+        values = compiled(_traced_rows_at, self, recipe)(times, *rows)
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
 
     def _raise_at(self, what: str, q: np.ndarray) -> NoReturn:
@@ -296,6 +283,23 @@ class Trajectories(Parametrized):
         except ValueError as error:
             raise IntegrationError(f"{what}: {error}") from error
         raise IntegrationError(f"{what}, near q = {_numbers(q)}")
+
+
+def _traced_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *arguments: jax.Array) -> Any:
+    """The values (T, ...) of one motion."""
+    given, near = list(arguments), jnp.asarray(True)
+    if trajectories.begin_at_a_point:
+        given[0], near = admit_at(trajectories.owner, given[0])
+    values, points, ok = recipe().solve_at(times, *given)
+    good = near & ok & jax.vmap(lambda q: admit_at(trajectories.owner, q)[1])(points)
+    for leaf in (points, *jax.tree_util.tree_leaves(values)):
+        good = good & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
+    alive = jnp.where(jnp.cumprod(good) == 1, 1.0, jnp.nan)
+    return jax.tree_util.tree_map(lambda leaf: leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)), values)
+
+
+def _traced_rows_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *rows: jax.Array) -> Any:
+    return jax.vmap(lambda *row: _traced_at(trajectories, recipe, times, *row))(*rows)
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
@@ -349,8 +353,7 @@ def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
     return numpy.broadcast_to(numpy.asarray(array), (*batch, *core)).reshape(math.prod(batch), *core)
 
 
-def _failed(key: Any, t: Any) -> str:
-    name = key[0] if isinstance(key, tuple) else key
+def _failed(name: str, t: Any) -> str:
     how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
     return f"{name}: the curve {how} by t = {float(t):.6g}"
 

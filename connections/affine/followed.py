@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.geometry.compilation import Compiler
+from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import admit_at
+from connections.geometry.parameters import Bound
 from connections.integration.driver import PLACES, Attempts
 from connections.integration.steps import step_at
 
@@ -89,20 +90,22 @@ class OneMotion(NamedTuple):
         return step_at(rate, sizes, s, h, y, f)
 
 
+def motion_of(owner: Any, recipe: Callable[[], Any]) -> OneMotion:
+    """The functions of the flow that `recipe` makes; `owner` as for `OneMotion.of`."""
+    return OneMotion.of(owner, recipe())
+
+
 class JaxMotions:
     """Motions by compiled functions.
 
     Parameters
     ----------
-    motion : one of them.
+    make : () -> one of them, bound to what it is made of.
     """
 
-    def __init__(self, motion: OneMotion) -> None:
-        functions = Compiler(motion)
-        self._motion = motion
-        self._start = functions.compiled(_started)
-        self._step = functions.compiled(_stepped)
-        self._record = functions.compiled(_recorded)
+    def __init__(self, make: Bound[OneMotion]) -> None:
+        self._make = make
+        self._start, self._step, self._record = (compiled(at, make) for at in (_started, _stepped, _recorded))
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """Where motions with the arguments `rows`, each (m, ...), begin; m = `count`."""
@@ -139,8 +142,9 @@ class JaxMotions:
         """The values (0, T, ...) of no motions."""
 
         def recorded(*own: jax.Array) -> Any:
-            given, y, _, _ = self._motion.start(*own)
-            return self._motion.record(jnp.zeros(()), y, *given)[0]
+            motion = self._make()
+            given, y, _, _ = motion.start(*own)
+            return motion.record(jnp.zeros(()), y, *given)[0]
 
         shapes = jax.eval_shape(recorded, *(jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows))
         return jax.tree_util.tree_map(lambda leaf: np.zeros((0, len(times), *leaf.shape)), shapes)
@@ -235,14 +239,15 @@ def _rows(function: Callable[..., Any], rows: tuple[jax.Array, ...]) -> Any:
     return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf)[None], function(*(row[0] for row in rows)))
 
 
-def _started(motion: OneMotion, index: jax.Array, *rows: jax.Array) -> Any:
+def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) -> Any:
     """The rows of `index` (w,) tell how many motions there are, where there is no argument that does."""
+    motion = make()
     return _rows(lambda _, *given: motion.start(*given), (index, *rows))
 
 
-def _stepped(motion: OneMotion, *rows: jax.Array) -> Any:
-    return _rows(motion.step, rows)
+def _stepped(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
+    return _rows(make().step, rows)
 
 
-def _recorded(motion: OneMotion, *rows: jax.Array) -> Any:
-    return _rows(motion.record, rows)
+def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
+    return _rows(make().record, rows)

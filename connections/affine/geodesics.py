@@ -6,7 +6,6 @@ qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only Gamma's symmetric part e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ from connections.affine.host_motion import HostMotion, on_host
 from connections.affine.sizes import motion_sizes
 from connections.checks import require_function, require_shape, require_type
 from connections.geometry.evaluation import Argument
+from connections.geometry.parameters import Bound
 
 Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
 State = tuple[jax.Array, jax.Array]
@@ -64,14 +64,16 @@ def geodesic(
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),
     )
-    flow = replace(geodesic_flow_of(nabla, force), max_step=as_max_step(max_step))
-    return Trajectories.of(nabla).run(("geodesic", force, flow.max_step), flow, arguments, times)
+    recipe = Bound(geodesic_flow_of, nabla, force, as_max_step(max_step))
+    return Trajectories.of(nabla).run("geodesic", recipe, arguments, times)
 
 
-def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flow[State]:
+def geodesic_flow_of(
+    nabla: AffineConnection, force: Force | None = None, max_step: Any = None
+) -> Flow[State]:
     """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
-        return _feasible_flow(nabla, force)
+        return _feasible_flow(nabla, force, max_step)
     frame = nabla.frame
 
     def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
@@ -87,7 +89,8 @@ def geodesic_flow_of(nabla: AffineConnection, force: Force | None = None) -> Flo
     def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
         return motion_sizes(frame, nabla.known_metric, jnp.abs(s), *state)
 
-    return Flow(start_at_given, rate, recorded, sizes, project=project, host=_on_host(nabla, force))
+    host = _on_host(nabla, force)
+    return Flow(start_at_given, rate, recorded, sizes, project=project, max_step=max_step, host=host)
 
 
 def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
@@ -116,7 +119,7 @@ def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
     return state, state[0], jnp.asarray(True)
 
 
-def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow[State]:
+def _feasible_flow(nabla: ConstrainedConnection, force: Force | None, max_step: Any) -> Flow[State]:
     """In ambient components, as the basis may be singular on the way where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
@@ -142,7 +145,7 @@ def _feasible_flow(nabla: ConstrainedConnection, force: Force | None) -> Flow[St
         q, V = state
         return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
 
-    return Flow(start, rate, record, sizes, project=project)
+    return Flow(start, rate, record, sizes, project=project, max_step=max_step)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:

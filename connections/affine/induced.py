@@ -18,6 +18,7 @@ from connections.checks import require_same_frame, require_type
 from connections.geometry.definite import solve_definite
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
+from connections.geometry.parameters import is_same
 from connections.geometry.scales import FLOOR, lengths_of
 
 
@@ -78,7 +79,7 @@ class InducedConnection(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """A^T H (A_dot(v) w + Gamma(A v, A w)), (m,), without Hbar^-1 where `metric` is the induced one."""
-        if metric is not self.metric:
+        if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         A, A_dot = jax.jvp(self.metric.inclusion_at, (q,), (self.frame.matrix_at(q) @ v,))
         ambient, p = self.metric.ambient_metric, self.metric.embed_at(q)

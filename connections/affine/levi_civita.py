@@ -21,6 +21,7 @@ from connections.affine.koszul import (
 from connections.checks import require_type
 from connections.geometry.definite import solve_definite
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import is_same
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +51,7 @@ class LeviCivita(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
-        if metric is not self.metric:
+        if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
 

@@ -22,7 +22,7 @@ from connections.affine.fan import by_fan, distance
 from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
 from connections.checks import ConvergenceError, as_array, require_type
-from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate
+from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate, the_point
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 _NEAR = 1e-3  # the same, where the search on loose geodesics ends
@@ -61,9 +61,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
     require_type("nabla", nabla, AffineConnection)
     size = (nabla.frame.ambient_dim,)
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
-    points = [
-        evaluate(nabla, "point", lambda p: p, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))
-    ]
+    points = [evaluate(nabla, the_point, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))]
     shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
     rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
     v: np.ndarray = logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,))
@@ -235,7 +233,7 @@ class _Search:
         """Newton's corrections (c, n), the misses (c,), and the shots."""
         shots = self._spread(guesses, tol, keep)
         spread = shots.linear[:, : self.shooting.nq]
-        gap, derivative, miss = self.shooting.mapped("gap", _gap_at, shots.q, spread, *end[:4])
+        gap, derivative, miss = self.shooting.mapped(_gap_at, shots.q, spread, *end[:4])
         return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
 
 

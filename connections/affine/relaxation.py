@@ -78,7 +78,7 @@ def _least(
     """The series (modes, n) of least energy, from one that is given."""
     from scipy.optimize import minimize
 
-    energy = chords.shooting.compiled("energy", _energy_and_slope_at)
+    energy = chords.shooting.compiled(_energy_and_slope_at)
 
     def value_and_slope(y: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = energy(y.reshape(bend.shape), points, along)

@@ -9,7 +9,8 @@ how accurate a geodesic is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.geometry.compilation import Compiler
+from connections.geometry.compilation import compiled
 from connections.geometry.definite import orthonormal_basis
-from connections.geometry.evaluation import kept
 from connections.geometry.parameters import Parametrized, derived
 from connections.integration.dop853 import A_DENSE, DENSE, A, E
 
@@ -103,6 +103,26 @@ class Ground(NamedTuple):
         return Ground(*(array[which] for array in self))
 
 
+@dataclass(frozen=True)
+class _OfRows:
+    """(shooting, *rows) -> function(shooting, *row) of all rows."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, shooting: Shooting, *rows: jax.Array) -> Any:
+        return jax.vmap(partial(self.function, shooting))(*rows)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a geodesic, and of what is integrated along it: "geodesics", "spread" or "carry"."""
+
+    mode: str
+
+    def __call__(self, shooting: Shooting, *row: jax.Array) -> Any:
+        return shooting._step_at(self.mode, *row)
+
+
 class Shooting(Parametrized):
     """The geodesics of a connection.
 
@@ -140,37 +160,35 @@ class Shooting(Parametrized):
 
     def ground(self, q: np.ndarray) -> Ground:
         """The measures at points (m, nq)."""
-        return Ground(*self.mapped("ground", Shooting._ground_at, q))
+        return Ground(*self.mapped(Shooting._ground_at, q))
 
-    def mapped(self, name: str, function: Callable[..., Any], *rows: np.ndarray) -> Any:
-        """`function` of every row, compiled under `name` for blocks of rows; NumPy in and out.
+    def mapped(self, function: Callable[..., Any], *rows: np.ndarray) -> Any:
+        """`function` of every row, compiled for blocks of rows; NumPy in and out.
 
         Parameters
         ----------
-        function : (shooting, *row), JAX-traceable, without numbers in it.
+        function : (shooting, *row), JAX-traceable; of a module or a class.
         """
-        compiled = self.compiled(name, lambda shooting, *rows: jax.vmap(partial(function, shooting))(*rows))
+        of_rows = self.compiled(_OfRows(function))
         parts = []
         sizes = _BLOCKS if self.nabla.host is None else _BLOCKS_ON_HOST
         for begin, length, block in _blocks(len(rows[0]), sizes):
             part = [array[begin : begin + length] for array in rows]
             if length < block:
                 part = [np.resize(array, (block, *array.shape[1:])) for array in part]
-            parts.append(jax.tree_util.tree_map(lambda a, k=length: np.asarray(a)[:k], compiled(*part)))
+            parts.append(jax.tree_util.tree_map(lambda a, k=length: np.asarray(a)[:k], of_rows(*part)))
         if len(parts) == 1:
             return parts[0]
         return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
 
-    def compiled(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """*arguments -> function(shooting, *arguments), compiled once under `name`."""
-        made: Callable[..., Any] = kept(self, name, lambda: self._compiler.compiled(function))
-        return made
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """*arguments -> function(shooting, *arguments), compiled once; `function` as for `mapped`."""
+        known: dict[Any, Callable[..., Any]] = derived(self)
+        if function not in known:
+            known[function] = compiled(function, self)
+        return known[function]
 
     # --- private -----------------------------------------------------------------------------------------
-
-    @cached_property
-    def _compiler(self) -> Compiler:
-        return Compiler(self)
 
     def _ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
         frame = self.nabla.frame
@@ -189,7 +207,7 @@ class Shooting(Parametrized):
         speed, t, h = start.norm(v), np.zeros(m), np.full(m, _FIRST_STEP)
         ok, kept = np.isfinite(speed), [self._no_step(mode)]
         speed[speed == 0.0] = 1.0  # what does not move has no scale, and no error
-        step = partial(self.mapped, f"step of {mode}", partial(Shooting._step_at, mode=mode))
+        step = partial(self.mapped, _Step(mode))
         for _ in range(MAX_STEPS):
             todo = np.flatnonzero(ok & (t < 1.0))
             if not len(todo):
@@ -225,7 +243,7 @@ class Shooting(Parametrized):
         return rates(state)
 
     def _step_at(
-        self, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array, mode: str
+        self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
     ) -> tuple[jax.Array, ...]:
         """The state after a step, its error over what is allowed, qdot at both ends, and the interpolant."""
         spread = mode == "spread"

@@ -11,14 +11,14 @@ import numpy as np
 from connections.affine.flow import Flow, Trajectories
 from connections.affine.followed import JaxMotions, OneMotion
 from connections.checks import IntegrationError
-from connections.geometry.evaluation import kept, require_admissible
+from connections.geometry.evaluation import require_admissible
+from connections.geometry.parameters import Bound
 from connections.integration.driver import follow
 from connections.integration.tolerances import MAX_STEPS
 
 
 def sweep_motions(
     owner: Any,
-    key: Any,
     member: Callable[[jax.Array], tuple[Any, Flow[Any]]],
     numbers: np.ndarray,
     start: tuple[np.ndarray, ...],
@@ -30,9 +30,9 @@ def sweep_motions(
 
     Parameters
     ----------
-    owner : keeps what is compiled, and is judged at the first point.
-    key : names the family.
-    member : numbers of one member (p,) -> the owner of its motion, and the flow; JAX-traceable.
+    owner : judges the first point.
+    member : numbers of one member (p,) -> the owner of its motion, and the flow; JAX-traceable; an object of
+        the library, or a function.
     numbers : (m, p).
     start : public arguments of the flows, the first a point; the same for all.
     times : (T,) strictly monotone.
@@ -43,25 +43,7 @@ def sweep_motions(
     ------
     IntegrationError names the member and the time; the errors of ``owner.explain`` at the first point.
     """
-
-    def functions(beta: jax.Array) -> OneMotion:
-        its_owner, flow = member(beta)
-        return OneMotion.of(Trajectories(its_owner), flow)
-
-    def begin(beta: jax.Array, *given: jax.Array) -> Any:
-        own, y, origin, near = functions(beta).start(*given)
-        return (beta, *own), y, origin, near
-
-    def rate(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
-        return functions(beta).rate(t0, s, y, *given)
-
-    def sizes(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
-        return functions(beta).sizes(t0, s, y, *given)
-
-    def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
-        return functions(beta).record(t, y, *given)
-
-    motions = kept(owner, (sweep_motions, key), lambda: JaxMotions(OneMotion(begin, rate, sizes, record)))
+    motions = JaxMotions(Bound(_motion_of_member, member))
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
     if not len(numbers):
         return motions.nothing(rows, times)
@@ -80,3 +62,26 @@ def sweep_motions(
             f"last seen at t = {times[0] + found.last[row]:.6g}"
         )
     return values
+
+
+def _motion_of_member(member: Callable[[jax.Array], tuple[Any, Flow[Any]]]) -> OneMotion:
+    """The motion of a member, whose numbers are the first of what is given."""
+
+    def functions(beta: jax.Array) -> OneMotion:
+        owner, flow = member(beta)
+        return OneMotion.of(Trajectories(owner), flow)
+
+    def begin(beta: jax.Array, *given: jax.Array) -> Any:
+        own, y, origin, near = functions(beta).start(*given)
+        return (beta, *own), y, origin, near
+
+    def rate(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).rate(t0, s, y, *given)
+
+    def sizes(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).sizes(t0, s, y, *given)
+
+    def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
+        return functions(beta).record(t, y, *given)
+
+    return OneMotion(begin, rate, sizes, record)

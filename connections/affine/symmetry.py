@@ -9,7 +9,7 @@ Source: [Z] 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,10 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
 from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.definite import inverse_of_definite
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, evaluate, the_point
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized
 from connections.geometry.scales import (
     FLOOR,
     inverse_lengths_of,
@@ -115,7 +115,7 @@ class GroupAction(Parametrized):
         q : (..., nq) points.
         g : (..., k) elements of the group.
         """
-        return evaluate(self, "act", self.act_at, *self._arguments(q, g), checked=False)
+        return evaluate(self, self.act_at, *self._arguments(q, g), checked=False)
 
     def generators(self, q: Any) -> jax.Array:
         """The fields that generate the action, (..., nq, k): d Phi_g(q) / dg^a at the unit element.
@@ -125,7 +125,7 @@ class GroupAction(Parametrized):
         q : (..., nq) points.
         """
         point = Argument("q", q, (None,))
-        return evaluate(self, "generators", self.generators_at, point, checked=False)
+        return evaluate(self, self.generators_at, point, checked=False)
 
     # --- checks --------------------------------------------------------------------------------------------
 
@@ -181,11 +181,7 @@ class GroupAction(Parametrized):
         name : what the check is called.
         tol : of every entry of f, relative to |f| and what the coordinates contribute to it.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
-
-        return self._measure(f"invariant {name}", self, ("function", function), at, q, g, tol)
+        return self._measure(f"invariant {name}", self, Bound(self._function_change_at, function), q, g, tol)
 
     def check_invariant_metric(self, metric: Metric, q: Any, g: Any, tol: float = TOL) -> Check:
         """Whether <<T u, T w>> at Phi_g q is <<u, w>> at q: B^T H(Phi_g q) B = H(q).
@@ -196,14 +192,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms, or to 1e-4 of the product of the fields' lengths.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B, terms = self._pushed_at(metric.frame, p, element)
-            H, there = metric.matrix_at(p), metric.matrix_at(moved)
-            scale = terms.T @ jnp.abs(there) @ terms + jnp.abs(H)
-            return worst(B.T @ there @ B - H, scale + FLOOR * jnp.outer(lengths_of(H), lengths_of(H)))
-
-        return self._measure("invariant metric", metric, "metric", at, q, g, tol)
+        return self._measure("invariant metric", metric, Bound(self._metric_change_at, metric), q, g, tol)
 
     def check_invariant_frame(self, frame: FrameField, q: Any, g: Any, tol: float = TOL) -> Check:
         """Whether every field of a frame is invariant, X(Phi_g q) = T X(q), in ambient coordinates.
@@ -214,14 +203,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, T = self.tangent_at(p, element)
-            X = frame.matrix_at(p)
-            there = frame.matrix_at(moved)
-            return worst(there - T @ X, sizes_of_columns(jnp.abs(there) + jnp.abs(T) @ jnp.abs(X)))
-
-        return self._measure("invariant basis", frame, "frame", at, q, g, tol)
+        return self._measure("invariant basis", frame, Bound(self._frame_change_at, frame), q, g, tol)
 
     def check_invariant_forms(
         self, forms: PointFunction, frame: FrameField, q: Any, g: Any, name: str = "forms", tol: float = TOL
@@ -236,13 +218,9 @@ class GroupAction(Parametrized):
         name : what the check is called.
         tol : of every component, relative to its terms.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B, terms = self._pushed_at(frame, p, element)
-            here, there = jnp.asarray(forms(p)), jnp.asarray(forms(moved))
-            return worst(there @ B - here, sizes_of_columns((jnp.abs(there) @ terms + jnp.abs(here)).T).T)
-
-        return self._measure(f"invariant {name}", frame, ("forms", forms), at, q, g, tol)
+        return self._measure(
+            f"invariant {name}", frame, Bound(self._forms_change_at, frame, forms), q, g, tol
+        )
 
     def check_invariant_distribution(
         self, nabla: ConstrainedConnection, q: Any, g: Any, tol: float = TOL
@@ -255,16 +233,9 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms, or to 1e-4 of what the pushed field's length allows.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved, B, terms = self._pushed_at(nabla.ambient.frame, p, element)
-            A, complement = nabla.basis_at(p), nabla.distribution.complement_at(moved)
-            H = nabla.ambient_metric.matrix_at(moved)
-            pushed = B @ A
-            allowed = jnp.outer(inverse_lengths_of(H), lengths_of(pushed.T @ H @ pushed))
-            return worst(complement @ pushed, jnp.abs(complement) @ terms @ jnp.abs(A) + FLOOR * allowed)
-
-        return self._measure("invariant distribution", nabla, "distribution", at, q, g, tol)
+        return self._measure(
+            "invariant distribution", nabla, Bound(self._distribution_change_at, nabla), q, g, tol
+        )
 
     def check_invariant_coefficients(
         self, nabla: AffineConnection, q: Any, g: Any, tol: float = TOL
@@ -279,13 +250,9 @@ class GroupAction(Parametrized):
 
         Source: [Z] Lemma 3.3.
         """
-
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            moved = self.act_at(p, element)
-            change = nabla.coefficients_at(moved) - nabla.coefficients_at(p)
-            return worst(change, nabla.scale_at(p) + nabla.scale_at(moved))
-
-        return self._measure("invariant Christoffel symbols", nabla, "coefficients", at, q, g, tol)
+        return self._measure(
+            "invariant Christoffel symbols", nabla, Bound(self._coefficients_change_at, nabla), q, g, tol
+        )
 
     def check_invariant_input_coefficients(
         self, nabla: ConnectionOfMetric, forms: PointFunction, q: Any, g: Any, tol: float = TOL
@@ -301,7 +268,65 @@ class GroupAction(Parametrized):
 
         Source: [Z] Lemma 3.3.
         """
+        return self._measure(
+            "invariant input coefficients",
+            nabla,
+            Bound(self._input_coefficients_change_at, nabla, forms),
+            q,
+            g,
+            tol,
+        )
 
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _function_change_at(
+        self, function: PointFunction, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        return compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
+
+    def _metric_change_at(
+        self, metric: Metric, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        moved, B, terms = self._pushed_at(metric.frame, p, element)
+        H, there = metric.matrix_at(p), metric.matrix_at(moved)
+        scale = terms.T @ jnp.abs(there) @ terms + jnp.abs(H)
+        return worst(B.T @ there @ B - H, scale + FLOOR * jnp.outer(lengths_of(H), lengths_of(H)))
+
+    def _frame_change_at(
+        self, frame: FrameField, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        moved, T = self.tangent_at(p, element)
+        X = frame.matrix_at(p)
+        there = frame.matrix_at(moved)
+        return worst(there - T @ X, sizes_of_columns(jnp.abs(there) + jnp.abs(T) @ jnp.abs(X)))
+
+    def _forms_change_at(
+        self, frame: FrameField, forms: PointFunction, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        moved, B, terms = self._pushed_at(frame, p, element)
+        here, there = jnp.asarray(forms(p)), jnp.asarray(forms(moved))
+        return worst(there @ B - here, sizes_of_columns((jnp.abs(there) @ terms + jnp.abs(here)).T).T)
+
+    def _distribution_change_at(
+        self, nabla: ConstrainedConnection, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        moved, B, terms = self._pushed_at(nabla.ambient.frame, p, element)
+        A, complement = nabla.basis_at(p), nabla.distribution.complement_at(moved)
+        H = nabla.ambient_metric.matrix_at(moved)
+        pushed = B @ A
+        allowed = jnp.outer(inverse_lengths_of(H), lengths_of(pushed.T @ H @ pushed))
+        return worst(complement @ pushed, jnp.abs(complement) @ terms @ jnp.abs(A) + FLOOR * allowed)
+
+    def _coefficients_change_at(
+        self, nabla: AffineConnection, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        moved = self.act_at(p, element)
+        change = nabla.coefficients_at(moved) - nabla.coefficients_at(p)
+        return worst(change, nabla.scale_at(p) + nabla.scale_at(moved))
+
+    def _input_coefficients_change_at(
+        self, nabla: ConnectionOfMetric, forms: PointFunction, p: jax.Array, element: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         def raised(p: jax.Array) -> tuple[jax.Array, jax.Array]:
             covectors = jnp.asarray(forms(p))
             if isinstance(nabla, ConstrainedConnection):
@@ -311,37 +336,28 @@ class GroupAction(Parametrized):
             allowed = jnp.outer(unit, jnp.max(unit * jnp.abs(covectors), axis=1))
             return inverse @ covectors.T, jnp.abs(inverse) @ jnp.abs(covectors.T) + FLOOR * allowed
 
-        def at(p: jax.Array, element: jax.Array) -> tuple[jax.Array, jax.Array]:
-            here, there = raised(p), raised(self.act_at(p, element))
-            return worst(here[0] - there[0], here[1] + there[1])
-
-        return self._measure("invariant input coefficients", nabla, ("inputs", forms), at, q, g, tol)
-
-    # --- private -------------------------------------------------------------------------------------------
+        here, there = raised(p), raised(self.act_at(p, element))
+        return worst(here[0] - there[0], here[1] + there[1])
 
     def _arguments(self, q: Any, g: Any) -> tuple[Argument, Argument]:
         return Argument("q", q, (None,)), Argument("g", g, self.identity.shape)
 
-    def _measure(
-        self, name: str, owner: Any, key: Hashable, at: Callable[..., Any], q: Any, g: Any, tol: float
-    ) -> Check:
+    def _measure(self, name: str, owner: Any, at: Bound[Any], q: Any, g: Any, tol: float) -> Check:
         """The check of one property; the function is compiled once for its owner, which validates q."""
         if owner is not self:
             as_array("q", q, (owner.frame.ambient_dim,))
         moved = self.require_action(q, g)
         if owner is not self:
             for points in (q, moved):
-                evaluate(owner, "valid", lambda p: jnp.zeros(()), Argument("q", points, (None,)))
+                evaluate(owner, the_point, Argument("q", points, (None,)))
         arguments, checked = self._arguments(q, g), owner is not self
-        return worst_check(
-            name, evaluate(owner, ("invariance", self, key), at, *arguments, checked=checked), tol
-        )
+        return worst_check(name, evaluate(owner, at, *arguments, checked=checked), tol)
 
     def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray, jax.Array]:
         """Residuals and scales of the axioms, (points, 4) each, and the points Phi_g(q)."""
         point, element = self._arguments(q, g)
         other = Argument("h", h, self.identity.shape)
-        values = evaluate(self, "axioms", self._axioms_at, point, element, other, checked=False)
+        values = evaluate(self, self._axioms_at, point, element, other, checked=False)
         residual, scale = (np.asarray(value).reshape(-1, len(AXIOMS)) for value in values[:2])
         return residual, scale, values[2]
 

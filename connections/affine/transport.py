@@ -30,6 +30,8 @@ from connections.checks import (
 from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.curves import Curve, SampledCurve
 from connections.geometry.evaluation import Argument
+from connections.geometry.frames import FrameField
+from connections.geometry.parameters import Bound
 from connections.geometry.scales import inverse_lengths_of, lengths_of, sizes_of_array, sizes_of_columns
 
 CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
@@ -100,7 +102,7 @@ def holonomy(
     Raises
     ------
     PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport); a
-        sample is off the manifold, or t0 or t1 outside of the samples.
+        sample is off the manifold, or t0 or t1 outside of the samples. Where JAX traces, P is NaN instead.
     TypeError : the interval of a function is not given.
     """
     require_type("nabla", nabla, AffineConnection)
@@ -112,9 +114,9 @@ def holonomy(
     ends = np.array([t0, t1], dtype=float)
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
-    _require_closed(nabla, path, ends)
+    closed = _require_closed(nabla, path, ends)
     P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
-    return P
+    return P if closed is None else jnp.where(closed, P, jnp.nan)
 
 
 def covariant_derivative_along(
@@ -145,26 +147,11 @@ def covariant_derivative_along(
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
-    host, clock = nabla.host, as_times(times)
+    clock = as_times(times)
     paths = _as_curve(nabla, curve), _as_curve(None, field, "field", nabla.frame.dim, FIELD)
     (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
-    split = len(points)
-
-    def moving(t: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        along = _velocity(nabla, lambda s: on(s, *given[:split]), t)
-        z, z_dot = jax.jvp(lambda s: reading(s, *given[split:]), (t,), (jnp.ones_like(t),))
-        return *along, _on(on, t, *given[:split]), z, z_dot
-
-    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[jax.Array]:
-        q, v, ok, own, z, z_dot = moving(t, *given)
-        return z_dot + nabla.apply_at(q, v, z), own, ok
-
-    flow = readings(record)
-    if host is not None:
-        flow = replace(flow, host=HostReading(host, compiled(moving)))
-    functions = (None if isinstance(path, SampledCurve) else path for path in paths)
-    key = "covariant_derivative_along", *functions
-    return _Along.of(nabla).run(key, flow, (*points, *values), times)
+    recipe = Bound(_reading_flow, nabla, on, reading, len(points))
+    return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -210,34 +197,75 @@ def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[...,
     return curve.path, curve.arguments(name)
 
 
-def _require_closed(nabla: AffineConnection, curve: Curve, ends: np.ndarray) -> None:
-    """`PointError` unless the curve ends where it begins, to `CLOSURE_TOLERANCE` of how far it goes."""
+def _reading_flow(nabla: AffineConnection, curve: Any, field: Any, split: int) -> Flow[jax.Array]:
+    """zdot + Gamma(v, z) along curve(t, *numbers) of field(t, *more), first `split` numbers."""
 
-    def point(t: jax.Array) -> jax.Array:
-        q = _on(curve, t)
-        project = nabla.frame.project_at
-        return project(q) if q.ndim == 1 else jax.vmap(project)(q.reshape(-1, q.shape[-1]))
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[jax.Array]:
+        q, v, ok, own, z, z_dot = _moving(nabla, curve, field, split, t, *given)
+        return z_dot + nabla.apply_at(q, v, z), own, ok
 
+    flow, host = readings(record), nabla.host
+    if host is None:
+        return flow
+    return replace(flow, host=HostReading(host, compiled(_moving, nabla, curve, field, split)))
+
+
+def _moving(
+    nabla: AffineConnection, curve: Any, field: Any, split: int, t: jax.Array, *given: jax.Array
+) -> tuple[jax.Array, ...]:
+    """As `HostReading` wants it."""
+    along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
+    z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
+    return *along, _on(curve, t, *given[:split]), z, z_dot
+
+
+def _require_closed(nabla: AffineConnection, curve: Curve, ends: np.ndarray) -> jax.Array | None:
+    """`PointError` unless the curve ends where it begins; if JAX traces it, whether it does, (..., 1, 1)."""
     instants = jnp.linspace(float(ends[0]), float(ends[1]), _CLOSURE_SAMPLES)
-    points = np.asarray(compiled(lambda t: jax.vmap(point)(t))(instants))
-    for around in np.moveaxis(points.reshape(len(points), -1, points.shape[-1]), 1, 0):
-        start, end = around[0], np.asarray(nabla.frame.align_at(*map(jnp.asarray, (around[-1], around[0]))))
-        reach = np.asarray(sizes_of_array(jnp.max(jnp.abs(around - start), axis=0)))
-        if not np.all(np.abs(start - end) <= CLOSURE_TOLERANCE * reach + _ROUND_OFF * np.abs(start)):
-            gap = f"curve({ends[0]:g}) = {start}, curve({ends[1]:g}) = {end}"
-            raise PointError(f"holonomy: the curve is not closed: {gap}")
+    points = compiled(_points_at, nabla.frame, curve)(instants)
+    closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
+    if isinstance(closed, jax.core.Tracer):
+        batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
+        return closed.reshape(*batch, 1, 1)
+    for row in np.flatnonzero(~np.asarray(closed)):
+        gap = f"curve({ends[0]:g}) = {np.asarray(start)[row]}, curve({ends[1]:g}) = {np.asarray(end)[row]}"
+        raise PointError(f"holonomy: the curve is not closed: {gap}")
+    return None
+
+
+def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Whether curves through points (S, rows, nq) end where they begin, but for `CLOSURE_TOLERANCE` of it."""
+    start, end = points[0], jax.vmap(frame.align_at)(points[-1], points[0])
+    reach = jax.vmap(sizes_of_array)(jnp.max(jnp.abs(points - start), axis=0))
+    allowed = CLOSURE_TOLERANCE * reach + _ROUND_OFF * jnp.abs(start)
+    return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
 
 
 def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.Array:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
     times = as_times(times)
     path, numbers = _as_data(curve, times)
-    key = "parallel_transport" if numbers else ("parallel_transport", curve)
     since: Any = 0.0
     if numbers:  # a clock that is far from zero is too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
-    return _Along.of(nabla).run(key, _transport_flow(nabla, path), numbers, times, since)
+    recipe = Bound(_transport_flow, nabla, path)
+    return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
+
+
+def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:
+    """The points of the manifold on a curve at times (T,), one or several for each."""
+
+    def point(t: jax.Array) -> jax.Array:
+        q = _on(curve, t)
+        return frame.project_at(q) if q.ndim == 1 else jax.vmap(frame.project_at)(q.reshape(-1, q.shape[-1]))
+
+    return jax.vmap(point)(times)
+
+
+def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of a curve at times (T,), (T, nq) and (T, nq)."""
+    return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
 
 
 def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
@@ -264,7 +292,5 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     if host is None:
         return Flow(start, rate, record, sizes, points=())
 
-    def points(times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
-
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, compiled(points), n))
+    points = compiled(_points_and_rates_at, curve)
+    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, points, n))

@@ -36,7 +36,7 @@ from connections.control.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, as_given, evaluate
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized, plain
 from connections.geometry.scales import (
     FLOOR,
     inverse_lengths_of,
@@ -72,7 +72,7 @@ class LinearlyParametrizedSystem(Parametrized):
             raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
         require_finite("nominal", nominal)
         object.__setattr__(self, "nominal", jnp.asarray(nominal))
-        object.__setattr__(self, "_nominal_system", self.make_system(self.nominal))
+        object.__setattr__(self, "_nominal_system", plain(self.make_system)(self.nominal))
 
     @property
     def frame(self) -> FrameField:
@@ -98,25 +98,24 @@ class LinearlyParametrizedSystem(Parametrized):
 
         Source: [W] IV-A, Slotine-Li regressor.
         """
-        return evaluate(self, "regressor", self.regressor_at, *self._arguments(q, v, v_r, a_r))
+        return evaluate(self, self.regressor_at, *self._arguments(q, v, v_r, a_r))
 
     def check_linear(self, q: Any, v: Any, v_r: Any, a_r: Any, tol: float = 1e-9) -> Check:
         """Whether Y pi equals the force at the nominal parameters and at three times them.
 
         A force with a part that is constant in pi, or not linear, fails.
         """
-
-        def forces(p: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array]:
-            Y = self.regressor_at(p, *rest)
-            scaled = [factor * self.nominal for factor in (1.0, 3.0)]
-            gaps = jnp.stack([self._force_at(pi, p, *rest) - Y @ pi for pi in scaled])
-            terms = jnp.abs(Y) @ jnp.abs(scaled[1])
-            H = self._nominal_system.metric.matrix_at(p)
-            allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
-            return worst(gaps, terms + FLOOR * allowed)
-
-        measured = evaluate(self, "check_linear", forces, *self._arguments(q, v, v_r, a_r))
+        measured = evaluate(self, self._nonlinear_part_at, *self._arguments(q, v, v_r, a_r))
         return worst_check("linear in the parameters", measured, tol)
+
+    def _nonlinear_part_at(self, q: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array]:
+        Y = self.regressor_at(q, *rest)
+        scaled = [factor * self.nominal for factor in (1.0, 3.0)]
+        gaps = jnp.stack([self._force_at(pi, q, *rest) - Y @ pi for pi in scaled])
+        terms = jnp.abs(Y) @ jnp.abs(scaled[1])
+        H = self._nominal_system.metric.matrix_at(q)
+        allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
+        return worst(gaps, terms + FLOOR * allowed)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether frame and metric of the nominal system are valid at q; one boolean."""
@@ -129,7 +128,7 @@ class LinearlyParametrizedSystem(Parametrized):
     def _force_at(
         self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
     ) -> jax.Array:
-        return reference_force_at(self.make_system(pi), q, v, v_r, a_r)
+        return reference_force_at(plain(self.make_system)(pi), q, v, v_r, a_r)
 
     def _arguments(self, q: Any, v: Any, v_r: Any, a_r: Any) -> list[Argument]:
         n = self.frame.dim
@@ -196,7 +195,7 @@ class AdaptiveLoop(Parametrized):
         object.__setattr__(
             self, "adaptation", gain_matrix("adaptation P", self.adaptation, p, symmetric=True)
         )
-        object.__setattr__(self, "plant", self.family.make_system(self.parameters))
+        object.__setattr__(self, "plant", plain(self.family.make_system)(self.parameters))
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
         """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, pi~ the error of `parameters` (p,)."""
@@ -232,17 +231,9 @@ class AdaptiveLoop(Parametrized):
             )
         ]
 
-        flow = Flow(
-            self._start_at,
-            self._rate_at,
-            self._entry_at,
-            self._sizes_at,
-            project=self._projected,
-            rtol=float(rtol),
-            atol=float(atol),
-        )
         self.reference.require_times("times", times)
-        motion = Trajectories.of(self).run(("simulate", rtol, atol), flow, tuple(start), times)
+        recipe = Bound(self._flow, float(rtol), float(atol))
+        motion = Trajectories.of(self).run("simulate", recipe, tuple(start), times)
         return motion._replace(times=as_given(as_times(times), motion.q))
 
     @property
@@ -270,6 +261,17 @@ class AdaptiveLoop(Parametrized):
     ) -> tuple[jax.Array, jax.Array]:
         Y, s = self._law_at(t, q, v, state)
         return Y @ parameters - self.gain @ s, s
+
+    def _flow(self, rtol: Any, atol: Any) -> Flow[AdaptiveMotion]:
+        return Flow(
+            self._start_at,
+            self._rate_at,
+            self._entry_at,
+            self._sizes_at,
+            project=self._projected,
+            rtol=rtol,
+            atol=atol,
+        )
 
     def _start_at(self, q0: jax.Array, v0: jax.Array, initial: jax.Array) -> tuple[Any, ...]:
         return q0, v0, initial, self.reference.initial_state(q0, v0)

@@ -31,7 +31,8 @@ from connections.geometry import (
 )
 from connections.geometry.compilation import compiled, trace_state_clean
 from connections.geometry.definite import solve_definite
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, evaluate, the_point
+from connections.geometry.parameters import Bound
 from connections.geometry.rotations import quaternion_product, rotation_matrix
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
@@ -69,23 +70,16 @@ def trajectory_reference(
     if span is None and trace_state_clean():
         start = np.asarray(compiled(goal)(0.0))
         require_finite("trajectory(0)", start)
-        evaluate(frame, "point", lambda q: q, Argument("trajectory(0)", start, (frame.ambient_dim,)))
+        evaluate(frame, the_point, Argument("trajectory(0)", start, (frame.ambient_dim,)))
 
-    def desired(t: jax.Array) -> jax.Array:
-        """The point that trajectory(t) stands for; NaN where it is off the manifold."""
-        q_d = jnp.asarray(goal(t), dtype=jnp.float64)
-        return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
-
+    desired = Bound(_desired_at, frame, goal)
     if error is None and frame.dim == frame.ambient_dim:
         return _in_coordinates(frame, desired, gain, span)
     if error is None:
-
-        def error(q: jax.Array, q_d: jax.Array) -> jax.Array:
-            return configuration_error_at(frame, q, q_d)
-
+        error = Bound(configuration_error_at, frame)
     nq = (frame.ambient_dim,)
     require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
-    return _attractor(frame, lambda t, q: error(q, desired(t)), frame.dim, gain, None, None, span)
+    return _attractor(frame, Bound(_error_at, error, desired), frame.dim, gain, None, None, span)
 
 
 def submanifold_reference(
@@ -116,7 +110,7 @@ def submanifold_reference(
     """
     require_type("frame", frame, FrameField)
     size = output_length("constraint(q)", constraint, frame.dim, (frame.ambient_dim,))
-    return _attractor(frame, lambda t, q: constraint(q), size, gain, tangential, metric)
+    return _attractor(frame, Bound(_constant_at, constraint), size, gain, tangential, metric)
 
 
 def task_reference(
@@ -147,7 +141,7 @@ def task_reference(
     require_type("frame", frame, FrameField)
     size = output_length("task(q)", task, frame.dim, (frame.ambient_dim,))
     goal, span = _as_trajectory(None, trajectory, size)
-    return _attractor(frame, lambda t, q: task(q) - goal(t), size, gain, tangential, metric, span)
+    return _attractor(frame, Bound(_task_error_at, task, goal), size, gain, tangential, metric, span)
 
 
 def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> jax.Array:
@@ -198,12 +192,32 @@ def _in_coordinates(
 ) -> FieldReference:
     """The field with qdot = qdot_d - Lambda (q - q_d)."""
     Lambda = gain_matrix("gain", gain, frame.dim)
+    return FieldReference(frame, Bound(_field_in_coordinates_at, frame, desired, Lambda), span=span)
 
-    def field(t: jax.Array, q: jax.Array) -> jax.Array:
-        q_d, drift = jax.jvp(desired, (t,), (jnp.ones_like(t),))
-        return frame.velocity_at(q, drift - Lambda @ (q - q_d))
 
-    return FieldReference(frame, field, span=span)
+def _desired_at(frame: FrameField, trajectory: TimeCurve, t: jax.Array) -> jax.Array:
+    """The point that trajectory(t) stands for; NaN where it is off the manifold."""
+    q_d = jnp.asarray(trajectory(t), dtype=jnp.float64)
+    return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
+
+
+def _error_at(error: Callable[..., jax.Array], desired: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
+    return error(q, desired(t))
+
+
+def _constant_at(constraint: Callable[..., jax.Array], t: jax.Array, q: jax.Array) -> jax.Array:
+    return constraint(q)
+
+
+def _task_error_at(task: Callable[..., jax.Array], goal: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
+    return task(q) - goal(t)
+
+
+def _field_in_coordinates_at(
+    frame: FrameField, desired: TimeCurve, Lambda: jax.Array, t: jax.Array, q: jax.Array
+) -> jax.Array:
+    q_d, drift = jax.jvp(desired, (t,), (jnp.ones_like(t),))
+    return frame.velocity_at(q, drift - Lambda @ (q - q_d))
 
 
 def _attractor(
@@ -222,18 +236,26 @@ def _attractor(
     if metric is not None:
         require_type("metric", metric, Metric)
         require_same_frame(frame, "the reference", metric.frame, "the metric")
+    return FieldReference(frame, Bound(_attracting_field_at, frame, phi, Lambda, w, metric), span=span)
 
-    def field(t: jax.Array, q: jax.Array) -> jax.Array:
-        value, drift = jax.jvp(lambda time: phi(time, q), (t,), (jnp.ones_like(t),))
-        J = jax.jacfwd(phi, argnums=1)(t, q) @ frame.matrix_at(q)
-        rate = -Lambda @ value - drift
-        if size == frame.dim:
-            return solve(J, rate)
-        along = jnp.zeros(frame.dim) if w is None else w(t, q)
-        weighted = J.T if metric is None else solve_definite(metric.matrix_at(q), J.T)
-        return along + weighted @ solve_definite(J @ weighted, rate - J @ along)
 
-    return FieldReference(frame, field, span=span)
+def _attracting_field_at(
+    frame: FrameField,
+    phi: TimeField,
+    Lambda: jax.Array,
+    w: TimeField | None,
+    metric: Metric | None,
+    t: jax.Array,
+    q: jax.Array,
+) -> jax.Array:
+    value, drift = jax.jvp(lambda time: phi(time, q), (t,), (jnp.ones_like(t),))
+    J = jax.jacfwd(phi, argnums=1)(t, q) @ frame.matrix_at(q)
+    rate = -Lambda @ value - drift
+    if len(J) == frame.dim:
+        return solve(J, rate)
+    along = jnp.zeros(frame.dim) if w is None else w(t, q)
+    weighted = J.T if metric is None else solve_definite(metric.matrix_at(q), J.T)
+    return along + weighted @ solve_definite(J @ weighted, rate - J @ along)
 
 
 def _relative_quaternion(a: jax.Array, b: jax.Array) -> jax.Array:

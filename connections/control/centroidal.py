@@ -93,7 +93,7 @@ class CentroidalCoordinates:
             return jax.jvp(self.inclusion_at, (p,), (self.model.frame.matrix_at(p) @ w,))
 
         arguments = Argument("q", q, (self.model.nq,)), Argument("v", v, (self.model.nv,))
-        return evaluate(self, "inclusion", pair, *arguments)
+        return evaluate(self, pair, *arguments)
 
     def mass_matrix(self, q: Any) -> np.ndarray:
         """Hbar = A^T H A, (..., nv, nv).
@@ -104,7 +104,7 @@ class CentroidalCoordinates:
 
         Source: [E] eq. (42).
         """
-        A = np.asarray(evaluate(self, "A", self.inclusion_at, Argument("q", q, (self.model.nq,))))
+        A = np.asarray(evaluate(self, self.inclusion_at, Argument("q", q, (self.model.nq,))))
         H: np.ndarray = np.swapaxes(A, -1, -2) @ mass_matrix(self.model, q) @ A
         return H
 

@@ -10,7 +10,7 @@ Source: [W] IV-A, (14) and Remark 5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +29,7 @@ from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, as_given
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized, plain
 from connections.integration.tolerances import ATOL, RTOL
 
 
@@ -189,9 +189,9 @@ class ClosedLoop(Described, Parametrized):
         frame = self.plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
 
-        flow = replace(self._flow(float(rtol), float(atol)), max_step=as_max_step(max_step))
         self.reference.require_times("times", times)
-        motion = Trajectories.of(self).run(("simulate", rtol, atol, flow.max_step), flow, start, times)
+        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
+        motion = Trajectories.of(self).run("simulate", recipe, start, times)
         return motion._replace(times=as_given(as_times(times), motion.q))
 
     def member(self, beta: Any) -> ClosedLoop:
@@ -272,7 +272,7 @@ class ClosedLoop(Described, Parametrized):
     ) -> tuple[jax.Array, jax.Array]:
         return self.reference.pair_at(t, q, v, state)
 
-    def _flow(self, rtol: Any, atol: Any) -> Flow[Motion]:
+    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[Motion]:
         return Flow(
             self._start_at,
             self._rate_at,
@@ -281,6 +281,7 @@ class ClosedLoop(Described, Parametrized):
             project=self._projected,
             rtol=rtol,
             atol=atol,
+            max_step=max_step,
         )
 
     def _start_at(self, q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
@@ -332,7 +333,7 @@ def simulate_members(
     ------
     As `ClosedLoop.sweep`.
     """
-    values = sweep_motions(owner, member, _FlowOf(member), numbers, start, times, (rtol, atol))
+    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol))
     motions: Motion = values._replace(times=jnp.asarray(times))
     return motions
 
@@ -344,7 +345,7 @@ class _FlowOf(Parametrized):
         self.member = member
 
     def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[Motion]]:
-        loop = self.member(numbers)
+        loop = plain(self.member)(numbers)
         return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
 
 

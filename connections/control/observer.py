@@ -26,7 +26,7 @@ from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 from connections.geometry.evaluation import Argument, as_given, evaluate
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized
 from connections.geometry.scales import lengths_of
 from connections.integration.tolerances import ATOL, RTOL
 
@@ -113,7 +113,7 @@ class MomentumObserver(Parametrized):
         Source: [W] II, the product in pdot = tau + C^T v - g.
         """
         function = self.coriolis_transpose_product_at
-        return evaluate(self, "coriolis_transpose_product", function, *self._state(q, v))
+        return evaluate(self, function, *self._state(q, v))
 
     def residual(self, q: Any, v: Any, z: Any) -> jax.Array:
         """The estimate r = K (H v - z), (..., n), covector components.
@@ -124,7 +124,7 @@ class MomentumObserver(Parametrized):
         z : (..., n) state of the observer.
         """
         z = Argument("z", z, (self.model.metric.frame.dim,))
-        return evaluate(self, "residual", self.residual_at, *self._state(q, v), z)
+        return evaluate(self, self.residual_at, *self._state(q, v), z)
 
     def simulate(
         self,
@@ -154,6 +154,27 @@ class MomentumObserver(Parametrized):
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
+        recipe = Bound(self._flow, plant, control, float(rtol), float(atol))
+        motion = Trajectories.of(self).run("simulate", recipe, start, times)
+        return motion._replace(times=as_given(as_times(times), motion.q))
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of the model."""
+        return self.model.metric.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the model is defined at q; one boolean."""
+        return self.model.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the model's error for a point that is not valid."""
+        self.model.explain(q)
+
+    def _flow(self, plant: MechanicalSystem, control: Any, rtol: Any, atol: Any) -> Flow[ObservedMotion]:
+        """The plant and the observer, together."""
+        n, frame = plant.metric.frame.dim, plant.metric.frame
+
         def begin(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
             return q0, v0, self.momentum_at(q0, v0)
 
@@ -178,22 +199,7 @@ class MomentumObserver(Parametrized):
             q, v, z = y
             return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
 
-        flow = Flow(begin, rate, record, sizes, project=project, rtol=float(rtol), atol=float(atol))
-        motion = Trajectories.of(self).run(("simulate", plant, control, rtol, atol), flow, start, times)
-        return motion._replace(times=as_given(as_times(times), motion.q))
-
-    @property
-    def frame(self) -> FrameField:
-        """The frame of the model."""
-        return self.model.metric.frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the model is defined at q; one boolean."""
-        return self.model.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the model's error for a point that is not valid."""
-        self.model.explain(q)
+        return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol)
 
     def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
         frame = self.model.metric.frame

@@ -80,7 +80,7 @@ class PassivityController(Described, Parametrized):
         n = self.model.metric.frame.dim
         arguments = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
         point = Argument("q", q, (self.model.metric.frame.ambient_dim,))
-        return evaluate(self, "torque", self.torque_at, point, *arguments)
+        return evaluate(self, self.torque_at, point, *arguments)
 
     @property
     def frame(self) -> FrameField:

@@ -146,7 +146,7 @@ class FieldReference(Reference):
         samples.
         """
         self.require_times("t", t)
-        return evaluate(self, "velocity", lambda p, time: self.field(time, p), *self._at(t, q))
+        return evaluate(self, self._velocity_of_point_at, *self._at(t, q))
 
     def acceleration(self, t: Any, q: Any, v: Any) -> jax.Array:
         """vdot_r along the motion, (..., n) frame components.
@@ -163,10 +163,15 @@ class FieldReference(Reference):
         """
         self.require_times("t", t)
 
-        def at_point(p: jax.Array, time: jax.Array, w: jax.Array) -> jax.Array:
-            return self.acceleration_at(time, p, w, jnp.zeros(0))
+        return evaluate(
+            self, self._acceleration_of_point_at, *self._at(t, q), Argument("v", v, (self.frame.dim,))
+        )
 
-        return evaluate(self, "acceleration", at_point, *self._at(t, q), Argument("v", v, (self.frame.dim,)))
+    def _velocity_of_point_at(self, q: jax.Array, t: jax.Array) -> jax.Array:
+        return self.field(t, q)
+
+    def _acceleration_of_point_at(self, q: jax.Array, t: jax.Array, v: jax.Array) -> jax.Array:
+        return self.acceleration_at(t, q, v, jnp.zeros(0))
 
     def _at(self, t: Any, q: Any) -> tuple[Argument, Argument]:
         return Argument("q", q, (self.frame.ambient_dim,)), Argument("t", t, ())

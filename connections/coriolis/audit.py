@@ -20,6 +20,7 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
+import jax
 import numpy as np
 
 from connections.checks import Check, NonFiniteError, ShapeError, as_array, html_table
@@ -38,6 +39,7 @@ from connections.coriolis.measurements import (
 )
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
+from connections.geometry.parameters import Bound
 
 _HINT = " (are H, C and v in the frame given, components in its order?)"
 
@@ -166,7 +168,7 @@ def audit_coriolis(
     """
     q_samples, v_samples = _samples(frame, q, v)
     points = Argument("q", q_samples, (frame.ambient_dim,))
-    at = evaluate(frame, "samples", lambda p: (p, frame.structure_functions_at(p)), points)
+    at = evaluate(frame, Bound(_point_and_structure_at, frame), points)
     q_samples, structure = (np.asarray(array) for array in at)
     boxes = BlackBoxes(coriolis, mass_matrix, frame.dim)
     differences = FrameDifferences(frame)
@@ -176,6 +178,10 @@ def audit_coriolis(
         for sample in zip(q_samples, v_samples, structure, strict=True)
     ]
     return _report(samples, frame.dim)
+
+
+def _point_and_structure_at(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return q, frame.structure_functions_at(q)
 
 
 def _samples(frame: FrameField, q: Any, v: Any) -> tuple[Array, Array]:

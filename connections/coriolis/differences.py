@@ -52,6 +52,11 @@ class Derivative:
     step: Array
 
 
+def _retracted_at(frame: FrameField, q: jax.Array, steps: jax.Array) -> jax.Array:
+    """Points (m, nq) that steps (m, n) from q lead to."""
+    return jax.vmap(frame.retract_at, in_axes=(None, 0))(q, steps)
+
+
 class FrameDifferences:
     """Samples a black box along frame directions from one point, on the manifold.
 
@@ -64,7 +69,7 @@ class FrameDifferences:
 
     def __init__(self, frame: FrameField) -> None:
         self.frame = frame
-        self._retract = compiled(lambda q, steps: jax.vmap(frame.retract_at, in_axes=(None, 0))(q, steps))
+        self._retract = compiled(_retracted_at, frame)
 
     def points(self, q: Array, steps: Array) -> Array:
         """Points retract(q, steps[a]), (a, nq); steps: (a, n) in frame components."""

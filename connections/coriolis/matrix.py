@@ -29,6 +29,7 @@ from connections.checks import (
 )
 from connections.geometry.evaluation import Argument, as_given, evaluate
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Bound
 from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
 
 CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
@@ -61,9 +62,8 @@ def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> 
     require_type("nabla", nabla, AffineConnection, call)
     require_type("metric", metric, Metric, call)
     require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
-    key = ("coriolis_matrix", metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
-    return evaluate(nabla, key, lambda p, w: coriolis_matrix_at(nabla, metric, p, w), point, velocity)
+    return evaluate(nabla, Bound(coriolis_matrix_at, nabla, metric), point, velocity)
 
 
 def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -158,11 +158,8 @@ def task_space_coriolis_matrix(
     """
     require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
 
-    def at(p: jax.Array, w: jax.Array) -> jax.Array:
-        return task_space_coriolis_matrix_at(nabla, metric, task, p, w)
-
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
-    return evaluate(nabla, ("task_space_coriolis_matrix", metric, task), at, point, velocity)
+    return evaluate(nabla, Bound(task_space_coriolis_matrix_at, nabla, metric, task), point, velocity)
 
 
 def task_space_coriolis_matrix_at(

@@ -27,7 +27,7 @@ from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized
 from connections.geometry.scales import inverse_lengths_of
 
 TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
@@ -163,7 +163,7 @@ class NonholonomicSystem(Described, Parametrized):
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
         """
-        return evaluate(self, "velocity", self.velocity_at, *self._arguments(q, v))
+        return evaluate(self, self.velocity_at, *self._arguments(q, v))
 
     def energy(self, q: Any, v: Any) -> jax.Array:
         """(1/2) |A vbar|^2 + V, (...,) [J].
@@ -187,7 +187,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] Theorem 3.2.
         """
-        return evaluate(self, "forward_dynamics", self.forward_dynamics_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u, t))
 
     def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
@@ -198,7 +198,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] eq. (4), lowered.
         """
-        return evaluate(self, "constraint_force", self.constraint_force_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u, t))
 
     def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
@@ -209,7 +209,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] eq. (4).
         """
-        return evaluate(self, "multipliers", self.multipliers_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.multipliers_at, *self._arguments(q, v, u, t))
 
     def simulate(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None
@@ -235,6 +235,16 @@ class NonholonomicSystem(Described, Parametrized):
         IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
             the motion blows up; names the time and the point.
         """
+        arguments = (
+            Argument("q0", q0, (self.frame.ambient_dim,)),
+            Argument("v0", v0, (self.frame.dim,)),
+        )
+        return Trajectories.of(self).run("simulate", Bound(self._flow, control), arguments, times)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _flow(self, control: Forces | None) -> Flow[State]:
+        """The motions under `control`."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
             require_function("control", control, "(t, q, v) -> controls (a,)")
@@ -258,14 +268,7 @@ class NonholonomicSystem(Described, Parametrized):
         def project(state: Any) -> Any:
             return self.state_at(state)
 
-        arguments = (
-            Argument("q0", q0, (self.frame.ambient_dim,)),
-            Argument("v0", v0, (self.frame.dim,)),
-        )
-        flow = Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE)
-        return Trajectories.of(self).run(("simulate", control), flow, arguments, times)
-
-    # --- private -------------------------------------------------------------------------------------------
+        return Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE)
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""

@@ -26,7 +26,7 @@ from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized
 from connections.geometry.scales import worst_check
 
 # Forces are sampled at times of all sizes [s] and both signs: what begins later, or is periodic, shows.
@@ -116,7 +116,7 @@ class ReducedSystem(Parametrized):
         t : (...,) time at which the system's own forces are taken [s].
         """
         arguments = [*self._arguments(r, v), Argument("u", u, (self.controls,)), Argument("t", t, ())]
-        return evaluate(self.shapes, "rates", self.rates_at, *arguments)
+        return evaluate(self.shapes, self.rates_at, *arguments)
 
     def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
         """What reduction needs: an invariant shape with a section; invariant basis, metric and forces.
@@ -184,22 +184,8 @@ class ReducedSystem(Parametrized):
         ------
         IntegrationError : the motion leaves the domain; names the time and the shape.
         """
-
-        def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return r0, self._lift_at(r0) @ v0
-
-        def rate(t: Any, state: Any, *given: jax.Array) -> Any:
-            return self._moving_at(t, state[0], state[1], control)[1:]
-
-        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self._sizes(jnp.abs(s), state)
-
-        def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
-            return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
-
-        flow = Flow(start, rate, record, sizes, rtol=TOLERANCE)
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
-        return Trajectories.of(self.shapes).run(("simulate", control), flow, arguments, times)
+        return Trajectories.of(self.shapes).run("simulate", Bound(self._flow, control), arguments, times)
 
     def reconstruct(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None
@@ -215,6 +201,35 @@ class ReducedSystem(Parametrized):
         -------
         q (..., T, nq), v (..., T, m).
         """
+        arguments = (
+            Argument("q0", q0, (self.frame.ambient_dim,)),
+            Argument("v0", v0, (self.frame.dim,)),
+        )
+        return Trajectories.of(self.system).run(
+            "reconstruct", Bound(self._whole_flow, control), arguments, times
+        )
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _flow(self, control: Forces | None) -> Flow[State]:
+        """The reduced motions under `control`."""
+
+        def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return r0, self._lift_at(r0) @ v0
+
+        def rate(t: Any, state: Any, *given: jax.Array) -> Any:
+            return self._moving_at(t, state[0], state[1], control)[1:]
+
+        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self._sizes(jnp.abs(s), state)
+
+        def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
+            return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
+
+        return Flow(start, rate, record, sizes, rtol=TOLERANCE)
+
+    def _whole_flow(self, control: Forces | None) -> Flow[State]:
+        """The motions of the whole system under `control`."""
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, Any, Any]:
             r = self.shape_at(q0)
@@ -238,14 +253,7 @@ class ReducedSystem(Parametrized):
             r, V, point = state
             return (point, self._components_at(r, V)), point, jnp.asarray(True)
 
-        flow = Flow(start, rate, record, sizes, points=(0, 2), project=project, rtol=TOLERANCE)
-        arguments = (
-            Argument("q0", q0, (self.frame.ambient_dim,)),
-            Argument("v0", v0, (self.frame.dim,)),
-        )
-        return Trajectories.of(self.system).run(("reconstruct", self, control), flow, arguments, times)
-
-    # --- private -------------------------------------------------------------------------------------------
+        return Flow(start, rate, record, sizes, points=(0, 2), project=project, rtol=TOLERANCE)
 
     @property
     def _base(self) -> FrameField:
@@ -298,12 +306,12 @@ class ReducedSystem(Parametrized):
         return jnp.stack([self.system.forces_at(t, q, v) for t, v in zip(_TIMES, velocities, strict=True)])
 
     def _check_section(self, q: Any, tol: float) -> Check:
-        def at(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return compared(lambda x: self.shape_at(self.section_at(self.shape_at(x))), self.shape_at, p)
-
         point = Argument("q", q, (self.frame.ambient_dim,))
-        measured = evaluate(self, "section", at, point, checked=False)
+        measured = evaluate(self, self._section_residual_at, point, checked=False)
         return worst_check("section has its shape", measured, tol)
+
+    def _section_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return compared(lambda x: self.shape_at(self.section_at(self.shape_at(x))), self.shape_at, q)
 
     def _arguments(self, r: Any, v: Any, names: tuple[str, str] = ("r", "v")) -> tuple[Argument, Argument]:
         return Argument(names[0], r, (self.shape_dim,)), Argument(names[1], v, (self.frame.dim,))

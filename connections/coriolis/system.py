@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.flow import Trajectories, as_max_step
-from connections.affine.geodesics import geodesic_flow_of
+from connections.affine.flow import Flow, Trajectories, as_max_step
+from connections.affine.geodesics import State, geodesic_flow_of
 from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_function, require_same_frame, require_shape, require_type
@@ -25,7 +25,7 @@ from connections.geometry.describing import Described
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized, with_parameters
+from connections.geometry.parameters import Bound, Parametrized, with_parameters
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -150,7 +150,7 @@ class MechanicalSystem(Described, Parametrized):
         ----------
         q : (..., nq) points.
         """
-        return self._evaluate("mass_matrix", self.mass_matrix_at, q)
+        return self._evaluate(self.mass_matrix_at, q)
 
     def coriolis_matrix(self, q: Any, v: Any) -> jax.Array:
         """C(q, v) of the system's connection, (..., n, n): C_ik = Gamma_ijk v^j.
@@ -162,7 +162,7 @@ class MechanicalSystem(Described, Parametrized):
 
         Source: [W] eq. (10).
         """
-        return self._evaluate("coriolis_matrix", self.coriolis_matrix_at, q, v=v)
+        return self._evaluate(self.coriolis_matrix_at, q, v=v)
 
     def bias(self, q: Any, v: Any) -> jax.Array:
         """C(q, v) v, (..., n), generalized force.
@@ -172,7 +172,7 @@ class MechanicalSystem(Described, Parametrized):
         q : (..., nq) points.
         v : (..., n) velocities.
         """
-        return self._evaluate("bias", self.bias_at, q, v=v)
+        return self._evaluate(self.bias_at, q, v=v)
 
     def gravity(self, q: Any) -> jax.Array:
         """g_i = L_{X_i} V, (..., n), generalized force.
@@ -181,7 +181,7 @@ class MechanicalSystem(Described, Parametrized):
         ----------
         q : (..., nq) points.
         """
-        return self._evaluate("gravity", self.gravity_at, q)
+        return self._evaluate(self.gravity_at, q)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any) -> jax.Array:
         """tau = H a + C v + g, (..., n).
@@ -193,7 +193,7 @@ class MechanicalSystem(Described, Parametrized):
 
         Source: [W] eq. (1).
         """
-        return self._evaluate("inverse_dynamics", self.inverse_dynamics_at, q, v=v, a=a)
+        return self._evaluate(self.inverse_dynamics_at, q, v=v, a=a)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> jax.Array:
         """vdot = H^-1 (tau + F(t, q, v) - C v - g), (..., n).
@@ -205,7 +205,7 @@ class MechanicalSystem(Described, Parametrized):
         t : (...,) time at which the system's own forces are taken [s].
         """
         arguments = [*self._arguments(q, v=v, tau=tau), Argument("t", t, ())]
-        return evaluate(self, "forward_dynamics", self.forward_dynamics_at, *arguments)
+        return evaluate(self, self.forward_dynamics_at, *arguments)
 
     def energy(self, q: Any, v: Any) -> jax.Array:
         """(1/2) v^T H v + V, (...,) [J].
@@ -215,7 +215,7 @@ class MechanicalSystem(Described, Parametrized):
         q : (..., nq) points.
         v : (..., n) velocities.
         """
-        return self._evaluate("energy", self.energy_at, q, v=v)
+        return self._evaluate(self.energy_at, q, v=v)
 
     def hamel(self, q: Any, v: Any, a: Any) -> jax.Array:
         """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
@@ -229,7 +229,7 @@ class MechanicalSystem(Described, Parametrized):
 
         Source: [W] eq. (6).
         """
-        return self._evaluate("hamel", self.hamel_at, q, v=v, a=a)
+        return self._evaluate(self.hamel_at, q, v=v, a=a)
 
     def simulate(
         self,
@@ -261,20 +261,10 @@ class MechanicalSystem(Described, Parametrized):
         """
         if control is not None:
             require_function("control", control, FORCES)
-
-        def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-            tau = self.forces_at(t, q, v) - self.gravity_at(q)
-            if control is not None:
-                tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
-            return solve_definite(self.metric.matrix_at(q), tau)
-
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-        flow = replace(geodesic_flow_of(self._nabla, acceleration), max_step=as_max_step(max_step))
-        host = self.host_motion(control)
-        if host is not None:
-            flow = replace(flow, host=host)
-        return Trajectories.of(self).run(("simulate", control, flow.max_step), flow, arguments, times)
+        recipe = Bound(self._flow, control, as_max_step(max_step))
+        return Trajectories.of(self).run("simulate", recipe, arguments, times)
 
     def host_motion(self, control: Forces | None) -> HostMotion | None:
         """The motion under `control` in NumPy, if there is such a way; for one motion at a time."""
@@ -287,11 +277,24 @@ class MechanicalSystem(Described, Parametrized):
         assert self.connection is not None  # set in __post_init__
         return self.connection
 
+    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+        """The motions under `control`."""
+
+        def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+            tau = self.forces_at(t, q, v) - self.gravity_at(q)
+            if control is not None:
+                tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
+            return solve_definite(self.metric.matrix_at(q), tau)
+
+        flow = geodesic_flow_of(self._nabla, acceleration, max_step)
+        host = self.host_motion(control)
+        return flow if host is None else replace(flow, host=host)
+
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)
         return [Argument("q", q, (self.metric.frame.ambient_dim,))] + [
             Argument(k, x, n) for k, x in vectors.items()
         ]
 
-    def _evaluate(self, name: str, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> jax.Array:
-        return evaluate(self, name, at, *self._arguments(q, **vectors))
+    def _evaluate(self, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> jax.Array:
+        return evaluate(self, at, *self._arguments(q, **vectors))

@@ -5,14 +5,19 @@ parts that several threads compile another tenth. At one point, what they gain d
 symbols and curvature of a chart, mass matrices of trees are as fast without. For batches it may be a fourth,
 so `evaluate` compiles those with `jax.jit`. Options hold for functions called from outside of `jit`; inside,
 the caller's hold.
+
+What is compiled is found by a function of the library and the structure of what it is applied to
+(`parameters`), and by nothing else; the numbers of these things are arguments.
 """
 
 from __future__ import annotations
 
 import linecache
+import sys
+import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,11 +26,11 @@ from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
 from connections._jax import Value
-from connections.geometry.dependence import is_installed
-from connections.geometry.parameters import Structure, structure_of, take_apart
+from connections.geometry.parameters import Bound, owned
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first
@@ -40,74 +45,93 @@ NEEDS_NUMBERS = (
 _IN_ITS_PLACE = "use jax.numpy instead of numpy, math and float, and jnp.where instead of if"
 _LONGEST = 80  # characters of a user's line in an error
 _INSIDE = ("inside of jit",)
+_LIBRARY = __name__.partition(".")[0]
 
 
-def compiled(function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS) -> Callable[..., Any]:
-    """`function` compiled when it is first called for each shape of its arguments.
-
-    Functions of the same structure (`take_apart`) share what is compiled: the numbers in them are an argument
-    of it. Only if the function needs them while it is traced, it is compiled for these numbers.
+class Structure:
+    """What decides what has to be compiled for an object; there is one for equal structures.
 
     Parameters
     ----------
-    function : JAX-traceable; its arguments are arrays.
+    tree : the object without its numbers, of JAX. places : of each leaf among the numbers that are given.
+    """
+
+    def __init__(self, tree: Any, places: tuple[int, ...]) -> None:
+        self._tree, self._places = tree, places
+
+    def made_of(self, numbers: Sequence[Any]) -> Any:
+        """The object with these numbers, which JAX may be tracing."""
+        return jax.tree_util.tree_unflatten(self._tree, [numbers[place] for place in self._places])
+
+
+_KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def take_apart(thing: Any) -> tuple[Structure, list[Any]]:
+    """The structure of a pytree, and its numbers; one that occurs twice, such as a frame's, is given once."""
+    leaves, tree = jax.tree_util.tree_flatten(thing)
+    numbers: dict[Any, Any] = {}
+    for at, leaf in enumerate(leaves):
+        numbers.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
+    order = {name: place for place, name in enumerate(numbers)}
+    key = tree, tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
+    with _LOCK:
+        structure = _KNOWN.get(key)
+        if structure is None:
+            structure = _KNOWN[key] = Structure(*key)
+    with jax.ensure_compile_time_eval():
+        given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in numbers.values())
+        return structure, [jnp.asarray(number) for number in given]
+
+
+def compiled(
+    function: Callable[..., Any], *things: Any, options: dict[str, Any] | None = OPTIONS
+) -> Callable[..., Any]:
+    """*arguments -> function(*things, *arguments), compiled when first called for each shape of arguments.
+
+    All functions with the same `function` and the same structure of `things` share what is compiled: the
+    numbers in `things` are an argument of it.
+
+    Parameters
+    ----------
+    function : JAX-traceable; of a module or a class, or a bound method of an object of the library. Anything
+        else, such as a lambda function, is compiled for itself.
+    things : objects, functions of users, containers of them.
     options : of the compiler, if the function is called from outside of `jit`.
     """
-    return Compiler(function).compiled(called, options)
+    whole = Bound(function, *things) if things else owned(function)
+    if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
+        whole = Bound(called, whole)  # an object that can be called: its numbers are data
+    if isinstance(whole, Bound):
+        use, (structure, numbers) = whole.function, take_apart(whole)
+    else:
+        use, (structure, numbers) = function, take_apart(())
+    choice = None if options is None else tuple(options.items())
+    found: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
+
+    def call(*arguments: Any) -> Any:
+        outside = choice if trace_state_clean() else _INSIDE
+        if outside not in found:
+            found[outside] = _shared(use, structure, outside)
+        try:
+            return found[outside](numbers, *arguments)
+        except (*NEEDS_NUMBERS, ValueError) as error:
+            if outside is not _INSIDE:
+                raise_in_words(error)
+            raise
+
+    return call
 
 
-class Compiler:
-    """Several functions of one thing, compiled as by `compiled`; the thing is taken apart once.
-
-    Parameters
-    ----------
-    thing : the object or the functions whose numbers are an argument of what is compiled.
-    """
-
-    def __init__(self, thing: Any) -> None:
-        self._thing, (self._structure, self._numbers) = thing, take_apart(thing)
-
-    def compiled(
-        self, function: Callable[..., Any], options: dict[str, Any] | None = OPTIONS
-    ) -> Callable[..., Any]:
-        """*arguments -> function(thing, *arguments).
-
-        Parameters
-        ----------
-        function : (thing, *arguments), JAX-traceable, without numbers in it.
-        options : of the compiler, if the function is called from outside of `jit`.
-        """
-        structure, numbers, use = self._structure, self._numbers, structure_of(function)
-        choice = None if options is None else tuple(options.items())
-        shared: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
-        alone: dict[Any, Callable[..., Any]] = {}
-
-        def call(*arguments: Any) -> Any:
-            outside = choice if trace_state_clean() else _INSIDE
-            try:
-                if not structure.opaque:
-                    if outside not in shared:
-                        shared[outside] = _shared(structure, use, outside)
-                    try:
-                        return shared[outside](numbers, *arguments)
-                    except NEEDS_NUMBERS:
-                        if not numbers.size:
-                            raise
-                if outside not in alone:
-                    alone[outside] = _jitted(partial(function, self._thing), outside)
-                result = alone[outside](*arguments)
-            except (*NEEDS_NUMBERS, ValueError) as error:
-                if outside is not _INSIDE:
-                    raise_in_words(error)
-                raise
-            structure.opaque = True
-            return result
-
-        return call
+def forget() -> None:
+    """Have definitions compiled anew for new objects; for tests that replace a definition."""
+    _shared.cache_clear()
+    _IN_USE.clear()
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function's value: what is compiled of a function."""
+    """The function's value."""
     return function(*arguments)
 
 
@@ -156,15 +180,18 @@ def _place_of(error: BaseException) -> str | None:
 
 
 @lru_cache(maxsize=RECENT)
-def _shared(structure: Structure, use: Structure, options: tuple[Any, ...] | None) -> Callable[..., Any]:
-    """The compiled function of (numbers, *arguments) that uses what has this structure."""
-    known = _IN_USE.get((structure, use, options))
+def _shared(
+    use: Callable[..., Any], structure: Structure, options: tuple[Any, ...] | None
+) -> Callable[..., Any]:
+    """The compiled function of (numbers, *arguments), use(*things, *arguments)."""
+    known = _IN_USE.get((use, structure, options))
     if known is None:
 
         def function(numbers: Any, *arguments: Any) -> Any:
-            return use.made_of(())(structure.made_of(numbers), *arguments)
+            made = structure.made_of(numbers)
+            return made(*arguments) if isinstance(made, Bound) else use(*arguments)
 
-        known = _IN_USE[structure, use, options] = _jitted(function, options)
+        known = _IN_USE[use, structure, options] = _jitted(function, options)
     return known
 
 
@@ -172,14 +199,20 @@ _IN_USE: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValu
 
 
 def _jitted(function: Callable[..., Any], options: tuple[Any, ...] | None) -> Callable[..., Any]:
-    if options == _INSIDE:
-        return jax.jit(function)
-    return jit(function, None if options is None else dict(options))
+    chosen = None if options is None or options == _INSIDE else dict(options)
+    return jax.jit(function, compiler_options=chosen)
 
 
-def jit(function: Callable[..., Any], options: dict[str, Any] | None) -> Callable[..., Any]:
-    """`jax.jit` for calls from outside; the tests put what need not compile in its place."""
-    return jax.jit(function, compiler_options=options)
+@lru_cache(maxsize=4096)
+def is_installed(module: str) -> bool:
+    """Whether a module belongs to a library, this one included, and not to a user's program."""
+    root = module.partition(".")[0]
+    if root in ("__main__", "builtins"):
+        return False
+    if root in sys.stdlib_module_names:
+        return True
+    file = str(getattr(sys.modules.get(root), "__file__", None) or "")
+    return root == _LIBRARY or "site-packages" in file or "dist-packages" in file
 
 
 class traced_once(Generic[Value]):  # noqa: N801 - a decorator

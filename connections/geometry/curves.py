@@ -24,7 +24,7 @@ import numpy as np
 
 from connections.checks import PointError, ShapeError, as_array, require_finite
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, as_given, evaluate, kept, require_admissible
+from connections.geometry.evaluation import Argument, as_given, evaluate, require_admissible, the_point
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Parametrized
 
@@ -125,7 +125,7 @@ class SampledCurve(Parametrized):
         """
         if any(isinstance(x, jax.core.Tracer) for x in (t, self.pieces, self.knots)):
             return self._points_at(jnp.asarray(t, dtype=jnp.float64))
-        points: Callable[..., jax.Array] = kept(self, "points", lambda: compiled(self._points_at))
+        points: Callable[..., jax.Array] = compiled(self._points_at)
         return as_given(points(as_array("t", t, ())), t, self.pieces)
 
     @property
@@ -224,7 +224,7 @@ def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
                 require_admissible(owner, name, row)
                 raise
         return np.stack(points).reshape(q.shape)
-    return np.asarray(evaluate(owner, "samples", lambda p: p, Argument(name, q, q.shape[-1:])))
+    return np.asarray(evaluate(owner, the_point, Argument(name, q, q.shape[-1:])))
 
 
 def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:
@@ -232,15 +232,8 @@ def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:
     if frame.dim == frame.ambient_dim:
         return q
 
-    def align(points: jax.Array) -> jax.Array:
-        def step(before: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
-            here = jax.vmap(frame.align_at)(here, before)
-            return here, here
-
-        return jax.lax.scan(step, points[0], points)[1]
-
     rows = np.swapaxes(q.reshape(-1, *q.shape[-2:]), 0, 1)
-    return np.swapaxes(np.asarray(compiled(align)(rows)), 0, 1).reshape(q.shape)
+    return np.swapaxes(np.asarray(compiled(_followed, frame)(rows)), 0, 1).reshape(q.shape)
 
 
 def _spline(t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -252,3 +245,13 @@ def _spline(t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     knots = np.unique(spline.t)
     pieces = [spline.derivative(m)(knots[:-1]) / math.factorial(m) for m in range(degree, 0, -1)]
     return knots, np.moveaxis(np.stack([*pieces, spline(knots[:-1])]), (0, 1), (-3, -2))
+
+
+def _followed(frame: FrameField, points: jax.Array) -> jax.Array:
+    """Points (S, rows, nq), each in its representative next to the one before."""
+
+    def step(before: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+        here = jax.vmap(frame.align_at)(here, before)
+        return here, here
+
+    return jax.lax.scan(step, points[0], points)[1]

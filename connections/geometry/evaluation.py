@@ -1,7 +1,8 @@
 """The public boundary: one point in, any batch out, compiled once, validated inside the compiled call.
 
 Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
-batch axes broadcast together, the compiled function is cached on its owner, and validity (finite numbers,
+batch axes broadcast together, the compiled function is found by the definition and the structure of what it
+is bound to, and validity (finite numbers,
 points on their manifold, positive definite metrics, frames of full rank) is one boolean computed beside the
 values, because a separate test on the host costs more than the mathematics. When that boolean is false, the
 owner's ``explain`` looks for the culprit in plain Python and raises its error.
@@ -13,8 +14,10 @@ projected here, once: definitions see unit quaternions, and none of them normali
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, wraps
+from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, overload
 
 import jax
@@ -23,12 +26,18 @@ import numpy as np
 
 from connections._jax import Value
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
-from connections.geometry.compilation import Compiler, called, trace_state_clean
-from connections.geometry.parameters import Parametrized, derived
-from connections.geometry.pieces import common_count, over_pieces, piece_size, require_room_for_one
+from connections.geometry.compilation import OPTIONS, compiled, trace_state_clean
+from connections.geometry.parameters import Bound, Function, Parametrized, derived
+from connections.geometry.pieces import (
+    common_count,
+    is_small,
+    over_pieces,
+    piece_size,
+    require_room_for_one,
+)
 
 _PAUSE = 0.05  # s, after which an interrupt is noticed
-MOST_KEPT = 64  # functions of one owner, which are more only where users give many functions
+MOST_KEPT = 64  # definitions of one owner; they are more only where users give many functions
 
 P = ParamSpec("P")
 
@@ -44,20 +53,18 @@ class Argument(NamedTuple):
 
 def evaluate(
     owner: Any,
-    key: Hashable,
-    point_function: Callable[..., Value],
+    definition: Callable[..., Value],
     *arguments: Argument,
     checked: bool = True,
     long: bool = False,
     numbers: int = 0,
 ) -> Value:
-    """`point_function` over all batch axes of `arguments`, compiled once for `owner` and `key`.
+    """A definition at one point over all batch axes of `arguments`, compiled once for its structure.
 
     Parameters
     ----------
-    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``; the compiled function is kept on it.
-    key : name of the function, with the user's functions that it closes over.
-    point_function : the definition at one point; JAX-traceable.
+    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
+    definition : JAX-traceable, of one point: a method of the owner, or `Bound` to objects and functions.
     arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
     checked : whether the first argument is judged, and projected on the manifold.
     long : whether it may take seconds; an interrupt then ends the call at once.
@@ -65,7 +72,7 @@ def evaluate(
 
     Returns
     -------
-    What `point_function` returns, with the broadcast batch shape in front of every array; arrays are NumPy's
+    What `definition` returns, with the broadcast batch shape in front of every array; arrays are NumPy's
     unless one of the arguments is JAX's.
 
     Raises
@@ -74,20 +81,24 @@ def evaluate(
     MemoryError : not even one point fits in the machine's memory, or the result does not.
     """
     arrays = [as_array(item.name, item.value, item.core) for item in arguments]
-    pair = kept(owner, key, lambda: _pair(_with_validity(owner, point_function, arguments, checked)))
+    pair = _pair_of(owner, definition, arguments, checked)
+    values: Value
+    one = _is_one(arguments, arrays)
     try:
         if long:
-            values, ok = _interruptible(pair[0 if _is_one(arguments, arrays) else 1], arrays)
-        elif not numbers and _is_one(arguments, arrays):
+            values, ok = _interruptible(pair[0 if one else 1], arrays)
+        elif one and is_small(numbers):
             values, ok = pair[0](*arrays)
         else:
-            values, ok = _called(pair, arguments, arrays, numbers, f"{_name(key)} of {type(owner).__name__}")
+            what = f"{_name(definition)} of {type(owner).__name__}"
+            require_room_for_one(numbers, what)
+            values, ok = pair[0](*arrays) if one else _called(pair[1], arguments, arrays, numbers, what)
     except _BatchError:
         _raise_batch_error(arguments, arrays)
     if isinstance(ok, jax.core.Tracer):
         return values
     if not ok:
-        _explain(owner, key, values, arguments, arrays, checked)
+        _explain(owner, _name(definition), values, arguments, arrays, checked)
     return as_given(values, *(item.value for item in arguments))
 
 
@@ -157,22 +168,43 @@ def _numpy(leaf: Any) -> Any:
     return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
 
 
-def kept(owner: Any, key: Hashable, make: Callable[[], Value]) -> Value:
-    """What `make` gives, kept with `owner` under `key`; of more than `MOST_KEPT`, the first is forgotten."""
-    known: dict[Hashable, Value] = derived(owner).setdefault(kept, {})
-    try:
-        return known[key]
-    except KeyError:
+Compiled = Callable[..., Any]
+
+
+def _pair_of(
+    owner: Any, definition: Any, arguments: Sequence[Argument], checked: bool
+) -> tuple[Compiled, Compiled]:
+    """The compiled definition, of one point and of batches; kept with the owner for what it is bound to."""
+    function, things = _parts(definition)
+    shape = tuple((item.core, item.batched) for item in arguments)
+    key = (
+        function,
+        tuple(thing if isinstance(thing, Function) else id(thing) for thing in things),
+        shape,
+        checked,
+    )
+    known = derived(owner).setdefault(_pair_of, {})
+    found = known.get(key)
+    if found is None:
         if len(known) >= MOST_KEPT:
             known.pop(next(iter(known)), None)
-        made = known[key] = make()
-        return made
+        at = Bound(function, *things)
+        cores = tuple(len(core) for core, _ in shape)
+        call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
+        made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
+        found = *made, things  # which keeps their ids from being given away
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((owner, at))):
+            known[key] = found
+    return found[0], found[1]
 
 
-def _pair(function: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
-    """For one point and for batches."""
-    functions = Compiler(function)
-    return functions.compiled(called), functions.compiled(called, options=None)
+def _parts(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function of a definition, and the things that it is bound to."""
+    if isinstance(definition, MethodType):
+        return definition.__func__, (definition.__self__,)
+    if isinstance(definition, Bound):
+        return definition.function, definition.things
+    return definition, ()
 
 
 def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -197,63 +229,65 @@ class _BatchError(ValueError):
     """Batch axes do not broadcast; translated into a `ShapeError` that names the arguments."""
 
 
-def _with_validity(
-    owner: Any, point_function: Callable[..., Value], arguments: Sequence[Argument], checked: bool
-) -> Callable[..., tuple[Value, Any]]:
-    cores = tuple(len(item.core) for item in arguments)
-    batched = tuple(item.batched for item in arguments)
+@dataclass(frozen=True)
+class _Boundary:
+    """(owner, definition, *arrays) -> the values over the batch, and whether all is valid and finite.
 
-    def at_point(*arrays: Any) -> tuple[Value, Any]:
-        ok: Any = True
-        if checked:
-            p, ok = admit_at(owner, arrays[0])
-            arrays = (p, *arrays[1:])
-        values = point_function(*arrays)
-        for leaf in (*arrays, *jax.tree_util.tree_leaves(values)):
-            ok = ok & jnp.all(jnp.isfinite(leaf))
-        return values, ok
+    Parameters
+    ----------
+    cores : axes of one item of each argument. batched : whether batch axes precede them. checked : whether
+        the first is a point.
+    """
 
-    def over_batch(*arrays: Any) -> tuple[Value, Any]:
-        shapes = [a.shape[: a.ndim - c] for a, c, b in zip(arrays, cores, batched, strict=True) if b]
+    cores: tuple[int, ...]
+    batched: tuple[bool, ...]
+    checked: bool
+
+    def __call__(self, owner: Any, definition: Callable[..., Any], *arrays: Any) -> tuple[Any, Any]:
+        triples = list(zip(arrays, self.cores, self.batched, strict=True))
+        shapes = [a.shape[: a.ndim - c] for a, c, b in triples if b]
         try:
             batch = jnp.broadcast_shapes(*shapes)
         except ValueError as error:
             raise _BatchError from error
         if not batch:
-            return at_point(*arrays)
+            return self._at_point(owner, definition, *arrays)
         flat = [
             jnp.broadcast_to(a, batch + a.shape[a.ndim - c :]).reshape((-1,) + a.shape[a.ndim - c :])
             if b
             else a
-            for a, c, b in zip(arrays, cores, batched, strict=True)
+            for a, c, b in triples
         ]
-        values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in batched))(*flat)
+        at_point = partial(self._at_point, owner, definition)
+        values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in self.batched))(*flat)
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), values), jnp.all(ok)
 
-    return over_batch
+    def _at_point(self, owner: Any, definition: Callable[..., Any], *arrays: Any) -> tuple[Any, Any]:
+        ok: Any = True
+        if self.checked:
+            p, ok = admit_at(owner, arrays[0])
+            arrays = (p, *arrays[1:])
+        values = definition(*arrays)
+        for leaf in (*arrays, *jax.tree_util.tree_leaves(values)):
+            ok = ok & jnp.all(jnp.isfinite(leaf))
+        return values, ok
 
 
 def _called(
-    pair: Sequence[Callable[..., tuple[Value, Any]]],
-    arguments: Sequence[Argument],
-    arrays: Sequence[Any],
-    numbers: int,
-    what: str,
-) -> tuple[Value, Any]:
-    """The values and their validity, by the function for one point, for batches, or for pieces of them."""
+    function: Compiled, arguments: Sequence[Argument], arrays: Sequence[Any], numbers: int, what: str
+) -> tuple[Any, Any]:
+    """The values of a batch and their validity, in pieces if it is large."""
     cores = [len(item.core) for item in arguments]
     batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
-    require_room_for_one(numbers, what)
-    if not any(batches):
-        return _with_room(pair[0], arrays, what)
-    if numbers and not any(isinstance(array, jax.core.Tracer) for array in arrays):
+    if trace_state_clean() and not any(isinstance(array, jax.core.Tracer) for array in arrays):
         batched = [item.batched for item in arguments]
         count = common_count([batch for batch, b in zip(batches, batched, strict=True) if b])
         size = piece_size(count, numbers)
         if size:
-            cut = partial(_with_room, pair[1], what=what)
+            cut = partial(_with_room, function, what=what)
             return over_pieces(cut, arrays, cores, batched, size, what)
-    return _with_room(pair[1], arrays, what)
+    found: tuple[Any, Any] = _with_room(function, arrays, what)
+    return found
 
 
 def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str) -> Value:
@@ -266,8 +300,14 @@ def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str)
         raise MemoryError(f"{what}: the machine has not enough memory for a batch of this size") from error
 
 
-def _name(key: Hashable) -> Any:
-    return key[0] if isinstance(key, tuple) else key
+def _name(definition: Any) -> str:
+    """What a definition is called: ``torsion`` for ``torsion_at``."""
+    return _parts(definition)[0].__name__.removesuffix("_at").lstrip("_")
+
+
+def the_point(q: jax.Array) -> jax.Array:
+    """The point that q stands for, as a definition."""
+    return q
 
 
 def batch_of(arguments: Sequence[Argument], arrays: Sequence[Any]) -> tuple[int, ...]:
@@ -294,7 +334,7 @@ def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> 
 
 def _explain(
     owner: Any,
-    key: Hashable,
+    name: str,
     values: Any,
     arguments: Sequence[Argument],
     arrays: Sequence[Any],
@@ -305,7 +345,6 @@ def _explain(
     if checked:
         for q in np.asarray(arrays[0]).reshape((-1,) + np.shape(arrays[0])[-1:]):
             require_admissible(owner, arguments[0].name, q)
-    name = _name(key)
     points = np.asarray(arrays[0]).reshape(-1, np.shape(arrays[0])[-1]) if np.ndim(arrays[0]) else arrays[0]
     for leaf in jax.tree_util.tree_leaves(values):
         flat = np.asarray(leaf).reshape(len(points), -1) if np.size(leaf) % max(len(points), 1) == 0 else None
@@ -316,17 +355,17 @@ def _explain(
 
 
 class Pair(Parametrized):
-    """Two objects beside each other, as a connection and a metric: where compiled functions of both live."""
+    """Two objects in one frame, as a connection and a metric, both of which must be valid."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
 
     @classmethod
     def of(cls, first: Any, second: Any) -> Pair:
-        """The pair, made once for two objects."""
-        known = derived(first).get((cls, id(second)))
+        """The pair; what is compiled for the second object is kept with the first."""
+        known = derived(first).get(cls)
         if known is None or known.second is not second:
-            known = derived(first)[cls, id(second)] = cls(first, second)
+            known = derived(first)[cls] = cls(first, second)
         pair: Pair = known
         return pair
 

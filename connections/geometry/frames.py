@@ -30,7 +30,7 @@ from connections.checks import (
 )
 from connections.geometry.describing import IN_TABLE, heading_of, parts_of
 from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.parameters import Parametrized
+from connections.geometry.parameters import Bound, Parametrized
 from connections.geometry.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
@@ -189,7 +189,7 @@ class FrameField(Parametrized, abc.ABC):
         ------
         ShapeError, NonFiniteError, PointError (q off the manifold), FrameError (rank lost).
         """
-        return evaluate(self, "matrix", self.matrix_at, self._point(q))
+        return evaluate(self, self.matrix_at, self._point(q))
 
     def structure_functions(self, q: Any) -> jax.Array:
         """s[..., k, i, j] of [X_i, X_j] = s^k_ij X_k.
@@ -204,7 +204,7 @@ class FrameField(Parametrized, abc.ABC):
 
         Source: [W] III-A, below eq. (6).
         """
-        return evaluate(self, "structure_functions", self.structure_functions_at, self._point(q))
+        return evaluate(self, self.structure_functions_at, self._point(q))
 
     def lie_derivative(self, f: PointFunction, q: Any) -> jax.Array:
         """L_{X_i} f, (..., n, *shape of f): the derivative index comes first.
@@ -215,7 +215,7 @@ class FrameField(Parametrized, abc.ABC):
         q : (..., nq) points.
         """
         require_function("f", f, "q -> array")
-        return evaluate(self, ("lie_derivative", f), lambda p: self.lie_derivative_at(f, p), self._point(q))
+        return evaluate(self, Bound(self.lie_derivative_at, f), self._point(q))
 
     def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
         """Frame components of the Lie bracket [X, Y], (..., n).
@@ -227,7 +227,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
-        return evaluate(self, ("bracket", X, Y), lambda p: self.bracket_at(X, Y, p), self._point(q))
+        return evaluate(self, Bound(self.bracket_at, X, Y), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedFrame:
         """The frame X' = X A(q).

@@ -102,7 +102,7 @@ class Metric(Described, Parametrized, abc.ABC):
 
         Source: [W] III-B.
         """
-        return evaluate(self, "matrix", self.matrix_at, Argument("q", q, (self.frame.ambient_dim,)))
+        return evaluate(self, self.matrix_at, Argument("q", q, (self.frame.ambient_dim,)))
 
     def inner(self, q: Any, v: Any, w: Any) -> jax.Array:
         """<<v, w>> = v^T H(q) w, (...,).
@@ -114,7 +114,7 @@ class Metric(Described, Parametrized, abc.ABC):
         """
         n = (self.frame.dim,)
         point = Argument("q", q, (self.frame.ambient_dim,))
-        return evaluate(self, "inner", self.inner_at, point, Argument("v", v, n), Argument("w", w, n))
+        return evaluate(self, self.inner_at, point, Argument("v", v, n), Argument("w", w, n))
 
     def change(self, matrix: PointFunction) -> ChangedMetric:
         """The same metric in the frame X' = X A: A^T H A.

@@ -1,46 +1,162 @@
-"""Parameters are data: what is a number in a definition, and what is its structure.
+"""The contract of `jax.jit` for objects: numbers are data, functions are known by identity.
 
-Two members of a family, two masses or two gains are the same definition with other numbers, and one compiled
-function serves both. `take_apart` separates any object or function into its `Structure`, which decides what
-has to be compiled, and its numbers, which are an argument of what is compiled:
+Frames, metrics, connections, systems, controllers are `Parametrized`: pytrees of JAX. Floats and arrays of
+floats in their attributes are leaves, which `jax.jit`, `jax.grad` and `jax.vmap` take; so are those of
+objects and containers there. Everything else is structure: functions, integers, names, other objects. What is
+compiled is found by a definition and the structure of what it is applied to (`compilation`), so that two
+members of a family, two masses or two gains share it.
 
-    structure, numbers = take_apart(thing),        structure.made_of(numbers) is like thing.
-
-Numbers are floats and arrays of floats in the attributes of `Parametrized` objects (frames, metrics,
-connections, systems, controllers), in what functions close over, in containers, and in arguments of
-`functools.partial`. Everything else is structure: integers, names, other objects, the code of functions and
-what they find under global names (`dependence`). `ParametricFunction` gives functions parameters.
-
-Objects that are `Parametrized` are pytrees of JAX, so that `jax.grad` and `jax.vmap` take them.
+An object keeps copies of the arrays that it is given, and `Function` for functions of users. It does not
+change after it was made.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
-import threading
-import weakref
+import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import CellType, FunctionType, MethodType
-from typing import Any
+from types import FunctionType, MethodType
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.geometry.dependence import (
-    DERIVED,
-    contents,
-    dependence,
-    keeps_state,
-    may_change,
-    module_of,
-    of_class,
-    of_value,
-)
+from connections._jax import Value
+
+DERIVED = "_derived"  # the attribute in which objects keep what was derived from the others
 
 
-class Parametrized:
+class Function:
+    """A function of a user, known by identity, as under `jax.jit`.
+
+    What it reads from closures and from global names is read when JAX traces it, once for each shape of its
+    arguments; all quantities of all objects that are made with this function agree on it. Another function
+    object is read anew, even of the same code.
+
+    Parameters
+    ----------
+    function : JAX-traceable. A bound method is a new function each time that it is looked up.
+    """
+
+    __slots__ = ("_traced", "function")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        alone = function if isinstance(function, FunctionType) else lambda *args, **kw: function(*args, **kw)
+        self._traced = jax.jit(alone)  # of one function, JAX keeps what it has traced
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The function's value."""
+        return self._traced(*arguments, **keywords)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self.function is other.function
+
+    def __hash__(self) -> int:
+        return hash(id(self.function))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Function, (self.function,)
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.function
+
+
+jax.tree_util.register_static(Function)
+
+
+def plain(function: Any) -> Any:
+    """The function itself, for use without JAX: a `Function` is its user's."""
+    return function.function if isinstance(function, Function) else function
+
+
+@jax.tree_util.register_pytree_node_class
+class Bound(Generic[Value]):
+    """*arguments -> function(*things, *arguments): a pytree whose leaves are the numbers of `things`.
+
+    Parameters
+    ----------
+    function : of the library, known by identity, without numbers in it: of a module or a class. The object of
+        a bound method is the first of the things.
+    things : objects, functions of users, containers of them, None.
+    """
+
+    __slots__ = ("function", "things")
+
+    def __init__(self, function: Callable[..., Value], *things: Any) -> None:
+        if isinstance(function, MethodType):
+            method: Any = function
+            function, things = method.__func__, (method.__self__, *things)
+        self.function, self.things = function, tuple(map(owned, things))
+
+    def __call__(self, *arguments: Any) -> Value:
+        """The function's value."""
+        return self.function(*self.things, *arguments)
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """What is a number in `things`, and what is not."""
+        return _marked(self.things), self.function
+
+    @classmethod
+    def tree_unflatten(cls, function: Any, things: Any) -> Bound[Any]:
+        """The same of other numbers."""
+        result: Bound[Any] = object.__new__(cls)
+        result.function, result.things = function, _unmarked(tuple(things))
+        return result
+
+
+def owned(value: Any) -> Any:
+    """What an object keeps of what it is given: copies of arrays, and functions by identity.
+
+    Bound methods of objects of the library are `Bound`. Of objects that are pytrees, leaves are copied.
+    """
+    if isinstance(value, Parametrized | Function | Bound):
+        return value
+    if isinstance(value, np.ndarray):
+        return _copied(value)
+    if isinstance(value, MethodType) and isinstance(value.__self__, Parametrized):
+        return Bound(value.__func__, value.__self__)
+    functions = (FunctionType, MethodType, functools.partial)
+    if isinstance(value, functions) and not isinstance(value, jax.tree_util.Partial):
+        return Function(value)
+    if isinstance(value, tuple | list | dict):
+        children, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
+        parts = [owned(child) for child in children]
+        same = all(part is child for part, child in zip(parts, children, strict=True))
+        return value if same and isinstance(value, tuple) else jax.tree_util.tree_unflatten(tree, parts)
+    if value is None or isinstance(value, jax.Array | float | int | str) or jax.tree_util.all_leaves([value]):
+        return value
+    return jax.tree_util.tree_map(lambda leaf: _copied(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
+
+
+def _copied(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy of it, that nobody can change."""
+    if not array.flags.writeable and (array.base is None or getattr(array.base, "flags", None) is None):
+        return array
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+class _Owning(abc.ABCMeta):
+    """Objects keep what is their own: `owned` of each attribute, after `__init__`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        thing = super().__call__(*args, **kwargs)
+        attributes = thing.__dict__
+        for name in _attributes(thing):
+            attributes[name] = owned(attributes[name])
+        return thing
+
+
+class Parametrized(metaclass=_Owning):
     """An object that is made of numbers and structure. It must not change after it was made.
 
     A subclass needs nothing: its attributes are read. What is derived from them, as `cached_property`
@@ -64,207 +180,21 @@ def derived(thing: Any) -> dict[Any, Any]:
     return place
 
 
-class Structure:
-    """How an object or a function is put together from numbers; there is one object for equal structures.
-
-    Attributes
-    ----------
-    opaque : whether the definition turned out to need its numbers while it is traced, as NumPy does.
-    """
-
-    def __init__(self, key: Any) -> None:
-        self._key, self.opaque = key, False
-
-    def made_of(self, numbers: Any) -> Any:
-        """The object with these numbers (k,), which JAX may be tracing."""
-        return _Builder(numbers).build(self._key)
-
-
-def take_apart(thing: Any) -> tuple[Structure, Any]:
-    """The structure of an object or function, and its numbers (k,)."""
-    reader = _Reader()
-    return _structure(reader.key_of(thing)), reader.numbers()
-
-
-def structure_of(thing: Any) -> Structure:
-    """The structure of an object or function without numbers."""
-    return _structure(_Reader().key_of(thing))
-
-
-def _structure(key: Any) -> Structure:
-    with _LOCK:
-        structure = _KNOWN.get(key)
-        if structure is None:
-            structure = _KNOWN[key] = Structure(key)
-    return structure
-
-
-_KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
-_LOCK = threading.Lock()
-
-
-# --- taking apart ------------------------------------------------------------------------------------------
-
-# A key is one of these, or `_Fixed`.
-_NUMBER, _AGAIN, _OBJECT, _FUNCTION, _METHOD, _PARTIAL, _TREE = range(7)
-_LEAF: Any = jax.tree_util.tree_structure(0)
-
-
-class _Reader:
-    """Reads an object once through; what occurs twice is the same object after it is put together, too."""
-
-    def __init__(self) -> None:
-        self._found: list[Any] = []
-        self._seen: dict[int, tuple[int, Any]] = {}
-
-    def numbers(self) -> Any:
-        """All numbers that were found, (k,)."""
-        if any(isinstance(number, jax.core.Tracer) for number in self._found):
-            return jnp.concatenate([jnp.ravel(jnp.asarray(x, jnp.float64)) for x in self._found])
-        flat = [np.ravel(np.asarray(number, np.float64)) for number in self._found]
-        with jax.ensure_compile_time_eval():
-            return jax.device_put(np.concatenate([np.zeros(0), *flat]))
-
-    def key_of(self, value: Any) -> Any:
-        if is_number(value):
-            self._found.append(value)
-            return _NUMBER, np.shape(value)
-        if isinstance(value, Parametrized) or _can_be_made(value):
-            if id(value) in self._seen:
-                return _AGAIN, self._seen[id(value)][0]
-            self._seen[id(value)] = len(self._seen), value
-            return self._object(value) if isinstance(value, Parametrized) else self._function(value)
-        if isinstance(value, MethodType) and isinstance(value.__self__, Parametrized):
-            return _METHOD, value.__func__, self.key_of(value.__self__)
-        if isinstance(value, functools.partial):
-            return _PARTIAL, *map(self.key_of, (value.func, value.args, value.keywords))
-        children, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
-        if _LEAF == tree:  # {} and () have no children either
-            return _Fixed(value)
-        return _TREE, tree, tuple(map(self.key_of, children))
-
-    def _object(self, value: Parametrized) -> Any:
-        names = tuple(_attributes(value))
-        keys = tuple(self.key_of(value.__dict__[name]) for name in names)
-        return _OBJECT, type(value), names, keys, of_class(type(value))
-
-    def _function(self, value: FunctionType) -> Any:
-        cells = tuple(map(self._cell, contents(value)))
-        keywords = value.__kwdefaults__ or {}
-        given = *(value.__defaults__ or ()), *keywords.values()
-        defaults = tuple(keywords), tuple(map(self._cell, given))
-        return _FUNCTION, value.__code__, defaults, cells, _Place.of(value), dependence(value)
-
-    def _cell(self, value: Any) -> Any:
-        """What a function closes over, or a default; a list that it may change stays the same object."""
-        return _Fixed(value) if isinstance(value, list | dict | set) else self.key_of(value)
-
-
-class _Builder:
-    """Puts an object together again."""
-
-    def __init__(self, numbers: Any) -> None:
-        self._numbers, self._at = numbers, 0
-        self._made: list[Any] = []
-
-    def build(self, key: Any) -> Any:
-        if isinstance(key, _Fixed):
-            return key.value
-        kind, *parts = key
-        return _BUILD[kind](self, *parts)
-
-    def number(self, shape: tuple[int, ...]) -> Any:
-        begin, self._at = self._at, self._at + int(np.prod(shape, dtype=int))
-        return self._numbers[begin : self._at].reshape(shape)
-
-    def again(self, place: int) -> Any:
-        return self._made[place]
-
-    def object(self, cls: type, names: tuple[str, ...], keys: tuple[Any, ...], functions: Any) -> Any:
-        result: Any = object.__new__(cls)
-        self._made.append(result)
-        for name, key in zip(names, keys, strict=True):
-            result.__dict__[name] = self.build(key)
-        return result
-
-    def function(self, code: Any, defaults: Any, cells: Any, place: _Place, names: Any) -> Any:
-        closure = tuple(CellType() for _ in cells)
-        result = FunctionType(code, place.names, place.name, None, closure)
-        self._made.append(result)
-        for cell, key in zip(closure, cells, strict=True):
-            cell.cell_contents = self.build(key)
-        keywords, given = defaults[0], tuple(map(self.build, defaults[1]))
-        first = len(given) - len(keywords)
-        result.__defaults__, result.__kwdefaults__ = (
-            given[:first],
-            dict(zip(keywords, given[first:], strict=True)),
-        )
-        return result
-
-    def method(self, function: Any, key: Any) -> Any:
-        return MethodType(function, self.build(key))
-
-    def partial(self, *keys: Any) -> Any:
-        function, arguments, keywords = map(self.build, keys)
-        return functools.partial(function, *arguments, **keywords)
-
-    def tree(self, tree: Any, keys: tuple[Any, ...]) -> Any:
-        return jax.tree_util.tree_unflatten(tree, list(map(self.build, keys)))
-
-
-_BUILD: dict[int, Callable[..., Any]] = {
-    _NUMBER: _Builder.number,
-    _AGAIN: _Builder.again,
-    _OBJECT: _Builder.object,
-    _FUNCTION: _Builder.function,
-    _METHOD: _Builder.method,
-    _PARTIAL: _Builder.partial,
-    _TREE: _Builder.tree,
-}
-
-
-class _Fixed:
-    """A part of a structure: equal where what it stands for is (`dependence`)."""
-
-    def __init__(self, value: Any) -> None:
-        self.value, self._key = value, of_value(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Fixed) and bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a function was written: its module, in whose names it looks, and its own name."""
-
-    module: str
-    name: str
-    names: dict[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, function: FunctionType) -> _Place:
-        """That of a function, which is not kept: what it closes over would be kept with it."""
-        names = function.__globals__
-        return cls(str(names.get("__name__")), function.__name__, names)
+def is_same(first: Any, second: Any) -> bool:
+    """Whether two objects are one, also where JAX has put each of them together from the same numbers."""
+    if first is second:
+        return True
+    ours: Any
+    theirs: Any
+    ours, theirs = (jax.tree_util.tree_flatten(thing) for thing in (first, second))
+    return bool(ours[1] == theirs[1]) and all(map(operator.is_, ours[0], theirs[0]))
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a float or an array of floats."""
+    """Whether `value` is data: a float, or an array of real or complex numbers that are no integers."""
     if isinstance(value, float):
         return True
-    return isinstance(value, np.ndarray | np.floating | jax.Array) and jnp.issubdtype(
-        value.dtype, np.floating
-    )
-
-
-def _can_be_made(value: Any) -> bool:
-    """Whether a function can be put together from its code: of this library or of a user, without a state."""
-    return (
-        isinstance(value, FunctionType) and not keeps_state(value.__code__) and may_change(module_of(value))
-    )
+    return isinstance(value, np.ndarray | np.inexact | jax.Array) and jnp.issubdtype(value.dtype, np.inexact)
 
 
 def _attributes(thing: Any) -> list[str]:
@@ -277,45 +207,78 @@ def _attributes(thing: Any) -> list[str]:
     ]
 
 
-def _as_number(value: Any) -> Any:
-    """A parameter: integers, and arrays of them, as floats."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    integers = isinstance(value, np.ndarray | np.integer | jax.Array) and value.dtype.kind in "iu"
-    return value.astype(np.float64) if integers else value
-
-
 # --- pytrees of JAX ----------------------------------------------------------------------------------------
 
 
-def _flatten(thing: Any) -> tuple[list[Any], Any]:
-    """Attributes with numbers, and (their names, the others with their names)."""
-    names = _attributes(thing)
-    moving = thing.__dict__.get(DERIVED, {}).get(_flatten)
-    if moving is None:
-        moving = tuple(name for name in names if _has_numbers(thing.__dict__[name]))
-    others = tuple((name, _Fixed(thing.__dict__[name])) for name in names if name not in moving)
-    return [thing.__dict__[name] for name in moving], (moving, others)
+class Static:
+    """A part of a structure: integers, texts and arrays are compared by value, other things by identity."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.key = value, _key_of(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+jax.tree_util.register_static(Static)
+
+
+def _key_of(value: Any) -> Any:
+    """What tells a static value from others; it does not outlive the value, which stands beside it."""
+    if isinstance(value, bool | int | str | bytes):
+        return type(value), value
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        return value.dtype.str, np.shape(value), value.tobytes()
+    return id(value)
+
+
+def _flatten(thing: Any) -> tuple[Any, Any]:
+    """The attributes, in which all but numbers is `Static`; and their names."""
+    known = derived(thing).get(_flatten)
+    if known is None:
+        names = tuple(_attributes(thing))
+        parts = tuple(_marked(thing.__dict__[name]) for name in names)
+        known = derived(thing)[_flatten] = parts, names
+    children, fixed = known
+    return children, fixed
+
+
+def _marked(value: Any) -> Any:
+    """A tree in which all that is no number is `Static`."""
+    return jax.tree_util.tree_map(_mark, value, is_leaf=_says_itself)
+
+
+def _unmarked(value: Any) -> Any:
+    return jax.tree_util.tree_map(
+        lambda part: part.value if isinstance(part, Static) else part, value, is_leaf=_says_itself
+    )
+
+
+def _mark(value: Any) -> Any:
+    return value if is_number(value) or _says_itself(value) else Static(value)
+
+
+def _says_itself(node: Any) -> bool:
+    """Whether a node of a tree says itself what its numbers are."""
+    return isinstance(node, Parametrized | Bound | Function | Static)
 
 
 def _flatten_with_names(thing: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    children, fixed = _flatten(thing)
-    names = [jax.tree_util.GetAttrKey(name) for name in fixed[0]]
-    return list(zip(names, children, strict=True)), fixed
+    parts, names = _flatten(thing)
+    return [(jax.tree_util.GetAttrKey(name), part) for name, part in zip(names, parts, strict=True)], names
 
 
-def _unflatten(cls: type, fixed: Any, children: Any) -> Any:
-    names, others = fixed
+def _unflatten(cls: type, names: tuple[str, ...], parts: Any) -> Any:
     result: Any = object.__new__(cls)
-    result.__dict__.update(zip(names, children, strict=True))
-    result.__dict__.update((name, part.value) for name, part in others)
-    result.__dict__[DERIVED] = {_flatten: names}  # what stands in for a number need not be one
+    for name, part in zip(names, parts, strict=True):
+        result.__dict__[name] = _unmarked(part)
+    result.__dict__[DERIVED] = {_flatten: (tuple(parts), names)}  # placeholders need not be numbers
     return result
-
-
-def _has_numbers(value: Any) -> bool:
-    leaves = jax.tree_util.tree_leaves(value)
-    return isinstance(value, Parametrized) or (bool(leaves) and all(map(is_number, leaves)))
 
 
 # --- functions with parameters -----------------------------------------------------------------------------
@@ -331,6 +294,10 @@ class ParametricFunction(Parametrized):
     ----------
     function : JAX-traceable; its last argument are the parameters.
     parameters : a number, an array, or dictionaries, lists and tuples of them; integers become floats.
+
+    Raises
+    ------
+    TypeError : the function cannot be called, or a parameter is text.
     """
 
     def __init__(self, function: Callable[..., Any], parameters: Any) -> None:
@@ -353,6 +320,16 @@ class ParametricFunction(Parametrized):
 
     def __hash__(self) -> int:
         return hash(self.function)
+
+
+def _as_number(value: Any) -> Any:
+    """A parameter: integers, and arrays of them, as floats."""
+    if isinstance(value, str | bytes):
+        raise TypeError(f"parameters: expected numbers, got text {value!r}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    integers = isinstance(value, np.ndarray | np.integer | jax.Array) and value.dtype.kind in "iu"
+    return value.astype(np.float64) if integers else value
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -38,6 +38,11 @@ def piece_size(count: int, numbers: int) -> int:
     return math.ceil(count / math.ceil(count / most))
 
 
+def is_small(numbers: int) -> bool:
+    """Whether one point needs less than a piece may; `numbers` as for `piece_size`."""
+    return 8 * TERMS * numbers <= MEMORY
+
+
 def common_count(batches: Sequence[tuple[int, ...]]) -> int:
     """How many points there are where these batch axes are broadcast together; 0 if they do not fit."""
     try:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from connections.geometry.frames import FrameOnPoints
+from connections.geometry.parameters import plain
 
 
 @dataclass(frozen=True)
@@ -50,4 +51,4 @@ class RestrictedFrame(FrameOnPoints):
     def explain(self, q: Any) -> None:
         """Raise the base's error, or that of the condition."""
         self.base.explain(q)
-        self.explain_outside(self.base.require_near("q", q))
+        plain(self.explain_outside)(self.base.require_near("q", q))

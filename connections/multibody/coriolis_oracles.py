@@ -17,6 +17,7 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, require_finite
 from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.parameters import Bound
 from connections.multibody.functions import coriolis_matrix, documented, inverse_dynamics, mass_matrix
 from connections.multibody.model import Model, require_model
 from connections.multibody.spatial import body_coriolis_blocks
@@ -48,9 +49,7 @@ def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
     """
     require_model("coriolis_matrix_by_jacobians", model)
     arguments = (Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
-    return evaluate(
-        model, "coriolis_matrix_by_jacobians", lambda *at: _by_jacobians_at(model, *at), *arguments
-    )
+    return evaluate(model, Bound(_by_jacobians_at, model), *arguments)
 
 
 @documented

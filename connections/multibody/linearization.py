@@ -21,6 +21,8 @@ from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, finite_result, require_finite
 from connections.geometry.evaluation import Argument, evaluate, kind_kept
+from connections.geometry.frames import FrameField
+from connections.geometry.parameters import Bound
 from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.manifold import positive_step
 from connections.multibody.model import Model
@@ -126,11 +128,14 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
 
 
+def _transported_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
+    return frame.structure_functions_at(q) @ v
+
+
 def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
     """s^i_jk v^k, (..., n, n), [i, j]."""
     frame = model.frame
 
-    def at(p: jax.Array, w: jax.Array) -> jax.Array:
-        return frame.structure_functions_at(p) @ w
-
-    return evaluate(frame, "turning", at, Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,)))
+    return evaluate(
+        frame, Bound(_transported_at, frame), Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,))
+    )

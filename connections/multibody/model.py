@@ -19,7 +19,7 @@ import numpy as np
 from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.geometry import FrameField, InducedMetric
-from connections.geometry.evaluation import Argument, as_given, evaluate
+from connections.geometry.evaluation import Argument, as_given, evaluate, the_point
 from connections.multibody.dynamics.regularity import require_regular
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.kinematics import Kinematics
@@ -156,7 +156,7 @@ class Model:
         tree = self.kinematics.tree
         if not isinstance(self.kinematics, ClosedKinematics):
             point, starts = Argument("q", q, (self.nq,)), self.kinematics.q_starts
-            q_s = evaluate(self, "spanning_configuration", lambda p: p, point)
+            q_s = evaluate(self, the_point, point)
         else:
             q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
         return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
@@ -287,7 +287,7 @@ class Model:
         """q_s (..., nq_s), by continuation from the reference or from `guess`."""
         if guess is None and isinstance(q, jax.core.Tracer):
             point = Argument("q", q, (self.nq,))
-            return evaluate(self, "spanning_configuration", kinematics.spanning_at, point)
+            return evaluate(self, kinematics.spanning_at, point)
         if guess is None:
             return as_given(self.program.spanning(q), q)
         names, size = kinematics.tree.joint_names, kinematics.spanning.nq
@@ -334,7 +334,7 @@ def body_jacobians(model: Model, q: Any) -> jax.Array:
     Source: [W] VI-B.
     """
     require_type("model", model, Model, "the robot comes first: body_jacobians(model, q)")
-    return evaluate(model, "body_jacobians", model.body_jacobians_at, Argument("q", q, (model.nq,)))
+    return evaluate(model, model.body_jacobians_at, Argument("q", q, (model.nq,)))
 
 
 def inertial_parameters(model: Model) -> np.ndarray:

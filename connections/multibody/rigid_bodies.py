@@ -21,6 +21,7 @@ import numpy as np
 from connections.affine.connection import ConnectionOfMetric
 from connections.checks import ShapeError, require_finite
 from connections.geometry import Metric, ProductFrame, SE3Frame
+from connections.geometry.parameters import is_same
 from connections.geometry.twists import force_cross_product, motion_cross_product
 
 # Eigenvalues of an inertia, scaled to unit diagonal, below this times the largest are round-off.
@@ -55,9 +56,9 @@ class RigidBodySystemMetric(Metric):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """diag(I_1, ..., I_N), (6N, 6N)."""
         count = len(self.inertias)
-        blocks = np.zeros((count, 6, count, 6))
-        blocks[np.arange(count), :, np.arange(count)] = self.inertias
-        return jnp.asarray(blocks.reshape(6 * count, 6 * count))
+        body = np.arange(count)
+        blocks = jnp.zeros((count, 6, count, 6)).at[body, :, body].set(self.inertias)
+        return blocks.reshape(6 * count, 6 * count)
 
     def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """sum_b v_b^T I_b w_b."""
@@ -96,7 +97,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """`coefficients_at` with |I_b^-1| and the absolute values of the three terms of (18)."""
-        return self._blocks(np.abs(self._inverses), lambda v, w: sum(map(jnp.abs, self._terms_of(v, w))))
+        return self._blocks(jnp.abs(self._inverses), lambda v, w: sum(map(jnp.abs, self._terms_of(v, w))))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """I_b^-1 C_b(v_b) w_b for every body, (6N,); zero for a body without inertia."""
@@ -105,7 +106,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C_b(v_b) w_b for every body, (6N,), if `metric` is the bodies' own; exact also for singular I_b."""
-        if metric is not self.metric:
+        if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return self._forces_of(v.reshape(-1, 6), w.reshape(-1, 6)).reshape(-1)
 
@@ -117,7 +118,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         """Raise the frame's error."""
         self.frame.explain(q)
 
-    def _blocks(self, inverses: np.ndarray, forces: Callable[..., Any]) -> jax.Array:
+    def _blocks(self, inverses: np.ndarray | jax.Array, forces: Callable[..., Any]) -> jax.Array:
         """I_b^-1 forces(X_j, X_k), (6N, 6N, 6N), for every body."""
         count, basis = len(self.inertias), jnp.eye(6)
         pairs = jax.vmap(jax.vmap(forces, (None, 0), -1), (0, None), -2)  # [n, a, j, k]

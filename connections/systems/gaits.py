@@ -26,7 +26,7 @@ from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import derived
+from connections.geometry.parameters import Bound, derived
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class Locomotion:
         pose : (..., nq) points, whose driven coordinates are replaced; the origin if None.
         """
         pose = np.zeros(self.system.frame.ambient_dim) if pose is None else pose
-        return evaluate(self, "start", self.start_at, *self._arguments(pose=pose), self._gait(gait))
+        return evaluate(self, self.start_at, *self._arguments(pose=pose), self._gait(gait))
 
     def rates(self, t: Any, q: Any, v: Any, gait: Gait) -> tuple[jax.Array, jax.Array]:
         """(qdot, vdot), (..., nq) and (..., m), at time t with the shape driven.
@@ -144,12 +144,8 @@ class Locomotion:
         q, v : (..., nq) points and (..., m) velocities in the basis.
         gait : the gait.
         """
-
-        def at(p: jax.Array, speed: jax.Array, parameters: jax.Array, time: Any) -> tuple[Any, Any]:
-            return self.rates_at(time, p, speed, parameters)
-
         arguments = (*self._arguments(q=q, v=v), self._gait(gait), Argument("t", t, ()))
-        return evaluate(self, "rates", at, *arguments)
+        return evaluate(self, self._rates_of_point_at, *arguments)
 
     def control(self, gait: Gait) -> Forces:
         """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
@@ -177,6 +173,19 @@ class Locomotion:
         IntegrationError : the constraints lose rank on the way, or the basis is singular at a requested time;
             names the time and the point.
         """
+        q0, v0 = self.start(gait, pose)
+        arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
+        return Trajectories.of(self).run("gait", Bound(self._flow), arguments, times)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    @property
+    def _base(self) -> FrameField:
+        """The frame of V."""
+        return self.system.connection.ambient.frame
+
+    def _flow(self) -> Flow[State]:
+        """The motions with the shape driven by parameters of a gait."""
 
         def start(q0: jax.Array, v0: jax.Array, parameters: jax.Array) -> tuple[jax.Array, jax.Array]:
             return q0, self.system.velocity_at(q0, v0)
@@ -193,17 +202,12 @@ class Locomotion:
             p, V = self._driven_at(t, state[0], state[1], parameters)
             return (p, self.system.components_at(p, V)), p, jnp.asarray(True)
 
-        flow = Flow(start, rate, record, sizes, rtol=TOLERANCE)
-        q0, v0 = self.start(gait, pose)
-        arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
-        return Trajectories.of(self).run("gait", flow, arguments, times)
+        return Flow(start, rate, record, sizes, rtol=TOLERANCE)
 
-    # --- private -------------------------------------------------------------------------------------------
-
-    @property
-    def _base(self) -> FrameField:
-        """The frame of V."""
-        return self.system.connection.ambient.frame
+    def _rates_of_point_at(
+        self, q: jax.Array, v: jax.Array, gait: jax.Array, t: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        return self.rates_at(t, q, v, gait)
 
     def _driven_at(self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(q, V) with the shape and its rate at time t: an impulse of the inputs leaves the rest as it is."""

@@ -88,6 +88,35 @@ def test_errors(betas, quantity, error, words):
         FAMILY.sweep(betas, quantity)
 
 
+def frame_matrix(q):
+    """A frame whose brackets do not vanish."""
+    return jnp.diag(1.0 + 0.1 * jnp.cos(q)) + 0.2 * jnp.sin(q[0]) * jnp.eye(3, k=1)
+
+
+def test_quantities_that_know_the_metric_and_loops():
+    """The family's own metric in the quantity, in a frame given by a function; a holonomy; and no loop."""
+    frame = cn.MatrixFrame(frame_matrix, 3, 3)
+    metric = cn.MatrixMetric(frame, lambda q: jnp.diag(2.0 + jnp.sin(q)))
+    family, q, v = cn.ContorsionFamily(metric), np.array([0.1, 0.2, 0.3]), np.array([1.0, -0.5, 0.3])
+    betas = np.array([[0.0], [0.7]])
+    C = family.sweep(betas, lambda nabla: cn.coriolis_matrix(nabla, metric, q, v))
+
+    def circle(t):
+        return jnp.array([jnp.cos(t), jnp.sin(t), 0.2])
+
+    def around(nabla):
+        return cn.holonomy(nabla, circle, 0.0, 2.0 * np.pi)
+
+    P = family.sweep(betas, around)
+    for row, beta in enumerate(betas):
+        member = family.connection(beta)
+        np.testing.assert_allclose(C[row], cn.coriolis_matrix(member, metric, q, v), rtol=1e-13)
+        np.testing.assert_allclose(P[row], around(member), atol=1e-9)
+    assert np.abs(P[0] - P[1]).max() > 0.1
+    with pytest.raises(cn.NonFiniteError, match="member 0"):
+        family.sweep(betas, lambda nabla: cn.holonomy(nabla, circle, 0.0, np.pi))
+
+
 COUNT = """
 import numpy as np
 import jax
@@ -98,23 +127,28 @@ compiled = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda name, *rest, **more: compiled.append(name) if "backend_compile_duration" in name else None
 )
-def run(count, mass, point, shape):
-    metric = cn.MatrixMetric(cn.CoordinateFrame(4), lambda q: mass * jnp.diag(2.0 + jnp.sin(q)))
-    q = np.full(4, point)
-    cn.ContorsionFamily(metric).sweep(np.ones((count, 4)), lambda nabla: nabla.torsion(q) + np.zeros(shape))
+def matrix(q, mass):
+    return mass * jnp.diag(2.0 + jnp.sin(q))
+
+def torsion(nabla):
+    return nabla.torsion(np.full(4, 0.1))
+
+def run(count, mass, quantity):
+    metric = cn.MatrixMetric(cn.CoordinateFrame(4), matrix, mass)
+    cn.ContorsionFamily(metric).sweep(np.ones((count, 4)), quantity)
     compiled.append("end")
 
-run(3, 1.0, 0.1, (4,))
+run(3, 1.0, torsion)
 first = len(compiled) - 1
-run(0, 1.0, 0.1, (4,)), run(1, 2.0, 0.3, (4,)), run(70, 3.0, 0.4, (4,))
+run(0, 1.0, torsion), run(1, 2.0, torsion), run(70, 3.0, torsion)
 again = len(compiled) - first - 4
-run(3, 1.0, 0.1, (4, 4))
+run(3, 1.0, lambda nabla: nabla.torsion(np.full(4, 0.2)))
 print(first, again, len(compiled) - first - again - 5)
 """
 
 
 def test_other_numbers_and_other_counts_compile_nothing():
-    """Another shape in the quantity does."""
+    """Another quantity does."""
     environment = {**os.environ, "XLA_FLAGS": ""}
     done = subprocess.run(
         [sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, env=environment

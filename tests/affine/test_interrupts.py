@@ -12,8 +12,10 @@ import os, signal, threading, time
 import jax, jax.numpy as jnp, numpy as np, connections as cn
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 frame = cn.CoordinateFrame(3)
+def matrix(q, m):
+    return jnp.diag(jnp.array([m, 2.0 + jnp.sin(q[0]), 3.0 + q[1] ** 2]))
 def metric_of(m):
-    return cn.MatrixMetric(frame, lambda q: jnp.diag(jnp.array([m, 2.0 + jnp.sin(q[0]), 3.0 + q[1] ** 2])))
+    return cn.MatrixMetric(frame, matrix, m)
 nabla = cn.LeviCivita(metric_of(1.0))
 q, v, long = np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.5, -0.3]), np.linspace(0.0, 1e6, 11)
 """
@@ -50,11 +52,11 @@ def everything(m, beta, count):
     times = np.linspace(0.0, m, count)
     for tensor in (nabla.coefficients, nabla.torsion, nabla.curvature, metric.matrix):
         tensor(q)
-    system = cn.MechanicalSystem(metric, potential=lambda q: m * q[0], connection=nabla)
-    system.simulate(q, v, times, control=lambda t, q, v: -beta * v)
+    system = cn.MechanicalSystem(metric, potential=cn.ParametricFunction(height, m), connection=nabla)
+    system.simulate(q, v, times, control=cn.ParametricFunction(damping, beta))
     cn.geodesic(nabla, q, v, times)
     cn.geodesic(nabla, q[None], v[None], times)
-    cn.parallel_transport(nabla, lambda t: q + m * jnp.sin(t), np.eye(3), times)
+    cn.parallel_transport(nabla, cn.ParametricFunction(swinging, {"q": q, "m": m}), np.eye(3), times)
     points = q + m * np.linspace(0.0, 1.0, 9)[:, None]
     cn.parallel_transport(nabla, (np.linspace(0.0, 3.0, 9), points), v, times)
     cn.exponential(nabla, q, m * v)
@@ -62,7 +64,15 @@ def everything(m, beta, count):
     loop.simulate(q, v, times, rtol=1e-8 * m)
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
 def reference_of(m):
-    return trajectory_reference(frame, lambda t: m * jnp.sin(t + jnp.arange(3.0)), m)
+    return trajectory_reference(frame, cn.ParametricFunction(waves, m), m)
+def height(q, m):
+    return m * q[0]
+def damping(t, q, v, beta):
+    return -beta * v
+def swinging(t, p):
+    return p["q"] + p["m"] * jnp.sin(t)
+def waves(t, m):
+    return m * jnp.sin(t + jnp.arange(3.0))
 everything(1.0, 0.5, 9)
 first = compiled[0]
 everything(1.5, 0.7, 12)
@@ -96,6 +106,6 @@ def test_interrupts(run):
 
 
 def test_other_numbers_compile_nothing():
-    """Another member of the family, mass, gain, tolerance, curve of the same code, and number of times."""
+    """Another member of the family, mass, gain, tolerance, parameters of functions, and number of times."""
     first, later = printed(START, COUNTED)
     assert first > 10 and later == 0

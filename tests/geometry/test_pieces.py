@@ -91,10 +91,10 @@ def test_what_does_not_fit_in_the_machine(monkeypatch, rng):
     monkeypatch.setattr(pieces.os, "sysconf", lambda name: 50)  # a machine of 2500 bytes
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection at one point"):
         NABLA.curvature(q)
+    monkeypatch.setattr(pieces, "MEMORY", 1)
     with pytest.raises(MemoryError, match="curvature"):
         NABLA.curvature(q[0])
     monkeypatch.setattr(pieces.os, "sysconf", lambda name: 75)  # of 5625: one point, but not the result
-    monkeypatch.setattr(pieces, "MEMORY", 1)
     monkeypatch.setattr(pieces, "TERMS", 1)
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection: "):
         NABLA.curvature(np.broadcast_to(q[0], (20, 3)))
@@ -104,7 +104,7 @@ def test_an_error_of_the_compiled_function_names_what_was_computed(monkeypatch, 
     def fail(*arrays):
         raise jax.errors.JaxRuntimeError(message)
 
-    monkeypatch.setattr(cn.geometry.evaluation, "kept", lambda owner, key, make: (fail, fail))
+    monkeypatch.setattr(cn.geometry.evaluation, "_pair_of", lambda *given: (fail, fail))
     message = "RESOURCE_EXHAUSTED: Out of memory allocating 74000000000 bytes."
     with pytest.raises(MemoryError, match="torsion of ContorsionConnection"):
         NABLA.torsion(systems.points(rng, 5))

@@ -16,10 +16,10 @@ from geomstats.numerics.geodesic import ExpSolver, LogSolver
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import FrameError, ShapeError
-from connections.geometry.evaluation import Argument, evaluate
+from connections.geometry.evaluation import Argument, evaluate, the_point
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import derived
+from connections.geometry.parameters import Bound, derived
 from connections.interop.geomstats import flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
@@ -202,7 +202,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
 
     def metric_matrix(self, base_point: Any = None) -> Any:
         """X^-T H X^-1, (..., nq, nq): of the coordinate fields, or, where nq > n, of the tangent vectors."""
-        return as_backend(evaluate(self.metric, "rates", self._rates_at, _q(self.nabla.frame, base_point)))
+        return as_backend(evaluate(self.metric, self._rates_at, _q(self.nabla.frame, base_point)))
 
     def inner_product(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> Any:
         """<<a, b>>, (...,)."""
@@ -232,18 +232,22 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
 def components(frame: FrameField, q: Any, rate: Any) -> np.ndarray:
     """Frame components v (..., n) of the rates qdot (..., nq)."""
     rates = Argument("tangent vector", as_numpy(rate), (frame.ambient_dim,))
-    return np.asarray(evaluate(frame, "components", frame.velocity_at, _q(frame, q), rates))
+    return np.asarray(evaluate(frame, frame.velocity_at, _q(frame, q), rates))
 
 
 def push(frame: FrameField, q: Any, v: Any) -> np.ndarray:
     """Rates X v (..., nq)."""
     pair = _q(frame, q), Argument("v", v, (frame.dim,))
-    return np.asarray(evaluate(frame, "push", lambda p, w: frame.matrix_at(p) @ w, *pair))
+    return np.asarray(evaluate(frame, Bound(_pushed_at, frame), *pair))
+
+
+def _pushed_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
+    return frame.matrix_at(q) @ v
 
 
 def points(frame: FrameField, q: Any) -> np.ndarray:
     """The points of the manifold that q (..., nq) stand for."""
-    return np.asarray(evaluate(frame, "points", lambda p: p, _q(frame, q)))
+    return np.asarray(evaluate(frame, the_point, _q(frame, q)))
 
 
 def _q(frame: FrameField, q: Any) -> Argument:
@@ -252,7 +256,7 @@ def _q(frame: FrameField, q: Any) -> Argument:
 
 def _apply(frame: FrameField, name: str, q: np.ndarray) -> np.ndarray:
     function = getattr(frame, f"{name}_at")
-    return np.asarray(evaluate(frame, name, function, Argument("q", q, q.shape[-1:]), checked=False))
+    return np.asarray(evaluate(frame, function, Argument("q", q, q.shape[-1:]), checked=False))
 
 
 def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:

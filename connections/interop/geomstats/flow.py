@@ -6,6 +6,7 @@ same numbers as this library's own calls, all rows of a call together, nothing c
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from connections.affine.connection import AffineConnection
@@ -98,5 +99,9 @@ def symbols(nabla: AffineConnection, q: np.ndarray) -> np.ndarray | None:
     rows, shooting = q.reshape(-1, q.shape[-1]), Shooting.of(nabla)
     if not len(rows) or not shooting.ground(rows).ok.all():
         return None
-    gamma = shooting.mapped("symbols", lambda shooting, p: shooting.nabla.coefficients_at(p), rows)
+    gamma = shooting.mapped(_coefficients_at, rows)
     return gamma.reshape(*q.shape[:-1], *gamma.shape[1:]) if np.isfinite(gamma).all() else None
+
+
+def _coefficients_at(shooting: Shooting, q: jax.Array) -> jax.Array:
+    return shooting.nabla.coefficients_at(q)

@@ -6,8 +6,7 @@ phi = 2 / (1 + c |w|^2), c = 1 on the sphere and -1 on the hyperboloid, so [X_i,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -30,6 +29,14 @@ class SphereFrame(FrameField):
     """
 
     pole: tuple[float, ...]
+    _first: np.ndarray = field(init=False, repr=False, compare=False)
+    _rest: np.ndarray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        first = -np.asarray(self.pole)
+        basis = np.linalg.svd(first[None, :])[2]  # completes `first` to an orthonormal basis
+        object.__setattr__(self, "_first", first)
+        object.__setattr__(self, "_rest", basis[1:].T)
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -40,15 +47,6 @@ class SphereFrame(FrameField):
     def ambient_dim(self) -> int:  # type: ignore[override]
         """The numbers of the pole."""
         return len(self.pole)
-
-    @cached_property
-    def _first(self) -> np.ndarray:
-        return -np.asarray(self.pole)
-
-    @cached_property
-    def _rest(self) -> np.ndarray:
-        basis: np.ndarray = np.linalg.svd(self._first[None, :])[2]
-        return basis[1:].T  # completes `_first` to an orthonormal basis
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The reflection that takes the pole to q, on the vectors orthogonal to the pole, (n + 1, n)."""

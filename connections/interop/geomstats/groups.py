@@ -33,11 +33,15 @@ def invariant(space: Any, metric: Any) -> Exact:
         raise MetricError(f"{type(space).__name__} gives no Lie algebra: its invariant fields are not known")
     chart = _chart(space, bool(getattr(metric, "left", True)))
     identity = chart.coordinates(as_numpy(space.identity)[None])[0]
-    point, basis = compiled(lambda q: (chart.point_at(q), chart.basis_at(q)))(identity)
+    point, basis = compiled(_point_and_basis_at, chart)(identity)
     H = gram(metric.inner_product, np.asarray(point), np.asarray(basis))
     _warn_of_ignored_matrix(metric)
     side = "left" if getattr(metric, "left", True) else "right"
     return ConstantMetric(chart.frame, H), chart, f"the {side}-invariant metric of its Gram matrix"
+
+
+def _point_and_basis_at(chart: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return chart.point_at(q), chart.basis_at(q)
 
 
 def _chart(space: Any, left: bool) -> Parametrization:

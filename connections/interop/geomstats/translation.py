@@ -20,6 +20,7 @@ from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
+from connections.geometry.parameters import Bound
 from connections.geometry.scales import POINT_TOLERANCE, worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
@@ -123,7 +124,7 @@ class GeomstatsMetric(Metric):
         points = self._shaped("point", point)
         flat = points.reshape(-1, *self.chart.shape)
         q = np.asarray(self.chart.coordinates(flat)).reshape(len(flat), -1)
-        there = evaluate(self, "to_ours: point", lambda p: (p, self.chart.point_at(p)), self._q(q))
+        there = evaluate(self, Bound(_there_and_back_at, self.chart), self._q(q))
         q, back = (np.asarray(array) for array in there)
         off, size = (_largest(array, len(flat)) for array in (back - flat, flat))
         good = off <= POINT_TOLERANCE * size
@@ -135,7 +136,7 @@ class GeomstatsMetric(Metric):
             return jnp.asarray(q)
         vectors = self._shaped("vector", vector)
         pair = self._q(q), Argument("vector", vectors, self.chart.shape)
-        v, rest, length = evaluate(self, "to_ours", self.chart.components_at, *pair, checked=False)
+        v, rest, length = evaluate(self, self.chart.components_at, *pair, checked=False)
         if not (np.asarray(rest) <= POINT_TOLERANCE * np.asarray(length)).all():
             largest = float(np.max(rest))
             raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
@@ -153,11 +154,11 @@ class GeomstatsMetric(Metric):
         -------
         (..., *shape) arrays of geomstats' backend.
         """
-        point = as_backend(evaluate(self, "to_theirs", self.chart.point_at, self._q(q)))
+        point = as_backend(evaluate(self, self.chart.point_at, self._q(q)))
         if v is None:
             return point
         components = Argument("v", v, (self.frame.dim,))
-        return point, as_backend(evaluate(self, "push", self.chart.tangent_at, self._q(q), components))
+        return point, as_backend(evaluate(self, self.chart.tangent_at, self._q(q), components))
 
     def _q(self, q: Any) -> Argument:
         return Argument("q", q, (self.frame.ambient_dim,))
@@ -193,7 +194,7 @@ def gram(inner: InnerProduct, point: np.ndarray, basis: np.ndarray) -> np.ndarra
 def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
     """Raise `MetricError` unless H is geomstats' inner product of the frame's vectors at sampled points."""
     rng, chart = np.random.default_rng(0), metric.chart
-    ours = compiled(lambda q: (metric.base.matrix_at(q), chart.point_at(q), chart.basis_at(q)))
+    ours = compiled(_metric_point_and_basis_at, metric.base, chart)
     for _ in range(_SAMPLES):
         H, point, basis = (np.asarray(array) for array in ours(chart.sample(rng)))
         theirs = gram(inner, point, basis)
@@ -210,6 +211,15 @@ def _largest(array: np.ndarray, rows: int) -> np.ndarray:
     """The largest entry of each of the rows into which `array` is cut, (rows,)."""
     sizes: np.ndarray = np.abs(array).reshape(rows, -1).max(axis=1, initial=0.0)
     return sizes
+
+
+def _metric_point_and_basis_at(metric: Metric, chart: Any, q: jax.Array) -> tuple[jax.Array, ...]:
+    return metric.matrix_at(q), chart.point_at(q), chart.basis_at(q)
+
+
+def _there_and_back_at(chart: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The point that q stands for, and geomstats' point."""
+    return q, chart.point_at(q)
 
 
 def _name(space: Any) -> str:

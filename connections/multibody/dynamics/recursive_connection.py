@@ -25,6 +25,7 @@ from connections.affine.koszul import raise_first_index
 from connections.affine.slopes import slopes_of, with_slopes
 from connections.engines.platforms import with_derivatives
 from connections.geometry import FrameField, InducedMetric, Metric
+from connections.geometry.parameters import is_same
 from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
@@ -151,7 +152,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""
-        if metric is self.metric or metric is self.model.metric:
+        if is_same(metric, self.metric) or metric is self.model.metric:
             force: jax.Array = self._lowered(q, v, w)  # type: ignore[attr-defined]
             return force
         return super().lowered_at(metric, q, v, w)
