@@ -13,8 +13,8 @@ from connections.integration.dop853 import A, C, E
 
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array, Array], None]  # (s, y, out)
-#: (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of its error over h, and what its
-#: components can be expected to be.
+# A step. (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of its error over h, and what its
+# components can be expected to be.
 Attempt = Callable[[float, float, Array, Array], Array]
 
 _ROWS = [A[stage, :stage].copy() for stage in range(len(C))]
