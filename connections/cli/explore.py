@@ -99,15 +99,15 @@ def _serve(options: argparse.Namespace) -> int:
     port = options.port if options.port is not None else explorer.PORT
     beta = options.beta[0] if options.beta is not None else 1.0
     with explorer.serve(model, name, beta, host, port) as server:
-        print(f"The explorer is at {server.url}")
-        if not server.local:
-            text = (
-                f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
-                "and has the address with its token can look at it and use it; nothing is encrypted"
-            )
-            print(arguments.in_columns(text, later="  "), file=sys.stderr)
-        print("Ctrl-C ends it.", flush=True)
         try:
+            print(f"The explorer is at {server.url}")
+            if not server.local:
+                text = (
+                    f"connections: note: served on {host}: whoever reaches this machine's port {server.port} "
+                    "and has the address with its token can look at it and use it; nothing is encrypted"
+                )
+                print(arguments.in_columns(text, later="  "), file=sys.stderr)
+            print("Ctrl-C ends it.", flush=True)
             server.wait()
         except KeyboardInterrupt:
             print("\nThe explorer has ended.")

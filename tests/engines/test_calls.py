@@ -26,7 +26,7 @@ def test_a_function_is_compiled_at_its_first_use_for_its_types_only():
         found.append(name)
         return doubled, (np.zeros(0), np.zeros(0))
 
-    functions = registry.Registry(["doubled"], find)
+    functions = registry.Registry(["doubled"], find, lambda name: None)
     assert not found and not doubled.signatures
     out = np.zeros(3)
     assert functions.doubled(np.arange(3.0), out) and out.tolist() == [0.0, 2.0, 4.0]
