@@ -25,6 +25,7 @@ os.environ.setdefault("EQX_ON_ERROR", "nan")
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
+import psutil  # noqa: E402
 import pytest  # noqa: E402
 
 # What JAX has traced stays: millions of objects, which Python's collector would go through again and again.
@@ -43,13 +44,15 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 MAPPINGS = Path("/proc/self/maps")
+MOST_MEMORY = 3 * 2**30  # bytes of one process of several
 MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
 
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_functions_do_not_pile_up() -> Iterator[None]:
-    """After a file, near the limit of mappings, forget what XLA has compiled."""
+    """After a file, near the limit of mappings or of memory, forget what XLA has compiled."""
     yield
-    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
+    mappings = MAPPINGS.read_bytes().count(b"\n") if MAPPINGS.exists() else 0
+    if mappings > MOST_MAPPINGS or psutil.Process().memory_info().rss > MOST_MEMORY:
         jax.clear_caches()
         gc.collect()
