@@ -366,3 +366,21 @@ CASES = [
     ),
 ]
 BY_NAME = {case.name: case for case in CASES}
+
+
+def accelerated(dim, terms):
+    """q_i'' = sum of c q_j' q_k' over terms (i, j, k): c, a number or a function of q."""
+
+    def coefficients(q):
+        Gamma = jnp.zeros((dim, dim, dim))
+        for (i, j, k), c in terms.items():
+            half = -0.5 * (c(q) if callable(c) else c)
+            Gamma = Gamma.at[i, j, k].add(half).at[i, k, j].add(half)
+        return Gamma
+
+    return cn.CoefficientConnection(cn.CoordinateFrame(dim), coefficients)
+
+
+def first(dim, count):
+    """Inputs on the first coordinates."""
+    return lambda q: jnp.eye(dim)[:, :count]

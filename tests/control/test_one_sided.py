@@ -5,27 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import underactuated as U
+from underactuated import accelerated, first
 
 import connections as cn
 from connections import control
-
-
-def accelerated(dim, terms):
-    """q_i'' = sum of c q_j' q_k' over terms (i, j, k): c, a number or a function of q."""
-
-    def coefficients(q):
-        Gamma = jnp.zeros((dim, dim, dim))
-        for (i, j, k), c in terms.items():
-            half = -0.5 * (c(q) if callable(c) else c)
-            Gamma = Gamma.at[i, j, k].add(half).at[i, k, j].add(half)
-        return Gamma
-
-    return cn.CoefficientConnection(cn.CoordinateFrame(dim), coefficients)
-
-
-def first(dim, count):
-    """Inputs on the first coordinates."""
-    return lambda q: jnp.eye(dim)[:, :count]
 
 
 def verdict(nabla, inputs, q):
@@ -221,10 +204,10 @@ def test_small_loops_of_the_kernel_turn_a_velocity_around():
     """w_1' = y_3 w_2, w_2' = y_2 w_1: moving x_2 by d adds d w_1 to w_2; a loop is a square of side 0.3."""
     lower, upper, d = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0]]), 0.3
     loops = []
-    for first, second in ((lower, upper), (upper, lower)):
+    for one, other in ((lower, upper), (upper, lower)):
         for a in (d, -d):
             for b in (d, -d):
-                sides = [np.eye(2) + s for s in (a * first, b * second, -a * first, -b * second)]
+                sides = [np.eye(2) + s for s in (a * one, b * other, -a * one, -b * other)]
                 loops.append(sides[3] @ sides[2] @ sides[1] @ sides[0])
     w, turned = np.array([1.0, 0.0]), 0
     while w[0] > -0.5 * np.linalg.norm(w) and turned < 500:

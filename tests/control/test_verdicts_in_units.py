@@ -9,28 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import underactuated as U
+from underactuated import accelerated, first
 
 import connections as cn
 from connections import control
 
 AWAY = np.array([0.3, -0.7, 0.4, 0.2])
-
-
-def accelerated(dim, terms):
-    """q_i'' = sum of c q_j' q_k' over terms (i, j, k): c, a number or a function of q."""
-
-    def coefficients(q):
-        Gamma = jnp.zeros((dim, dim, dim))
-        for (i, j, k), c in terms.items():
-            half = -0.5 * (c(q) if callable(c) else c)
-            Gamma = Gamma.at[i, j, k].add(half).at[i, k, j].add(half)
-        return Gamma
-
-    return cn.CoefficientConnection(cn.CoordinateFrame(dim), coefficients)
-
-
-def first(dim, count):
-    return lambda q: jnp.eye(dim)[:, :count]
 
 
 def in_units(nabla, inputs, c, b):
