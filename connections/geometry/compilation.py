@@ -68,7 +68,7 @@ _KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionar
 _LOCK = threading.Lock()
 
 
-def take_apart(thing: Any) -> tuple[Structure, list[Any]]:
+def flattened(thing: Any) -> tuple[Structure, list[Any]]:
     """The structure of a pytree, and its numbers; one that occurs twice, such as a frame's, is given once."""
     leaves, tree = jax.tree_util.tree_flatten(thing)
     numbers: dict[Any, Any] = {}
@@ -104,9 +104,9 @@ def compiled(
     if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
         whole = Bound(called, whole)  # an object that can be called: its numbers are data
     if isinstance(whole, Bound):
-        use, (structure, numbers) = whole.function, take_apart(whole)
+        use, (structure, numbers) = whole.function, flattened(whole)
     else:
-        use, (structure, numbers) = function, take_apart(())
+        use, (structure, numbers) = function, flattened(())
     choice = None if options is None else tuple(options.items())
     found: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
 

@@ -2,10 +2,10 @@
 
 Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
 batch axes broadcast together, the compiled function is found by the definition and the structure of what it
-is bound to, and validity (finite numbers,
-points on their manifold, positive definite metrics, frames of full rank) is one boolean computed beside the
-values, because a separate test on the host costs more than the mathematics. When that boolean is false, the
-owner's ``explain`` looks for the culprit in plain Python and raises its error.
+is bound to, and validity (finite numbers, points on their manifold, positive definite metrics, frames of full
+rank) is one boolean computed beside the values, because a separate test on the host costs more than the
+mathematics. When that boolean is false, the owner's ``explain`` looks for the culprit in plain Python and
+raises its error.
 
 A point next to its manifold (``near_at``) stands for the nearest point there (``project_at``). It is
 projected here, once: definitions see unit quaternions, and none of them normalizes.

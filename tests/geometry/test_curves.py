@@ -10,7 +10,7 @@ import pytest
 
 import connections as cn
 from connections.checks import NonFiniteError, PointError, ShapeError
-from connections.geometry.compilation import compiled, take_apart
+from connections.geometry.compilation import compiled, flattened
 from connections.geometry.curves import SPLINE_DEGREE
 from connections.geometry.rotations import quaternion_exponential, quaternion_product
 
@@ -132,7 +132,7 @@ def test_bad_samples_are_named(make, error, message):
 def test_samples_are_numbers():
     """Other samples are the same structure."""
     make = lambda scale, count: sampled(CHART, lambda t: scale * chart_curve(t), count)  # noqa: E731
-    assert take_apart(make(1.0, 9))[0] is take_apart(make(2.0, 9))[0]
+    assert flattened(make(1.0, 9))[0] is flattened(make(2.0, 9))[0]
 
 
 COUNT = """

@@ -13,7 +13,7 @@ import pytest
 
 import connections as cn
 from connections.geometry import compilation
-from connections.geometry.compilation import take_apart
+from connections.geometry.compilation import flattened
 from connections.geometry.parameters import Bound, Function
 
 Q = np.array([0.1, 0.2, 0.3, 0.4])
@@ -32,7 +32,7 @@ def metric_of(m, r=1.0):
 
 
 def shares(first, second) -> bool:
-    return take_apart(first)[0] is take_apart(second)[0]
+    return flattened(first)[0] is flattened(second)[0]
 
 
 def scaled_identity(q, parameters=1.0):
@@ -58,9 +58,9 @@ def unit_beta(q):
 )
 def test_other_numbers_are_the_same_structure(make):
     assert shares(make(1.5), make(2.5))
-    (structure, numbers), (_, others) = take_apart(make(1.5)), take_apart(make(2.5))
+    (structure, numbers), (_, others) = flattened(make(1.5)), flattened(make(2.5))
     assert not all(np.array_equal(a, b) for a, b in zip(numbers, others, strict=True))
-    again = take_apart(structure.made_of(numbers))[1]
+    again = flattened(structure.made_of(numbers))[1]
     assert all(np.array_equal(a, b) for a, b in zip(again, numbers, strict=True))
 
 
@@ -210,7 +210,7 @@ def test_functions_of_objects_that_are_pytrees_are_data():
 
 def test_numbers_that_occur_twice_are_given_once():
     nabla = cn.LeviCivita(cn.ConstantMetric(FRAME, 2.0 * np.eye(4)))
-    structure, numbers = take_apart(Bound(scaled_identity, nabla, nabla.metric))
+    structure, numbers = flattened(Bound(scaled_identity, nabla, nabla.metric))
     assert len(numbers) == 1
     again, metric = structure.made_of(numbers).things
     assert again.metric.H is metric.H
