@@ -97,7 +97,7 @@ def evaluate(
         _raise_batch_error(arguments, arrays)
     if isinstance(ok, jax.core.Tracer):
         return values
-    if not ok:
+    if not (ok and (not one or _is_finite(values))):
         _explain(owner, _name(definition), values, arguments, arrays, checked)
     return as_given(values, *(item.value for item in arguments))
 
@@ -105,6 +105,22 @@ def evaluate(
 def _is_one(arguments: Sequence[Argument], arrays: Sequence[Any]) -> bool:
     """Whether no argument has batch axes."""
     return all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
+
+
+def _is_finite(values: Any) -> bool:
+    """Whether all numbers at one point are finite, as far as they are known.
+
+    NumPy judges them: with the test beside them, XLA computes the numbers of small arrays twice.
+    """
+    for leaf in jax.tree_util.tree_leaves(values):
+        ok: Any
+        if isinstance(leaf, jax.core.Tracer):  # of `grad`, where the numbers are known, or of `vmap`
+            ok = jnp.isfinite(leaf).all()
+        else:
+            ok = np.isfinite(np.asarray(leaf)).all()
+        if not isinstance(ok, jax.core.Tracer) and not ok:
+            return False
+    return True
 
 
 def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
@@ -231,7 +247,9 @@ class _BatchError(ValueError):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """(owner, definition, *arrays) -> the values over the batch, and whether all is valid and finite.
+    """(owner, definition, *arrays) -> the values over the batch, and whether all is valid.
+
+    That includes whether the arguments are finite, and in a batch the values.
 
     Parameters
     ----------
@@ -258,7 +276,11 @@ class _Boundary:
             else a
             for a, c, b in triples
         ]
-        at_point = partial(self._at_point, owner, definition)
+
+        def at_point(*point: Any) -> tuple[Any, Any]:
+            values, ok = self._at_point(owner, definition, *point)
+            return values, _finite_at(ok, *jax.tree_util.tree_leaves(values))
+
         values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in self.batched))(*flat)
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), values), jnp.all(ok)
 
@@ -267,10 +289,14 @@ class _Boundary:
         if self.checked:
             p, ok = admit_at(owner, arrays[0])
             arrays = (p, *arrays[1:])
-        values = definition(*arrays)
-        for leaf in (*arrays, *jax.tree_util.tree_leaves(values)):
-            ok = ok & jnp.all(jnp.isfinite(leaf))
-        return values, ok
+        return definition(*arrays), _finite_at(ok, *arrays)
+
+
+def _finite_at(ok: Any, *numbers: Any) -> Any:
+    """Whether `ok` and all numbers are finite."""
+    for leaf in numbers:
+        ok = ok & jnp.all(jnp.isfinite(leaf))
+    return ok
 
 
 def _called(
