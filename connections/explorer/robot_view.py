@@ -86,7 +86,7 @@ class RobotView(drawing.FilmView):
                     desk.slider(f"v: {name}", -1.0, 1.0, 0.01, round(float(x), 2))
                     for name, x in zip(robot.components, v, strict=True)
                 ]
-            with gui.add_folder("HostKinematics at the start", expand_by_default=False):
+            with gui.add_folder("Posture at the start", expand_by_default=False):
                 q = robot.start()
                 self.postures = {}
                 for joint in robot.adjustable:

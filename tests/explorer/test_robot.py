@@ -234,7 +234,7 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         before = window.picture()
         assert window.slide("time [s]", "\ue010") == 4.0  # End
         assert window.picture_changes(before)
-        window.click("HostKinematics at the start")
+        window.click("Posture at the start")
         window.wait("q: joint3")
         window.slide("q: joint3", "\ue010")  # End: pi
         window.slide("q: joint2", "\ue011")  # Home: -pi
