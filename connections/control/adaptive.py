@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._figures import figure_of
 from connections._jax import solve
 from connections.affine.flow import Flow, Trajectories, as_times
 from connections.affine.sizes import motion_sizes
@@ -29,7 +30,6 @@ from connections.checks import (
     require_same_frame,
     require_type,
 )
-from connections.control.drawing import figure_of
 from connections.control.gains import gain_matrix
 from connections.control.passivity import reference_force_at
 from connections.control.references import Reference

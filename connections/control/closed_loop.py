@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._figures import figure_of
 from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.flow import Flow, Trajectories, as_max_step, as_times
 from connections.affine.sizes import motion_sizes
 from connections.affine.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
-from connections.control.drawing import figure_of
 from connections.control.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem

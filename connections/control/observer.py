@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from connections._figures import figure_of
 from connections.affine import AffineConnection
 from connections.affine.flow import Flow, Record, Trajectories, as_times
 from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, require_same_frame, require_type
-from connections.control.drawing import figure_of
 from connections.control.gains import gain_matrix
 from connections.control.passivity import connection_of
 from connections.coriolis import MechanicalSystem

@@ -1,0 +1,18 @@
+"""The figure of an object that knows no room that draws: a function that `connections` registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_DRAWN_BY: list[Callable[[Any], Any]] = []
+
+
+def register(function: Callable[[Any], Any]) -> None:
+    """Have motions drawn by `function`: motion -> a matplotlib Figure."""
+    _DRAWN_BY[:] = [function]
+
+
+def figure_of(motion: Any) -> Any:
+    """The figure of a motion."""
+    return _DRAWN_BY[0](motion)
