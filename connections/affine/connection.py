@@ -14,10 +14,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections._jax import Value, solve
-from connections.affine.definition import PointwiseConnection, carried
-from connections.checks import Check, as_array, require_function, require_same_frame, require_type
+from connections.affine.definition import PointwiseConnection, carried, spans_a_plane
+from connections.checks import (
+    Check,
+    NonFiniteError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_function,
+    require_same_frame,
+    require_type,
+)
 from connections.geometry.definite import solve_definite
 from connections.geometry.evaluation import Argument, Pair, evaluate
 from connections.geometry.frames import FIELD, ChangedFrame, PointFunction
@@ -152,10 +162,14 @@ class AffineConnection(PointwiseConnection):
 
         Raises
         ------
-        NonFiniteError : u and w are parallel.
+        NonFiniteError : u and w are linearly dependent.
         """
         vectors = (self._vector("u", u), self._vector("w", w))
-        return self._with_metric(self._sectional_at, metric, q, *vectors, numbers=self._numbers(3))
+        try:
+            return self._with_metric(self._sectional_at, metric, q, *vectors, numbers=self._numbers(3))
+        except NonFiniteError:
+            _require_planes(metric, q, u, w)
+            raise
 
     def first_kind(self, metric: Metric, q: Any) -> jax.Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
@@ -385,3 +399,15 @@ class ChangedConnection(AffineConnection):
         """The base's error, or the frame's."""
         self.base.explain(q)
         self.frame.explain(q)
+
+
+def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
+    """Raise `NonFiniteError` at the first point at which the vectors u and w span no plane."""
+    H, u, w = np.asarray(metric.matrix(q)), np.asarray(u, dtype=float), np.asarray(w, dtype=float)
+    require_finite("u", u)
+    require_finite("w", w)
+    uu, uw, ww = (np.einsum("...i,...ij,...j->...", a, H, b) for a, b in ((u, u), (u, w), (w, w)))
+    flat = np.argwhere(~spans_a_plane(uu, uw, ww))
+    if len(flat):
+        points = np.broadcast_to(q, (*np.shape(uu), np.shape(q)[-1]))
+        raise_at(NonFiniteError, "sectional: u and w are linearly dependent", points[tuple(flat[0])])

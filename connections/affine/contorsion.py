@@ -179,7 +179,8 @@ class ContorsionFamily(Described, Parametrized):
 
         Parameters
         ----------
-        beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic.
+        beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic. For n = 3 also
+            the one number.
         parameters : optional, the last argument of a function beta (`ParametricFunction`).
 
         Raises
@@ -190,8 +191,10 @@ class ContorsionFamily(Described, Parametrized):
             require_function("beta", beta, "q -> beta (k,)")
             beta = with_parameters(beta, parameters)
         else:
-            beta = as_array("beta", beta, (self.dimension,))
-            if beta.ndim != 1:
+            beta = as_array("beta", beta, ())
+            if beta.ndim == 0 and self.dimension == 1:
+                beta = beta.reshape(1)
+            if beta.shape != (self.dimension,):
                 raise ShapeError("beta", (self.dimension,), beta.shape)
             if not isinstance(beta, jax.core.Tracer):
                 require_finite("beta", beta)
@@ -204,7 +207,7 @@ class ContorsionFamily(Described, Parametrized):
 
         Parameters
         ----------
-        betas : (m, C(n, 3)) values.
+        betas : (m, C(n, 3)) values; for n = 3 also (m,).
         quantity : a member -> an array, or arrays in dictionaries, lists and tuples; JAX-traceable. As
             under `jax.jit`, nobody judges its points, such as q in ``lambda nabla: nabla.torsion(q)``.
 
@@ -219,8 +222,10 @@ class ContorsionFamily(Described, Parametrized):
         TypeError : `quantity` is no function, or does not return arrays.
         """
         require_function("quantity", quantity, "connection -> array")
-        betas = as_array("betas", betas, (None, self.dimension))
-        if betas.ndim != 2:
+        betas = as_array("betas", betas, ())
+        if betas.ndim == 1 and self.dimension == 1:
+            betas = betas[:, None]
+        if betas.ndim != 2 or betas.shape[1] != self.dimension:
             raise ShapeError("betas", ("m", self.dimension), betas.shape)
         together = compiled(_quantities_of, self, quantity)
         if not trace_state_clean():

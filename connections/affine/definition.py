@@ -129,10 +129,10 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
     def _sectional_at(self, metric: Metric, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
         H = metric.matrix_at(q)
-        area, product = (u @ H @ u) * (w @ H @ w), u @ H @ w
-        gram = area - product**2
+        products = u @ H @ u, u @ H @ w, w @ H @ w
+        area = products[0] * products[2] - products[1] ** 2
         bent = self.apply_curvature_at(q, u, w, w)
-        return (u @ H @ bent) / jnp.where(gram > 1e-14 * area, gram, jnp.nan)
+        return (u @ H @ bent) / jnp.where(spans_a_plane(*products), area, jnp.nan)
 
     def _scalar_at(self, metric: Metric, q: jax.Array) -> jax.Array:
         return jnp.trace(solve_definite(metric.matrix_at(q), self._ricci_at(q)))
@@ -159,6 +159,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 def carried(low: jax.Array) -> jax.Array:
     """low[k, i, j] + low[j, i, k] at [i, j, k]."""
     return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))
+
+
+def spans_a_plane(uu: Any, uw: Any, ww: Any) -> Any:
+    """Whether two vectors with these products are independent, beyond round-off of the products."""
+    return uu * ww - uw**2 > 1e-14 * uu * ww
 
 
 def _widest(thing: Any) -> int:

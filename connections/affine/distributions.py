@@ -109,7 +109,9 @@ class SpannedDistribution(Distribution):
         n = self.metric.frame.dim
         shape = _shape_of(self.basis, self.metric)
         if len(shape) != 2 or shape[0] != n or not 1 <= shape[1] <= n:
-            raise ShapeError("basis of the distribution", (n, f"1 to {n}"), shape)
+            forms = len(shape) == 2 and shape[1] == n and shape[0] < n
+            hint = f"; constraint forms (p, {n}) are given as forms=" if forms else ""
+            raise ShapeError("basis of the distribution", f"({n}, 1 to {n}){hint}", shape)
         object.__setattr__(self, "rank", shape[1])
         if self.forms is not None:
             got = _shape_of(self.forms, self.metric)

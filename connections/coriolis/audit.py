@@ -23,7 +23,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections.checks import Check, NonFiniteError, ShapeError, as_array, html_table
+from connections.checks import (
+    Check,
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    html_table,
+    require_function,
+    require_type,
+)
 from connections.coriolis.differences import FrameDifferences
 from connections.coriolis.measurements import (
     LARGEST_TOLERANCE,
@@ -42,6 +50,8 @@ from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Bound
 
 _HINT = " (are H, C and v in the frame given, components in its order?)"
+
+_REMEDY = " Remedy: C_ik + D_ijk v^j, with D of `contorsion`, is the Riemannian C of this H."
 
 MEANING = {
     "linear": "C(q, v) is linear in v, so it is a connection",
@@ -166,6 +176,9 @@ def audit_coriolis(
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
+    require_function("coriolis", coriolis, "(q, v) -> C (n, n)")
+    require_function("mass_matrix", mass_matrix, "q -> H (n, n)")
+    require_type("frame", frame, FrameField)
     q_samples, v_samples = _samples(frame, q, v)
     points = Argument("q", q_samples, (frame.ambient_dim,))
     at = evaluate(frame, Bound(_point_and_structure_at, frame), points)
@@ -275,9 +288,11 @@ def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int)
         return "Admissible at the given velocities: right C v and skew Hdot - 2 C." + nonlinear
     if kind == "dynamics only":
         shape = " Its connection is torsion-free." if verdicts["torsion_free"] == "holds" else ""
-        return "Correct dynamics, but Hdot - 2 C is not skew: not admissible." + shape + nonlinear
+        verdict = "Correct dynamics, but Hdot - 2 C is not skew: not admissible."
+        return verdict + shape + (nonlinear or _REMEDY)
     if kind == "skew only":
-        return f"Hdot - 2 C is skew, but C v is wrong: not the dynamics of this H{_HINT}." + nonlinear
+        verdict = f"Hdot - 2 C is skew, but C v is wrong: not the dynamics of this H{_HINT}."
+        return verdict + (nonlinear or _REMEDY)
     if kind == "unknown":
         vague = ", ".join(name for name, verdict in verdicts.items() if verdict == "unknown")
         return f"Nothing can be said about {vague}: the black boxes are too noisy to be differentiated."
@@ -285,7 +300,7 @@ def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int)
     words = {"bias": "C v is wrong", "skew": "Hdot - 2 C is not skew"}
     found = " and ".join(words[name] for name in wrong) or "D has the wrong symmetry"
     hint = _HINT if "bias" in wrong else ""
-    return f"Not admissible: {found}{hint}." + nonlinear
+    return f"Not admissible: {found}{hint}." + (nonlinear or _REMEDY)
 
 
 def _beta(D: Array, n: int) -> Array:

@@ -121,5 +121,8 @@ def test_error_names_the_culprit(call, error, message):
 def test_plane_that_is_no_plane():
     """Sectional curvature of parallel vectors is 0/0: an error or nothing, never a number."""
     u = np.array([1.0, 2.0])
-    with pytest.raises(ValueError):
-        systems.SPHERE_NABLA.sectional(systems.SPHERE, [1.0, 0.0], u, 2 * u)
+    for q in ([1.0, 0.0], [[1.1, 0.0], [1.0, 0.0]]):
+        with pytest.raises(NonFiniteError, match=r"u and w .*q = \[1\.\d* *0"):
+            systems.SPHERE_NABLA.sectional(systems.SPHERE, q, u, 2 * u)
+    with pytest.raises(NonFiniteError, match="w"):
+        systems.SPHERE_NABLA.sectional(systems.SPHERE, [1.0, 0.0], u, [np.nan, 1.0])

@@ -45,6 +45,25 @@ def test_no_members_and_no_free_functions():
     np.testing.assert_array_equal(torsion, np.zeros((3, 2, 2, 2)))
 
 
+def test_one_free_function_is_a_number():
+    """For n = 3 a member, and the members of a sweep, are given by numbers; for n = 4 they are not."""
+    family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([1.0, 2.0, 3.0])))
+
+    def torsion(nabla):
+        return nabla.torsion(np.zeros(3))
+
+    np.testing.assert_array_equal(
+        torsion(family.connection(0.7)), torsion(family.connection(np.array([0.7])))
+    )
+    several = np.array([0.1, 0.7])
+    np.testing.assert_array_equal(family.sweep(several, torsion), family.sweep(several[:, None], torsion))
+    assert np.abs(family.sweep(several, torsion)[1] - torsion(family.connection(0.7))).max() < 1e-14
+    with pytest.raises(cn.ShapeError, match=r"\(4,\)"):
+        FAMILY.connection(0.7)
+    with pytest.raises(cn.ShapeError, match="betas"):
+        FAMILY.sweep(several, torsion)
+
+
 def test_inside_of_jax():
     """Derivatives by betas and by a parameter of the metric, and `jit`, against differences."""
 

@@ -90,6 +90,38 @@ def test_wrong_coriolis_is_not_admissible(quadruped):
     assert report.beta is None and report.contorsion is not None
 
 
+def test_the_remedy_of_a_connection_that_is_not_admissible(quadruped):
+    """C_ik + D_ijk v^j, with the D that an audit measured, is the Riemannian C; C_ik + D_ikj v^j is not."""
+    robot, frame, q, v = quadruped
+    q, v = q[0], v[0]
+
+    def coriolis(q, v):
+        return 1.01 * robot.coriolis(q, v)
+
+    report = audit_coriolis(coriolis, robot.mass_matrix, frame, q, v)
+    assert "Remedy" in report.summary
+    D, right = report.contorsion[0], robot.coriolis(q, v)
+    scale = np.abs(right).max()
+    np.testing.assert_allclose(coriolis(q, v) + np.einsum("ijk,j->ik", D, v), right, atol=1e-7 * scale)
+    assert np.abs(coriolis(q, v) + np.einsum("ikj,j->ik", D, v) - right).max() > 1e-3 * scale
+    admissible = audit_coriolis(robot.coriolis, robot.mass_matrix, frame, q, v)
+    assert "Remedy" not in admissible.summary
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda r, f, q, v: audit_coriolis("C", r.mass_matrix, f, q, v), "coriolis"),
+        (lambda r, f, q, v: audit_coriolis(lambda q: np.eye(18), r.mass_matrix, f, q, v), "coriolis"),
+        (lambda r, f, q, v: audit_coriolis(r.coriolis, np.eye(18), f, q, v), "mass_matrix"),
+        (lambda r, f, q, v: audit_coriolis(r.coriolis, r.mass_matrix, r, q, v), "frame"),
+    ],
+)
+def test_arguments_of_the_wrong_type(quadruped, call, name):
+    with pytest.raises(TypeError, match=name):
+        call(*quadruped)
+
+
 def test_wrong_velocity_order_is_found(quadruped):
     robot, frame, q, v = quadruped
     swap = np.concatenate([oracles.TWIST_ORDER, np.arange(6, 18)])
