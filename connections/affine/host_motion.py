@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from connections.checks import ShapeError
 from connections.geometry.compilation import compiled
-from connections.geometry.parameters import plain
 from connections.integration.dop853 import C
 from connections.integration.steps import Attempt, numpy_attempt
 
@@ -212,7 +211,6 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
     shape : of its values.
     name : how the caller calls the function.
     """
-    function = plain(function)
     through_jax: list[Callable[..., Any]] = []
 
     def call(*arguments: Any) -> Array:

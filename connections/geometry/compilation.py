@@ -27,10 +27,10 @@ from typing import Any, Generic
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
 from connections._jax import Value
 from connections.geometry.parameters import Bound, owned
+from connections.geometry.parameters import trace_state_clean as trace_state_clean
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first

@@ -22,6 +22,7 @@ from typing import Any, Generic
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
 
 from connections._jax import Value
 
@@ -33,7 +34,8 @@ class Function:
 
     What it reads from closures and from global names is read when JAX traces it, once for each shape of its
     arguments; all quantities of all objects that are made with this function agree on it. Another function
-    object is read anew, even of the same code.
+    object is read anew, even of the same code. Outside of JAX's transformations, with no array of JAX among
+    the arguments, the function is called as it is: it may do what JAX does not trace.
 
     Parameters
     ----------
@@ -49,6 +51,9 @@ class Function:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function's value."""
+        parts = jax.tree_util.tree_leaves((arguments, keywords))
+        if trace_state_clean() and not any(isinstance(part, jax.Array) for part in parts):
+            return self.function(*arguments, **keywords)
         return self._traced(*arguments, **keywords)
 
     def __eq__(self, other: object) -> bool:
@@ -73,7 +78,7 @@ jax.tree_util.register_static(Function)
 
 
 def plain(function: Any) -> Any:
-    """The function itself, for use without JAX: a `Function` is its user's."""
+    """The function itself, also for arrays of JAX: a `Function` is its user's."""
     return function.function if isinstance(function, Function) else function
 
 
@@ -137,12 +142,17 @@ def owned(value: Any) -> Any:
 
 
 def _copied(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of it, that nobody can change."""
-    if not array.flags.writeable and (array.base is None or getattr(array.base, "flags", None) is None):
+    """The array, or a copy of it, in the memory of a `bytes`: of all others the owner can allow writing."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, bytes):
         return array
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
+    if array.dtype.hasobject:  # which cannot lie in a `bytes`
+        copy = np.array(array)
+        copy.setflags(write=False)
+        return copy
+    return np.ndarray(array.shape, array.dtype, array.tobytes())
 
 
 class _Owning(abc.ABCMeta):
@@ -172,6 +182,10 @@ class Parametrized(metaclass=_Owning):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the attributes, without what is derived from them."""
         return {name: getattr(self, name) for name in _attributes(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; whether an array may be written to is not."""
+        self.__dict__.update((name, owned(value)) for name, value in state.items())
 
 
 def derived(thing: Any) -> dict[Any, Any]:

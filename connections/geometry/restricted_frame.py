@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from connections.geometry.frames import FrameOnPoints
-from connections.geometry.parameters import plain
 
 
 @dataclass(frozen=True)
@@ -51,4 +50,4 @@ class RestrictedFrame(FrameOnPoints):
     def explain(self, q: Any) -> None:
         """Raise the base's error, or that of the condition."""
         self.base.explain(q)
-        plain(self.explain_outside)(self.base.require_near("q", q))
+        self.explain_outside(self.base.require_near("q", q))

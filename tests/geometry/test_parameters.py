@@ -167,6 +167,64 @@ def test_arrays_that_are_given_are_copied():
         constant.H[0, 0] = 2.0
 
 
+def test_arrays_that_may_be_written_later_are_copied():
+    """An array that is read-only for now, a view of it, one in a memory of the operating system."""
+    H = 2.0 * np.eye(4)
+    H.setflags(write=False)
+    buffer = bytearray(np.eye(4).tobytes())
+    of_buffer = np.frombuffer(memoryview(buffer).toreadonly()).reshape(4, 4)
+    metrics = [cn.ConstantMetric(FRAME, given) for given in (H, H[:], of_buffer)]
+    before = [metric.matrix(Q) for metric in metrics]
+    H.setflags(write=True)
+    H[0, 0] = 7.0
+    buffer[:8] = np.float64(7.0).tobytes()
+    for metric, old in zip(metrics, before, strict=True):
+        np.testing.assert_array_equal(metric.matrix(Q), old)
+        np.testing.assert_array_equal(metric.H, old)
+
+
+@pytest.mark.parametrize("again", [lambda x: x, lambda x: pickle.loads(pickle.dumps(x))])
+def test_nobody_can_write_to_an_objects_arrays(again):
+    metric = again(cn.ConstantMetric(FRAME, np.eye(4)))
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        metric.H.setflags(write=True)
+    with pytest.raises(ValueError, match="read-only"):
+        metric.H[0, 0] = 2.0
+    assert cn.ConstantMetric(FRAME, metric.H).H is metric.H  # what nobody can write to is not copied
+
+
+class Stiffening(cn.Metric):
+    """A user's metric with a function for JAX, one for NumPy, and one that makes objects."""
+
+    def __init__(self, stiffness, table, make):
+        self.frame, self.stiffness, self.table, self.make = FRAME, stiffness, table, make
+
+    def matrix_at(self, q):
+        return self.stiffness(q) * jnp.eye(4)
+
+    def entry(self, x):
+        return self.table(x)
+
+    def member(self, mass):
+        return self.make(mass)
+
+
+def test_a_users_class_calls_its_functions_by_numpy():
+    reads = []
+
+    def stiffness(q):
+        reads.append(isinstance(q, np.ndarray))
+        return 1.0 + q[0] ** 2
+
+    metric = Stiffening(stiffness, lambda x: float(np.interp(x[0], [0.0, 1.0], [2.0, 4.0])), metric_of)
+    assert metric.entry(np.array([0.5])) == 3.0  # `float` and NumPy, which refuse what JAX traces
+    np.testing.assert_allclose(metric.member(1.5).matrix(Q), metric_of(1.5).matrix(Q), rtol=0)
+    np.testing.assert_allclose(metric.matrix(Q), 1.01 * np.eye(4), rtol=1e-15)
+    metric.matrix(Q), cn.LeviCivita(metric).coefficients(Q)
+    assert reads == [False]  # definitions use what JAX has traced once
+    assert metric.stiffness(Q) == pytest.approx(1.01, rel=1e-15) and reads == [False, True]
+
+
 def test_callables_of_all_kinds():
     """Dataclasses that cannot be hashed, pytrees, bound methods; a method is read at every call."""
 

@@ -20,7 +20,6 @@ import numpy as np
 from connections.checks import MetricError, raise_at
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import plain
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_backend, as_numpy, backend
 from connections.interop.geomstats.matrices import linear_chart
@@ -68,7 +67,7 @@ class SampledMetric(Metric):
     def explain(self, q: Any) -> None:
         """As for every metric, and `MetricError` where the numbers are not smooth."""
         super().explain(q)
-        if not np.isfinite(plain(self.__dict__["_first"])(np.asarray(q, dtype=float)[None])).all():
+        if not np.isfinite(self.__dict__["_first"](np.asarray(q, dtype=float)[None])).all():
             raise_at(
                 MetricError, "geomstats' metric cannot be differentiated (its numbers are not smooth)", q
             )
@@ -87,14 +86,14 @@ def sampled(space: Any, metric: Any) -> Exact:
     chart = linear_chart(basis, lambda rng: q[rng.integers(len(q))])
     ours = SampledMetric(chart.frame, _numbers(space, metric, basis, points), units_near(q))
     for point in q:
-        H = plain(ours.numbers)(point[None])[0]
+        H = ours.numbers(point[None])[0]
         if not np.linalg.eigvalsh(0.5 * (H + H.T))[0] > 0.0:
             raise_at(
                 MetricError,
                 f"the metric of {type(space).__name__.lstrip('_')} is not positive definite",
                 point,
             )
-        if not np.isfinite(plain(ours.__dict__["_first"])(point[None])).all():
+        if not np.isfinite(ours.__dict__["_first"](point[None])).all():
             raise_at(
                 MetricError,
                 f"the metric of {type(space).__name__.lstrip('_')} cannot be differentiated",
