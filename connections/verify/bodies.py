@@ -5,6 +5,7 @@ The formulas stand here a second time, written out in NumPy, on purpose: they ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import InducedConnection, LeviCivita
+from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, SE3Frame
 from connections.multibody import spatial
 from connections.verify.coriolis import _half_derivative, _worst
@@ -76,7 +78,13 @@ def _twists(subject: Subject, sample: Sample) -> list[tuple[Any, Any]]:
 
 def _jacobians(subject: Subject) -> Batch:
     assert subject.bodies is not None
-    return subject.batch(("jacobians", subject.bodies.jacobians), subject.bodies.jacobians)
+    return subject.batch(_jacobians_at, subject.bodies.jacobians)
+
+
+def _jacobians_at(
+    system: MechanicalSystem, jacobians: Callable[[jax.Array], jax.Array], q: jax.Array
+) -> jax.Array:
+    return jacobians(q)
 
 
 def has_solid_bodies(subject: Subject) -> bool:
@@ -99,7 +107,7 @@ def _of_bodies(gap: Any, inertia: Array, twist: Array) -> tuple[float, float]:
 def rigid_body_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the factor (v x*) I, which has torsion."""
     pairs = []
-    koszul = subject.compiled("Koszul of a body", lambda inertia: _koszul_of_body(inertia))
+    koszul = subject.compiled(_koszul_of_body)
     for inertia, twist in _twists(subject, sample):
         if not _is_solid(inertia):
             continue
@@ -110,7 +118,7 @@ def rigid_body_connection(subject: Subject, sample: Sample, wrong: bool) -> tupl
     return _worst(pairs)
 
 
-def _koszul_of_body(inertia: Any) -> jax.Array:
+def _koszul_of_body(system: MechanicalSystem, inertia: Any) -> jax.Array:
     """Gamma_ijk of the metric v^T I v on SE(3) by Koszul's formula, (6, 6, 6): the same everywhere."""
     metric = ConstantMetric(SE3Frame(), inertia)
     identity = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -174,12 +182,16 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
 @proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", is_induced)
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: that of (20)."""
-    koszul = shared(subject.system, "Koszul", lambda: LeviCivita(subject.metric))
+    koszul = shared(_levi_civita, subject.system)
     low = np.asarray(koszul.first_kind(subject.metric, sample.q))
     if not wrong:
         return float(np.max(np.abs(low - subject.first_kind(sample.q)))), subject.scale(sample.q)
     residual, scale = sum_over_bodies(subject, sample, True)
     return residual, scale
+
+
+def _levi_civita(system: MechanicalSystem) -> LeviCivita:
+    return LeviCivita(system.metric)
 
 
 @proposition("(32)", "C* = (1/2) [d(Cv)/dv + H K], K from the joints' axes", has_bodies)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import numpy as np
 
 from connections.affine import ContorsionFamily
 from connections.checks import Check
-from connections.coriolis import connection_from_coriolis
+from connections.coriolis import MechanicalSystem, connection_from_coriolis
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.verify.families import (
     contorsion,
@@ -78,7 +77,7 @@ def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     D = contorsion(subject, q, None, "(6)") if wrong else None
     zero, gravity = np.zeros(subject.n), np.zeros(subject.n)
     if subject.system.potential is not None:
-        gravity = subject.numerics.derivative(subject.batch("potential", subject.system.potential_at), q)
+        gravity = subject.numerics.derivative(subject.batch(MechanicalSystem.potential_at), q)
 
     def tau(v: Array, a: Array) -> Array:
         return np.asarray(subject.system.hamel(q, v, a))
@@ -107,17 +106,19 @@ def skew_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
 def skew_only_if(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a part that is not skew added."""
     D = gentle_contorsion(subject, sample, None if wrong else "metric_compatible", "IV.1 only if")
-    metric = subject.metric
-
-    def coefficients(q: Any, D: Any) -> jax.Array:
-        def C(p: jax.Array, v: jax.Array) -> jax.Array:
-            H_dot: jax.Array = jax.jvp(metric.matrix_at, (p,), (metric.frame.matrix_at(p) @ v,))[1]
-            return 0.5 * H_dot - jnp.einsum("ijk,j->ik", D, v)
-
-        return connection_from_coriolis(metric, C).coefficients_at(q)
-
-    Gamma = subject.compiled("of half the rate", coefficients)
+    Gamma = subject.compiled(_of_half_the_rate_at)
     return inner_product_drift(subject, sample, lambda q: np.asarray(Gamma(q, D)))
+
+
+def _of_half_the_rate_at(system: MechanicalSystem, q: jax.Array, D: jax.Array) -> jax.Array:
+    """Gamma^i_jk of the connection of C = Hdot / 2 - D v, (n, n, n)."""
+    metric = system.metric
+
+    def C(p: jax.Array, v: jax.Array) -> jax.Array:
+        H_dot: jax.Array = jax.jvp(metric.matrix_at, (p,), (metric.frame.matrix_at(p) @ v,))[1]
+        return 0.5 * H_dot - jnp.einsum("ijk,j->ik", D, v)
+
+    return connection_from_coriolis(metric, C).coefficients_at(q)
 
 
 @proposition("Prop IV.2 if", "connection with Riemannian geodesics: C v is Hamel's bias")
@@ -159,11 +160,15 @@ def family(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]
         cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
         C = C + (-value if wrong else value) * S.T @ cross @ S
 
-    def of_member(q: Any, v: Any, beta: Any) -> jax.Array:
-        return coriolis_matrix_at(members.connection(beta), subject.metric, q, v)
-
-    other = np.asarray(subject.compiled("member of the family", of_member)(sample.q, sample.v, beta))
+    other = np.asarray(subject.compiled(_coriolis_of_member_at)(sample.q, sample.v, beta))
     return float(np.max(np.abs(C - other))), _scale(subject, sample) + float(np.max(np.abs(beta)))
+
+
+def _coriolis_of_member_at(
+    system: MechanicalSystem, q: jax.Array, v: jax.Array, beta: jax.Array
+) -> jax.Array:
+    member = ContorsionFamily(system.metric).connection(beta)
+    return coriolis_matrix_at(member, system.metric, q, v)
 
 
 def _half_derivative(
@@ -185,10 +190,13 @@ def differentiation_29(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 @proposition("(30)", "C* = (1/2) d(Cv)/dv + (1/2) H_il s^l_jk v^j, the frame's structure functions")
 def differentiation_30(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
-    brackets = subject.compiled("structure functions", subject.metric.frame.structure_functions_at)
-    s = np.asarray(brackets(sample.q))
+    s = np.asarray(subject.compiled(_structure_functions_at)(sample.q))
     correction = 0.5 * np.einsum("il,ljk,j->ik", subject.H(sample.q), s, sample.v)
     return _half_derivative(subject, sample, correction, wrong, "(30)")
+
+
+def _structure_functions_at(system: MechanicalSystem, q: jax.Array) -> jax.Array:
+    return system.metric.frame.structure_functions_at(q)
 
 
 @proposition("(31)", "C* = (1/2) d(Cv)/dv + (1/2) H_il X^l . [X_j, X_k] v^j, the dual basis")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import CoefficientConnection, ContorsionFamily, torsion_free_part
+from connections.coriolis import MechanicalSystem
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
     Array,
@@ -142,12 +142,7 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     size = 0.3 * FLOW_TIME / _flow_time(subject, sample) / np.sqrt(n)
     G = np.einsum("ai,mabc,jb,kc->mijk", np.linalg.inv(L), size * rng.normal(size=(2, n, n, n)), L, L)
     b = rng.normal(size=frame.ambient_dim)
-
-    def coefficients(q: Any, G: Any, b: Any) -> jax.Array:
-        base = CoefficientConnection(frame, lambda p: G[0] + G[1] * jnp.sin(b @ p))
-        return torsion_free_part(base).coefficients_at(q)
-
-    part = subject.compiled("torsion-free part", coefficients)
+    part = subject.compiled(_torsion_free_at)
 
     def original(q: Array) -> Array:
         Gamma: Array = G[0] + G[1] * np.sin(b @ q)
@@ -161,6 +156,12 @@ def torsion_free(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, 
     Gamma, s = np.asarray(part(sample.q, G, b)), subject.s(sample.q)
     torsion = largest(Gamma - np.swapaxes(Gamma, 1, 2) - s) / largest(Gamma, s)
     return largest(_end_gap(sample.q, *ends)[0], torsion), 1.0
+
+
+def _torsion_free_at(system: MechanicalSystem, q: jax.Array, G: jax.Array, b: jax.Array) -> jax.Array:
+    """The torsion-free part of the connection G_0 + G_1 sin(b q), (n, n, n)."""
+    base = CoefficientConnection(system.metric.frame, lambda p: G[0] + G[1] * jnp.sin(b @ p))
+    return torsion_free_part(base).coefficients_at(q)
 
 
 @proposition("Thm III.2 unique", "torsion and geodesics together are n^3 independent equations")

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import AffineConnection, ContorsionConnection, InducedConnection
-from connections.coriolis import induced_coriolis_matrix
+from connections.coriolis import MechanicalSystem, induced_coriolis_matrix
 from connections.coriolis.matrix import coriolis_matrix_at, task_space_coriolis_matrix_at
 from connections.geometry import CoordinateFrame, FrameField, MatrixFrame, Metric
 from connections.verify.families import contorsion
@@ -57,6 +57,22 @@ class Immersion:
         return InducedConnection(ambient, self.ambient, self.frame, inclusion, embedding)
 
 
+def _immersion_of(system: MechanicalSystem) -> Immersion:
+    """Immersions of at most `LARGEST_SUBMANIFOLD` dimensions, in a frame of their own."""
+    m = max(1, min(system.metric.frame.dim - 1, LARGEST_SUBMANIFOLD))
+    K = 0.3 * np.random.default_rng([m, *b"subframe"]).normal(size=(m, m, m))
+    return Immersion(system.metric, MatrixFrame(_subframe, m, m, parameters=K))
+
+
+def _subframe(xi: jax.Array, K: jax.Array) -> jax.Array:
+    return jnp.eye(len(xi)) + jnp.einsum("iab,b->ia", K, jnp.sin(xi))
+
+
+def _new_chart_of(system: MechanicalSystem) -> Immersion:
+    """Immersions of n dimensions, in their coordinate frame."""
+    return Immersion(system.metric, CoordinateFrame(system.metric.frame.dim))
+
+
 class Submanifold:
     """A random submanifold of a subject's configuration manifold.
 
@@ -76,20 +92,12 @@ class Submanifold:
     @classmethod
     def of(cls, subject: Subject) -> Submanifold:
         """The subject's submanifold, in a frame of its own."""
-
-        def immersion() -> Immersion:
-            m = max(1, min(subject.n - 1, LARGEST_SUBMANIFOLD))
-            K = 0.3 * np.random.default_rng([m, *b"subframe"]).normal(size=(m, m, m))
-            frame = MatrixFrame(lambda xi: jnp.eye(m) + jnp.einsum("iab,b->ia", K, jnp.sin(xi)), m, m)
-            return Immersion(subject.metric, frame)
-
-        return cls(subject, shared(subject.system, "submanifold", immersion))
+        return cls(subject, shared(_immersion_of, subject.system))
 
     @classmethod
     def chart(cls, subject: Subject) -> Submanifold:
         """New coordinates of the whole manifold, in their coordinate frame."""
-        frame = CoordinateFrame(subject.n)
-        return cls(subject, shared(subject.system, "new chart", lambda: Immersion(subject.metric, frame)))
+        return cls(subject, shared(_new_chart_of, subject.system))
 
     def A(self, points: Array) -> Array:
         """The inclusion at (k, m) points, (k, n, m)."""
@@ -146,16 +154,18 @@ def transformation_law(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     """Control: the ambient contorsion forgotten."""
     sub = Submanifold.of(subject)
     xi, v = sub.sample("V.1 thm" + str(sample.q[0]))
-    D, immersion = _contorsion(subject, False, None, "V.1 thm"), sub.immersion
-
-    def induced(xi: Any, v: Any, D: Any, *numbers: Any) -> jax.Array:
-        nabla = immersion.induced(ContorsionConnection(subject.metric, lambda q: D), *numbers)
-        return coriolis_matrix_at(nabla, nabla.metric, xi, v)
-
-    library = np.asarray(subject.compiled("induced connection", induced)(xi, v, D, *sub.numbers))
+    D = _contorsion(subject, False, None, "V.1 thm")
+    library = np.asarray(subject.compiled(_induced_coriolis_at, sub.immersion)(xi, v, D, *sub.numbers))
     q = sub.point(xi[None])[0]
     law, scale = sub.law(xi, v, subject.koszul(q) - (0.0 if wrong else D))
     return float(np.max(np.abs(library - law))), scale
+
+
+def _induced_coriolis_at(
+    system: MechanicalSystem, immersion: Immersion, xi: jax.Array, v: jax.Array, D: jax.Array, *numbers: Any
+) -> jax.Array:
+    nabla = immersion.induced(ContorsionConnection(system.metric, lambda q: D), *numbers)
+    return coriolis_matrix_at(nabla, nabla.metric, xi, v)
 
 
 @proposition("Prop V.1", "skew-symmetry is inherited: Hbar_dot - 2 Cbar, both by differences")
@@ -207,17 +217,13 @@ def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tupl
 def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a contorsion without symmetry added to C."""
     q, v = sample.q, sample.v
-    metric, numerics, nq, m = subject.metric, subject.numerics, sample.q.size, max(1, min(subject.n - 1, 3))
+    numerics, nq, m = subject.numerics, sample.q.size, max(1, min(subject.n - 1, 3))
     Q = np.linalg.qr(subject.rng("task").normal(size=(subject.n, m)))[0]
     W = 0.5 * subject.rng("bend").normal(size=(m, nq)) / np.sqrt(nq)
     # At the sample Lambda is the identity: where J is nearly singular, differences of Lambda are inaccurate.
     J = Q.T @ np.linalg.cholesky(subject.H(q)).T
     B = J @ np.linalg.pinv(numerics.matrix(q[None])[0]) - 0.5 * np.cos(W @ q)[:, None] * W
     D = contorsion(subject, subject.q[0], "metric_compatible", "Remark 8")
-
-    def of_task(q: Any, v: Any, D: Any, B: Any, W: Any) -> jax.Array:
-        nabla = ContorsionConnection(metric, lambda p: D)
-        return task_space_coriolis_matrix_at(nabla, metric, lambda p: B @ p + 0.5 * jnp.sin(W @ p), q, v)
 
     def jacobians(points: Array) -> Array:
         J: Array = (B + 0.5 * np.cos(points @ W.T)[:, :, None] * W) @ numerics.matrix(points)
@@ -227,7 +233,7 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         J = jacobians(points)
         return np.linalg.inv(J @ np.linalg.solve(subject.masses(points), np.swapaxes(J, 1, 2)))
 
-    C = np.asarray(subject.compiled("task space", of_task)(q, v, D, B, W))
+    C = np.asarray(subject.compiled(_task_space_at)(q, v, D, B, W))
     if wrong:
         J, Lambda = jacobians(q[None])[0], inertias(q[None])[0]
         A = np.linalg.solve(subject.H(q), J.T) @ Lambda
@@ -235,3 +241,12 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
     rate = numerics.derivative_along(inertias, q, v)
     speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale where C and the rate are small
     return largest(rate - C - C.T), largest(C, rate, speed)
+
+
+def _task_space_at(
+    system: MechanicalSystem, q: jax.Array, v: jax.Array, D: jax.Array, B: jax.Array, W: jax.Array
+) -> jax.Array:
+    """C of the task B q + sin(W q) / 2."""
+    nabla = ContorsionConnection(system.metric, lambda p: D)
+    task = lambda p: B @ p + 0.5 * jnp.sin(W @ p)  # noqa: E731
+    return task_space_coriolis_matrix_at(nabla, system.metric, task, q, v)

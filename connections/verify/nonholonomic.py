@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.coriolis import NonholonomicSystem
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.nonholonomic_subjects import Jet, NonholonomicSubject
 from connections.verify.numerics import Array, koszul_by_differences, largest, spray_of
@@ -205,10 +207,7 @@ def inputs(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[f
     """Control: not divided by the squares of the lengths."""
     basis = _OrthogonalBasis(subject, sample.q)
     F = subject.rng("inputs").normal(size=(2, subject.n))
-    coefficients = subject.compiled(
-        "input coefficients", lambda q, F: subject.nabla.input_coefficients_at(lambda p: F, q)
-    )
-    library = np.asarray(coefficients(sample.q, F))
+    library = np.asarray(subject.compiled(_input_coefficients_at)(sample.q, F))
     carried = np.linalg.solve(basis.B, library)
     products = basis.E.T @ F.T
     return largest(carried - basis.divided(products, wrong)), largest(carried, library, products)
@@ -219,14 +218,18 @@ def inputs_of_functions(subject: NonholonomicSubject, sample: Sample, wrong: boo
     """Control: not divided by the squares of the lengths."""
     q, basis, nq = sample.q, _OrthogonalBasis(subject, sample.q), sample.q.size
     b = subject.rng("functions").normal(size=(2, nq)) / np.sqrt(nq)
-    coefficients = subject.compiled(
-        "input coefficients of functions",
-        lambda q, b: subject.nabla.input_coefficients_of_functions_at(lambda p: jnp.sinh(b @ p), q),
-    )
-    library = np.asarray(coefficients(q, b))
+    library = np.asarray(subject.compiled(_coefficients_of_functions_at)(q, b))
     slopes = subject.numerics.derivative(lambda points: np.sinh(points @ b.T), q)
     products, carried = basis.E.T @ slopes, np.linalg.solve(basis.B, library)
     return largest(carried - basis.divided(products, wrong)), largest(carried, library, products, slopes)
+
+
+def _input_coefficients_at(system: NonholonomicSystem, q: jax.Array, F: jax.Array) -> jax.Array:
+    return system.connection.input_coefficients_at(lambda p: F, q)
+
+
+def _coefficients_of_functions_at(system: NonholonomicSystem, q: jax.Array, b: jax.Array) -> jax.Array:
+    return system.connection.input_coefficients_of_functions_at(lambda p: jnp.sinh(b @ p), q)
 
 
 @_row(

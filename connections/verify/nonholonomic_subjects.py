@@ -20,7 +20,7 @@ from scipy.linalg import null_space
 from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
 from connections.coriolis import NonholonomicSystem
-from connections.geometry.compilation import compiled
+from connections.geometry.parameters import Bound
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -29,7 +29,7 @@ from connections.verify.numerics import (
     koszul_by_differences,
     stencil,
 )
-from connections.verify.subjects import generator, shared
+from connections.verify.subjects import compiled_of, generator, shared
 
 if TYPE_CHECKING:
     from connections.affine.symmetry import GroupAction
@@ -197,17 +197,17 @@ class NonholonomicSubject:
     @property
     def pushed(self) -> NonholonomicSystem:
         """The same system without its own forces and inputs: covectors (n,) act on it."""
-        return shared(self.system, "pushed", lambda: NonholonomicSystem(self.nabla, self.system.potential))
+        return shared(_pushed, self.system)
 
     @property
     def numerics(self) -> Numerics:
         """Differences and flows along the ambient frame."""
-        return shared(self.system, "numerics", lambda: Numerics(self.nabla.ambient.frame))
+        return shared(_ambient_numerics, self.system)
 
     @property
     def on_distribution(self) -> Numerics:
         """Flows along the basis of the distribution."""
-        return shared(self.system, "on distribution", lambda: Numerics(self.nabla.frame))
+        return shared(_numerics_on_distribution, self.system)
 
     def rng(self, salt: str) -> np.random.Generator:
         """The generator of one check, the same in every run."""
@@ -217,9 +217,9 @@ class NonholonomicSubject:
         """The same samples with other random fields and tensors."""
         return replace(self, draw=draw, _memory={})
 
-    def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function compiled, once for the system: what changes with the seed is among its arguments."""
-        return shared(self.system, what, lambda: compiled(function))
+    def compiled(self, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
+        """As `Subject.compiled`."""
+        return shared(compiled_of, self.system, function, *things)
 
     def jet(self, q: Array) -> Jet:
         """The jet at a sample, kept."""
@@ -256,27 +256,41 @@ class NonholonomicSubject:
         nq, n, m = self.nabla.ambient.frame.ambient_dim, self.n, self.m
         shapes: dict[str, tuple[int, ...]] = {"H": (n, n), "X": (nq, n), "A": (n, m)}
         shapes |= {"inputs": (self.system.controls, n), "V": ()}
-        return shapes | ({"W": (n - m, n)} if self._forms_given else {})
-
-    @property
-    def _forms_given(self) -> bool:
-        feasible = self.nabla.distribution
-        return not isinstance(feasible, SpannedDistribution) or feasible.forms is not None
+        return shapes | ({"W": (n - m, n)} if _forms_given(self.system) else {})
 
     @property
     def _values(self) -> Batch:
-        return shared(self.system, "values", self._batch_of_values)
+        return shared(_batch_of_values, self.system)
 
-    def _batch_of_values(self) -> Batch:
-        nabla, system = self.nabla, self.system
 
-        def values(q: jax.Array) -> jax.Array:
-            parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
-            parts += [system.inputs_at(q), system.reduced.potential_at(q)]
-            parts += [nabla.forms_at(q)] if self._forms_given else []
-            return jnp.concatenate([jnp.ravel(part) for part in parts])
+def _pushed(system: NonholonomicSystem) -> NonholonomicSystem:
+    return NonholonomicSystem(system.connection, system.potential)
 
-        return Batch(values, 1 + len(stencil(self.n)))
+
+def _ambient_numerics(system: NonholonomicSystem) -> Numerics:
+    return Numerics(system.connection.ambient.frame)
+
+
+def _numerics_on_distribution(system: NonholonomicSystem) -> Numerics:
+    return Numerics(system.connection.frame)
+
+
+def _forms_given(system: NonholonomicSystem) -> bool:
+    feasible = system.connection.distribution
+    return not isinstance(feasible, SpannedDistribution) or feasible.forms is not None
+
+
+def _batch_of_values(system: NonholonomicSystem) -> Batch:
+    return Batch(Bound(_values_at, system), 1 + len(stencil(system.connection.ambient.frame.dim)))
+
+
+def _values_at(system: NonholonomicSystem, q: jax.Array) -> jax.Array:
+    """All that a `Jet` holds of one point, flat."""
+    nabla = system.connection
+    parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
+    parts += [system.inputs_at(q), system.reduced.potential_at(q)]
+    parts += [nabla.forms_at(q)] if _forms_given(system) else []
+    return jnp.concatenate([jnp.ravel(part) for part in parts])
 
 
 def nonholonomic_subject(

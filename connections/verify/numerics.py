@@ -18,6 +18,7 @@ from scipy.integrate import solve_ivp
 
 from connections.geometry.compilation import compiled
 from connections.geometry.frames import FrameField
+from connections.geometry.parameters import Bound
 
 Array = NDArray[Any]
 BatchFunction = Callable[[Array], Array]
@@ -33,16 +34,13 @@ class Batch:
 
     Parameters
     ----------
-    function : (point, *parameters) -> value; JAX-traceable. Random numbers are parameters, so that others
-        need no other compilation.
+    function : (point, *parameters) -> value; JAX-traceable, of a module or a class, or bound to objects
+        (`Bound`). Random numbers are parameters, so that others need no other compilation.
     chunk : length to which longer batches are padded.
     """
 
     def __init__(self, function: Callable[..., jax.Array], chunk: int) -> None:
-        def many(points: jax.Array, *parameters: Array) -> jax.Array:
-            return jax.vmap(lambda point: function(point, *parameters))(points)
-
-        self._one, self._many, self._chunk = compiled(function), compiled(many), chunk
+        self._one, self._many, self._chunk = compiled(function), compiled(_of_many, function), chunk
 
     def __call__(self, points: Array, *parameters: Array) -> Array:
         """Values (k, ...) at points (k, ...)."""
@@ -53,6 +51,10 @@ class Batch:
         parts = np.split(padded, len(padded) // self._chunk)
         values: Array = np.concatenate([np.asarray(self._many(part, *parameters)) for part in parts])
         return values[: len(points)]
+
+
+def _of_many(function: Callable[..., jax.Array], points: jax.Array, *parameters: Any) -> jax.Array:
+    return jax.vmap(lambda point: function(point, *parameters))(points)
 
 
 class Numerics:
@@ -66,11 +68,10 @@ class Numerics:
     def __init__(self, frame: FrameField) -> None:
         self.frame, self.n = frame, frame.dim
         self.chunk = len(_OFFSETS) * self.n
-        nq = frame.ambient_dim
-        self._retract = Batch(lambda pair: frame.retract_at(pair[:nq], pair[nq:]), self.chunk)
+        self._retract = Batch(Bound(_retracted, frame), self.chunk)
         self.matrix = Batch(frame.matrix_at, self.chunk)
         self._dual = compiled(frame.dual_at)
-        self._projected = compiled(lambda q: _with_matrix(frame, frame.project_at(q)))
+        self._projected = compiled(_projected, frame)
 
     def retract(self, q: Array, shifts: Array) -> Array:
         """Points (k, nq) that q is carried to by the shifts (k, n)."""
@@ -132,8 +133,15 @@ class Numerics:
         return np.asarray(p), np.asarray(X)
 
 
-def _with_matrix(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return q, frame.matrix_at(q)
+def _retracted(frame: FrameField, pair: jax.Array) -> jax.Array:
+    """The point that q is carried to by xi, of [q, xi]."""
+    return frame.retract_at(pair[: frame.ambient_dim], pair[frame.ambient_dim :])
+
+
+def _projected(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The point next to q, and the frame's matrix there."""
+    p = frame.project_at(q)
+    return p, frame.matrix_at(p)
 
 
 def stencil(n: int) -> Array:

@@ -12,12 +12,11 @@ from connections.affine.symmetry import GroupAction
 from connections.checks import NonFiniteError, ShapeError, SubjectError, as_array, raise_at, require_finite
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.geometry import Metric
-from connections.geometry.compilation import compiled
 from connections.multibody import Model
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
 from connections.verify.numerics import Array
 from connections.verify.robots import robot_subject
-from connections.verify.subjects import Subject, shared, subject_of
+from connections.verify.subjects import Subject, compiled_of, shared, subject_of
 
 ATTEMPTS = 100  # for each sample, to draw a point at which a system is regular
 ACCEPTED = "a Subject, NonholonomicSubject, Metric, AffineConnection with a metric, MechanicalSystem, "
@@ -116,7 +115,7 @@ def _system(thing: Any) -> MechanicalSystem | NonholonomicSystem:
 
 def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
     """Regular points, (samples, nq)."""
-    frame, valid = system.metric.frame, shared(system, "valid", lambda: compiled(system.valid_at))
+    frame, valid = system.metric.frame, shared(compiled_of, system, type(system).valid_at)
     points: list[Array] = []
     for _ in range(ATTEMPTS * samples):
         q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))

@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.coriolis import MechanicalSystem
+from connections.geometry import Metric
+from connections.geometry.parameters import Bound
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
     Array,
@@ -63,18 +66,23 @@ class Fields:
 
     def covariant_derivative(self, X: str, Y: str, q: Array) -> Array:
         """nabla_X Y by the library, of X, Y, Z or f times one of them."""
-        alone, nabla = self._alone, self.subject.nabla
-
-        def derivative(q: Any, f: Any, x: Any, y: Any) -> jax.Array:
-            def field(name: str, numbers: Any) -> Callable[[jax.Array], jax.Array]:
-                if name[0] == "f":
-                    return lambda p: _function(jnp, p, *f) * _field(jnp, alone, p, *numbers)
-                return lambda p: _field(jnp, alone, p, *numbers)
-
-            return nabla.covariant_derivative_at(field(X, x), field(Y, y), q)
-
-        compiled = self.subject.compiled(("covariant derivative", X, Y), derivative)
+        compiled = self.subject.compiled(_covariant_derivative_at, X, Y)
         return np.asarray(compiled(q, *(self.numbers[name[-1]] for name in ("f", X, Y))))
+
+
+def _covariant_derivative_at(
+    system: MechanicalSystem, X: str, Y: str, q: jax.Array, f: Any, x: Any, y: Any
+) -> jax.Array:
+    """nabla_X Y, (n,); f, x, y : the numbers of the function and of the fields."""
+    assert system.connection is not None
+    alone = system.metric.frame.dim == 1
+
+    def field(name: str, numbers: Any) -> Callable[[jax.Array], jax.Array]:
+        if name[0] == "f":
+            return lambda p: _function(jnp, p, *f) * _field(jnp, alone, p, *numbers)
+        return lambda p: _field(jnp, alone, p, *numbers)
+
+    return system.connection.covariant_derivative_at(field(X, x), field(Y, y), q)
 
 
 def _field(xp: Any, alone: bool, q: Any, W: Any, w: Any) -> Any:
@@ -206,23 +214,14 @@ def _low(subject: Subject, q: Array, wrong: bool, salt: str) -> Array:
 class Chart:
     """Coordinates xi -> retract(q, xi) around a point: where the classical formula (5) applies."""
 
-    def __init__(self, subject: Subject) -> None:
-        frame, metric = subject.metric.frame, subject.metric
-
-        nq, n = frame.ambient_dim, frame.dim
-
-        def pieces(pair: jax.Array) -> jax.Array:
-            q, xi = pair[:nq], pair[nq:]
-            point, J = frame.retract_at(q, xi), jax.jacfwd(frame.retract_at, argnums=1)(q, xi)
-            A = frame.dual_at(point) @ J
-            return jnp.stack([A.T @ metric.matrix_at(point) @ A, jnp.linalg.inv(A)])
-
-        self._pieces = Batch(pieces, 1 + len(stencil(n)))
+    def __init__(self, system: MechanicalSystem) -> None:
+        metric = system.metric
+        self._pieces = Batch(Bound(_pieces_at, metric), 1 + len(stencil(metric.frame.dim)))
 
     @classmethod
     def of(cls, subject: Subject) -> Chart:
         """The subject's charts, compiled once."""
-        return shared(subject.system, "chart", lambda: cls(subject))
+        return shared(cls, subject.system)
 
     def metric_and_fields(
         self, subject: Subject, q: Array
@@ -235,3 +234,12 @@ class Chart:
             fields[0],
             differences(fields[1:], subject.n),
         )
+
+
+def _pieces_at(metric: Metric, pair: jax.Array) -> jax.Array:
+    """The metric in the chart around q, and the frame's fields there, (2, n, n), at xi, of [q, xi]."""
+    frame = metric.frame
+    q, xi = pair[: frame.ambient_dim], pair[frame.ambient_dim :]
+    point, J = frame.retract_at(q, xi), jax.jacfwd(frame.retract_at, argnums=1)(q, xi)
+    A = frame.dual_at(point) @ J
+    return jnp.stack([A.T @ metric.matrix_at(point) @ A, jnp.linalg.inv(A)])

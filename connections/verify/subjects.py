@@ -20,23 +20,39 @@ from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.geometry import Metric
 from connections.geometry.compilation import compiled
-from connections.geometry.parameters import derived
+from connections.geometry.parameters import Bound, derived
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
-def shared(system: Any, what: Any, make: Callable[[], Value]) -> Value:
-    """What `make` gives, made once and kept with the system: it serves every subject of the system.
+def shared(make: Callable[..., Value], system: Any, *things: Any) -> Value:
+    """make(system, *things), made once and kept with the system: it serves every subject of the system.
 
     Parameters
     ----------
-    system : what is under test; kept on it.
-    what : name of the thing, with the functions that it depends on besides the system.
-    make : depends on the system only, not on seeds or samples.
+    make : of a module or a class, so that it is the same at every call.
+    system : what is under test; what is made is kept on it.
+    things : texts, functions and objects, known by identity; neither seeds nor samples.
     """
-    kept: dict[Any, Value] = derived(system).setdefault("_verified", {})
-    if what not in kept:
-        kept[what] = make()
-    return kept[what]
+    kept: dict[Any, Value] = derived(system).setdefault(shared, {})
+    key = make, *things
+    if key not in kept:
+        kept[key] = make(system, *things)
+    return kept[key]
+
+
+def compiled_of(system: Any, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
+    """*arguments -> function(system, *things, *arguments), compiled."""
+    return compiled(function, system, *things)
+
+
+def batch_of(system: Any, function: Callable[..., jax.Array], *things: Any) -> Batch:
+    """The same of a function of one point (and parameters), for batches of points."""
+    return Batch(Bound(function, system, *things), shared(numerics_of, system).chunk)
+
+
+def numerics_of(system: MechanicalSystem) -> Numerics:
+    """Finite differences and flows along the frame of a system's metric."""
+    return Numerics(system.metric.frame)
 
 
 def generator(seed: int, salt: str, draw: int) -> np.random.Generator:
@@ -115,7 +131,7 @@ class Subject:
     @property
     def numerics(self) -> Numerics:
         """Finite differences and flows along the system's frame."""
-        return shared(self.system, "numerics", lambda: Numerics(self.metric.frame))
+        return shared(numerics_of, self.system)
 
     def rng(self, salt: str) -> np.random.Generator:
         """The generator of one check, the same in every run."""
@@ -125,18 +141,21 @@ class Subject:
         """The same samples with other random fields and contorsions."""
         return replace(self, draw=draw, _memory={})
 
-    def compiled(self, what: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function compiled, once for the system: what changes with the seed is among its arguments."""
-        return shared(self.system, what, lambda: compiled(function))
+    def compiled(self, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
+        """*arguments -> function(system, *things, *arguments), compiled once for the system.
 
-    def batch(self, what: Any, function: Callable[..., jax.Array]) -> Batch:
-        """A function of one point (and parameters) on batches of points, compiled once for the system."""
-        return shared(self.system, what, lambda: Batch(function, self.numerics.chunk))
+        The function is of a module; what changes with the seed is among its arguments.
+        """
+        return shared(compiled_of, self.system, function, *things)
+
+    def batch(self, function: Callable[..., jax.Array], *things: Any) -> Batch:
+        """The same of a function of one point (and parameters), on batches of points."""
+        return shared(batch_of, self.system, function, *things)
 
     @property
     def masses(self) -> Batch:
         """Mass matrices (k, n, n) at (k, nq) points."""
-        return self.batch("masses", self.metric.matrix_at)
+        return self.batch(MechanicalSystem.mass_matrix_at)
 
     def H(self, q: Array) -> Array:
         """Mass matrix at one point, (n, n)."""
@@ -149,12 +168,7 @@ class Subject:
 
     def second_kind(self, D: Array | None = None) -> Callable[[Array], Array]:
         """q -> Gamma^i_jk of the connection under test, less the contorsion D (constant in the frame)."""
-
-        def coefficients(q: Any, D: Any) -> jax.Array:
-            raised = solve(self.metric.matrix_at(q), D.reshape(self.n, -1)).reshape(D.shape)
-            return self.nabla.coefficients_at(q) - raised
-
-        compiled = self.compiled("second kind", coefficients)
+        compiled = self.compiled(_coefficients_at)
         shift = np.zeros((self.n,) * 3) if D is None else D
         return lambda q: np.asarray(compiled(q, shift))
 
@@ -207,6 +221,13 @@ class Subject:
             self._memory[key] = compute()
         known: Array = self._memory[key]
         return known
+
+
+def _coefficients_at(system: MechanicalSystem, q: jax.Array, D: jax.Array) -> jax.Array:
+    """Gamma^i_jk of the connection under test, less the contorsion D, (n, n, n)."""
+    assert system.connection is not None
+    raised = solve(system.metric.matrix_at(q), D.reshape(len(D), -1)).reshape(D.shape)
+    return system.connection.coefficients_at(q) - raised
 
 
 def subject(
