@@ -1,6 +1,7 @@
 """The fingerprint of what a sweep computes: models, arrays, parameters and functions, by content.
 
-Pickles will not do: equal objects may pickle to different bytes.
+Pickles will not do: equal objects may pickle to different bytes. Beside the fingerprint, a store has what
+`sources` says of the modules of the user.
 """
 
 from __future__ import annotations
@@ -9,25 +10,31 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-import pickle
 import platform
 import types
-from collections.abc import Iterator, Mapping
-from importlib import metadata
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from connections._distribution import how_to_install, version
+from connections.sweeps.sources import is_users, version_of
 
-_PACKAGES = ("numpy", "numba", "jax")
+_PACKAGES = ("numpy", "numba", "jax", "jaxlib", "scipy")
+_ALONE = (type, types.ModuleType, types.BuiltinFunctionType)
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide about the last bits of a result."""
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Versions of Python and of the packages that decide about the last bits of a result.
+
+    Parameters
+    ----------
+    packages : others, by the names under which they are imported.
+    """
     ours = {"python": platform.python_version(), "connections": version()}
-    return ours | {name: metadata.version(name) for name in _PACKAGES}
+    others = sorted({*packages, *_PACKAGES} - set(ours))
+    return ours | {name: version_of(name) for name in others}
 
 
 def fingerprint(*values: Any) -> str:
@@ -36,68 +43,145 @@ def fingerprint(*values: Any) -> str:
     Parameters
     ----------
     values : numbers, texts, arrays, dataclasses such as a `Model`, containers of them, and functions, which
-        count by their code, defaults and closure.
+        count by their code, defaults, closure, and the globals that their code names, with the functions
+        among these. What an installed package or the standard library defines counts by its name.
     """
+    return identity(*values)[0]
+
+
+def identity(*values: Any) -> tuple[str, set[str]]:
+    """The `fingerprint` of values, and the modules of the user that define functions and classes in them."""
+    contents = _Contents()
     digest = hashlib.sha256()
-    for part in _parts(values, ()):
+    for part in contents.of(values, ()):
         digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
+    return digest.hexdigest(), contents.modules
 
 
-def _parts(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
-    """Bytes that stand for a value; `above` holds what it lies in, for objects that contain themselves."""
-    if id(value) in above:
-        yield b"above %d" % above[::-1].index(id(value))
-        return
-    above = (*above, id(value))
-    if value is None or isinstance(value, bool | int | float | complex | str | PurePath):
-        yield f"{type(value).__name__} {value!r}".encode()
-    elif isinstance(value, bytes):
-        yield value
-    elif isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
-        array = np.ascontiguousarray(value)
-        yield f"array {array.dtype.str} {np.shape(value)}".encode()
-        yield array.tobytes()
-    elif isinstance(value, Mapping):
-        yield b"mapping %d" % len(value)
-        for key in sorted(value, key=repr):
-            yield from _parts(key, above)
-            yield from _parts(value[key], above)
-    elif isinstance(value, set | frozenset):
-        yield b"set"
-        yield from sorted(fingerprint(item).encode() for item in value)
-    elif isinstance(value, list | tuple):
-        yield b"sequence %d" % len(value)
-        for item in value:
-            yield from _parts(item, above)
-    else:
-        yield from _object_parts(value, above)
+class _Contents:
+    """The bytes that stand for values."""
+
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self._seen: dict[int, tuple[int, Any]] = {}  # functions and classes of the user
+
+    def of(self, value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
+        """The bytes of a value; `above` holds what it lies in, for objects that contain themselves."""
+        if id(value) in above:
+            yield b"above %d" % above[::-1].index(id(value))
+            return
+        above = (*above, id(value))
+        if value is None or isinstance(value, bool | int | float | complex | str | PurePath):
+            yield f"{type(value).__name__} {value!r}".encode()
+        elif isinstance(value, bytes):
+            yield value
+        elif isinstance(value, np.ndarray | np.generic) or _is_array(value):
+            array = np.ascontiguousarray(value)
+            yield f"array {array.dtype.str} {np.shape(value)}".encode()
+            yield from self._of_objects(array, above) if array.dtype.hasobject else (array.tobytes(),)
+        elif isinstance(value, Mapping):
+            yield b"mapping %d" % len(value)
+            for key in sorted(value, key=repr):
+                yield from self.of(key, above)
+                yield from self.of(value[key], above)
+        elif isinstance(value, set | frozenset):
+            yield b"set"
+            yield from sorted(self._alone(item) for item in value)
+        elif isinstance(value, list | tuple):
+            yield b"sequence %d" % len(value)
+            for item in value:
+                yield from self.of(item, above)
+        else:
+            yield from self._of_object(value, above)
+
+    def _alone(self, item: Any) -> bytes:
+        """The fingerprint of an item of a set, whose order is not the same in every process."""
+        found, modules = identity(item)
+        self.modules |= modules
+        return found.encode()
+
+    def _of_objects(self, array: np.ndarray, above: tuple[int, ...]) -> Iterator[bytes]:
+        for item in array.ravel().tolist():
+            yield from self.of(item, above)
+
+    def _of_object(self, value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
+        kind = type(value)
+        if isinstance(value, (types.FunctionType, *_ALONE)):
+            yield from self._of_definition(value, above)
+        elif isinstance(value, types.CodeType):
+            yield value.co_code
+            yield from self.of((value.co_consts, value.co_names, value.co_varnames), above)
+        elif isinstance(value, types.MethodType):
+            yield from self.of((value.__func__, value.__self__), above)
+        elif isinstance(value, functools.partial):
+            yield from self.of((value.func, value.args, value.keywords), above)
+        elif dataclasses.is_dataclass(value):
+            yield from self.of(kind, above)
+            yield from self.of({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, above)
+        elif hasattr(value, "__wrapped__"):
+            yield from self.of(value.__wrapped__, above)
+        else:
+            yield from self.of(kind, above)
+            yield from self.of(_pickled(value), above)
+
+    def _of_definition(self, value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
+        """A function, a class or a module."""
+        is_module = isinstance(value, types.ModuleType)
+        module = value.__name__ if is_module else getattr(value, "__module__", None)
+        name = getattr(value, "__qualname__", "")
+        yield f"{type(value).__name__} {module} {name}".encode()
+        if id(value) in self._seen:
+            yield b"seen %d" % self._seen[id(value)][0]
+            return
+        self._seen[id(value)] = len(self._seen), value
+        users = is_users(module)
+        if users:
+            self.modules.add(str(module))
+        if isinstance(value, types.FunctionType):
+            cells = [_content(cell) for cell in value.__closure__ or ()]
+            yield from self.of((value.__defaults__, value.__kwdefaults__, cells), above)
+            if users:
+                yield from self.of((value.__code__, _globals_of(value)), above)
+        elif users and isinstance(value, type):
+            yield from self.of((value.__bases__, _own_attributes(value)), above)
 
 
-def _object_parts(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
-    kind = type(value)
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
-        yield f"name {getattr(value, '__module__', '')} {value.__name__}".encode()
-    elif isinstance(value, types.CodeType):
-        yield value.co_code
-        yield from _parts((value.co_consts, value.co_names, value.co_varnames), above)
-    elif isinstance(value, types.FunctionType):
-        yield f"function {value.__qualname__}".encode()
-        yield from _parts(value.__code__, above)
-        cells = [_content(cell) for cell in value.__closure__ or ()]
-        yield from _parts((value.__defaults__, value.__kwdefaults__, cells), above)
-    elif isinstance(value, types.MethodType):
-        yield from _parts((value.__func__, value.__self__), above)
-    elif isinstance(value, functools.partial):
-        yield from _parts((value.func, value.args, value.keywords), above)
-    elif dataclasses.is_dataclass(value):
-        yield f"dataclass {kind.__module__} {kind.__qualname__}".encode()
-        yield from _parts({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, above)
-    elif hasattr(value, "__wrapped__"):
-        yield from _parts(value.__wrapped__, above)
-    else:
-        yield f"object {kind.__module__} {kind.__qualname__}".encode()
-        yield pickle.dumps(value)
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") and not isinstance(value, type)
+
+
+def _globals_of(function: types.FunctionType) -> dict[str, Any]:
+    """The global names in a function's code, and in the functions that it defines, with what they are."""
+    names: set[str] = set()
+    waiting = [function.__code__]
+    while waiting:
+        code = waiting.pop()
+        names.update(code.co_names)
+        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    found = function.__globals__
+    return {name: found[name] for name in names if name in found}
+
+
+def _own_attributes(kind: type) -> dict[str, Any]:
+    """What a class of the user defines, without what Python adds."""
+    found: dict[str, Any] = {}
+    for name, value in vars(kind).items():
+        for inner in ("__func__", "fget", "func"):  # of static methods, of properties, of cached ones
+            value = getattr(value, inner, value)
+        special = name.startswith("__") and name.endswith("__")
+        own = not special and not hasattr(value, "__get__") and not name.startswith("_abc_")
+        if own or isinstance(value, types.FunctionType):
+            found[name] = value
+    return found
+
+
+def _pickled(value: Any) -> Any:
+    """What an object says of itself for pickle: what makes it, its state, its items; its type, if nothing."""
+    try:
+        said = value.__reduce_ex__(4)
+    except Exception:  # whatever an object says that cannot be pickled, as a lock or an open file
+        return None
+    return said if isinstance(said, str) else [list(p) if isinstance(p, Iterator) else p for p in said]
 
 
 def _content(cell: types.CellType) -> Any:

@@ -86,6 +86,7 @@ def run_sweep(
     progress: Callable[[Done, int], None] | None = None,
     compress: bool = False,
     other_versions: bool = False,
+    other_sources: bool = False,
     timeout: float = 10.0,
 ) -> Summary:
     """Compute all chunks of a sweep that are not in its store yet.
@@ -104,6 +105,8 @@ def run_sweep(
     progress : called with every chunk's `Done` and the number of chunks.
     compress : whether a new store compresses its chunks.
     other_versions : whether to go on with a store that was begun with other versions of the packages.
+    other_sources : whether to go on although the text of a module of yours was edited. What differs in the
+        function itself, or in functions and numbers that its code names, is refused even so.
     timeout : s, for a scheduler and its first worker to answer.
 
     Raises
@@ -119,10 +122,10 @@ def run_sweep(
     if workers is not None:
         workers = whole("workers", workers, 0)
     place = Path(path).absolute()
-    packed = pack(sweep, str(place))
     described = description(sweep, open_inputs(sweep.inputs, sweep.rows))
+    packed = pack(sweep, str(place), described["versions"])
     if place.exists():
-        Store(place).require(described, other_versions)
+        Store(place).require(described, other_versions, other_sources)
     else:
         require_place(place)
     done: dict[int, Done] = {}

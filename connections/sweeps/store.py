@@ -19,8 +19,9 @@ import numpy as np
 
 from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
-from connections.sweeps.fingerprint import fingerprint, versions
+from connections.sweeps.fingerprint import identity, versions
 from connections.sweeps.layout import CHECKSUMS, columns_of, create_arrays, require_layout
+from connections.sweeps.sources import sources
 
 if TYPE_CHECKING:
     from connections.sweeps.sweep import Sweep
@@ -45,6 +46,8 @@ def description(sweep: Sweep, inputs: Mapping[str, Any]) -> dict[str, Any]:
     sweep : the sweep.
     inputs : its opened inputs.
     """
+    function, modules = identity(sweep.function)
+    texts, packages = sources(modules)
     return {
         "format": FORMAT,
         "name": sweep.name,
@@ -53,8 +56,9 @@ def description(sweep: Sweep, inputs: Mapping[str, Any]) -> dict[str, Any]:
         "seed": sweep.seed,
         "outputs": {name: [list(output.shape), output.dtype] for name, output in sweep.outputs.items()},
         "inputs": {name: [list(array.shape), str(array.dtype)] for name, array in inputs.items()},
-        "function": fingerprint(sweep.function),
-        "versions": versions(),
+        "function": function,
+        "sources": texts,
+        "versions": versions(packages),
         "about": dict(sweep.about),
     }
 
@@ -209,13 +213,16 @@ class Store:
 
     # --- what it is of -----------------------------------------------------------------------------------
 
-    def require(self, described: Mapping[str, Any], other_versions: bool = False) -> None:
+    def require(
+        self, described: Mapping[str, Any], other_versions: bool = False, other_sources: bool = False
+    ) -> None:
         """Raise `StoreError` unless this is the store of the sweep that is described.
 
         Parameters
         ----------
         described : its `description`.
         other_versions : whether it may have been begun with other versions of the packages.
+        other_sources : whether the text of the user's modules may have been another.
         """
         for name in ("format", "name", "rows", "chunk", "seed", "outputs", "inputs"):
             if self.described.get(name) != described[name]:
@@ -229,8 +236,14 @@ class Store:
                 f"{self.path} is the store of another sweep '{self.described['name']}': its robot, its "
                 f"parameters or its function are not the same; {_WAYS_OUT}"
             )
-        before, now = self.described.get("versions"), described["versions"]
-        before = before if isinstance(before, dict) else {}
+        before, now = self._before("sources"), described["sources"]
+        edited = sorted(name for name in before | now if before.get(name) != now.get(name))
+        if edited and not other_sources:
+            raise StoreError(
+                f"{self.path} was begun with another text of {', '.join(edited)}: undo what was edited, "
+                "allow it (other_sources=True) if no number depends on it, or name another folder"
+            )
+        before, now = self._before("versions"), described["versions"]
         other = [
             f"{name} {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]
         ]
@@ -239,6 +252,11 @@ class Store:
                 f"{self.path} was begun with {'; '.join(other)}: last digits may differ from chunk to chunk. "
                 "Allow it (other_versions=True, --other-versions), or name another folder"
             )
+
+    def _before(self, name: str) -> dict[str, Any]:
+        """What the store says of this name; nothing, if that is damaged."""
+        said = self.described.get(name)
+        return said if isinstance(said, dict) else {}
 
     def remnants(self) -> list[Path]:
         """Files that a write left behind which was cut off."""

@@ -83,8 +83,8 @@ _jobs: dict[str, Job] = {}  # of this worker, by token; the last one only
 _opening = threading.Lock()
 
 
-def pack(sweep: Sweep, path: str) -> bytes:
-    """A sweep as bytes for the workers.
+def pack(sweep: Sweep, path: str, wanted: dict[str, str]) -> bytes:
+    """A sweep as bytes for the workers, with the versions that they should have.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def pack(sweep: Sweep, path: str) -> bytes:
     import cloudpickle  # of distributed
 
     try:
-        packed: bytes = cloudpickle.dumps((sweep, path, versions()))
+        packed: bytes = cloudpickle.dumps((sweep, path, wanted))
         return packed
     except Exception as error:  # whatever an object says that cannot be pickled
         raise SweepError(f"the sweep's function cannot be sent to workers: {error}") from error
@@ -116,10 +116,10 @@ def work(packed: bytes, token: str, number: int) -> Done:
         job = _jobs.get(token)
         if job is None:
             sweep, path, wanted = pickle.loads(packed)
-            here = versions()
+            here = versions(wanted)
             other = [
-                f"{name} {here[name]} instead of {wanted[name]}"
-                for name in here
+                f"{name} {here[name] or 'missing'} instead of {wanted[name]}"
+                for name in wanted
                 if here[name] != wanted[name]
             ]
             if other:
