@@ -94,7 +94,8 @@ if __name__ == "__main__":
 
 def test_a_killed_client_is_resumed(tmp_path: Path, client: object) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    path, environment = tmp_path / "s", os.environ | {"PYTHONPATH": str(TESTS)}
+    beside = os.pathsep.join([str(TESTS), str(TESTS.parent)])  # and the package that is tested
+    path, environment = tmp_path / "s", os.environ | {"PYTHONPATH": beside}
     process = subprocess.Popen([sys.executable, tmp_path / "program.py", path], env=environment)
     try:
         deadline = time.monotonic() + PATIENCE
