@@ -289,7 +289,8 @@ def _traced_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *ar
     """The values (T, ...) of one motion."""
     given, near = list(arguments), jnp.asarray(True)
     if trajectories.begin_at_a_point:
-        given[0], near = admit_at(trajectories.owner, given[0])
+        frame, q = trajectories.frame, given[0]
+        given[0], near = frame.project_at(q), frame.near_at(q)  # valid or not is judged with the other points
     values, points, ok = recipe().solve_at(times, *given)
     good = near & ok & jax.vmap(lambda q: admit_at(trajectories.owner, q)[1])(points)
     for leaf in (points, *jax.tree_util.tree_leaves(values)):

@@ -26,7 +26,7 @@ def step_at(
     s: jax.Array,
     h: jax.Array,
     y: jax.Array,
-    f: jax.Array,
+    f: jax.Array | None,
 ) -> jax.Array:
     """A step as of `Attempt`, (5, k), or its first two rows; JAX-traceable.
 
@@ -35,14 +35,17 @@ def step_at(
     rate : (s, y) -> dy/ds (k,).
     sizes : (s, y) -> what the components can be expected to be, (k,); None if only the step matters.
     s, h : the time at which the step begins, and its length.
-    y, f : (k,) the state there and its rate.
+    y, f : (k,) the state there and its rate; None if the rate is to be computed.
     """
     weights, nodes, errors = map(jnp.asarray, (A, C, E))
 
     def stage(i: jax.Array, K: jax.Array) -> jax.Array:
         return K.at[i].set(rate(s + nodes[i] * h, y + h * (weights[i] @ K)))
 
-    K = jax.lax.fori_loop(1, len(C), stage, jnp.zeros((len(C), len(y))).at[0].set(f))
+    K = jnp.zeros((len(C), len(y)))
+    if f is not None:
+        K = K.at[0].set(f)
+    K = jax.lax.fori_loop(0 if f is None else 1, len(C), stage, K)
     new = y + h * (weights[-1] @ K)
     if sizes is None:
         return jnp.stack([new, K[-1]])

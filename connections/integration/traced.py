@@ -1,8 +1,9 @@
 """A motion where JAX traces it: the steps of `driver`, inside of a compiled function.
 
 How long the steps are is found out first, without derivatives. Derivatives are those of the steps themselves,
-in forward and in reverse mode and of any order: each step is a few evaluations of the rate. Reverse mode
-keeps the state at every `BLOCK`-th step and computes the others again.
+in forward and in reverse mode and of any order: each step is a few evaluations of the rate. The state at
+every `BLOCK`-th step is kept, from which the next steps are computed again. The time of a first call is the
+compiler's, so the rate occurs once where the motion is found, and once where it is differentiated.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from connections.integration.steps import step_at
 from connections.integration.tolerances import (
@@ -61,8 +64,8 @@ class _State(NamedTuple):
     kept: jax.Array  # how many of those were kept
     leaves_rest: jax.Array
     ended: jax.Array
-    states: jax.Array  # (T, k) at the requested times
-    steps: Any  # (begin, length, target) of all kept steps, or nothing
+    states: jax.Array  # (T + 1, k) at the requested times
+    steps: Any  # marks and steps of `_Kept`, or nothing
 
 
 def solve(
@@ -102,20 +105,49 @@ def _solve(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> 
     return _followed(functions, y0, clock, constants, others, 0).states
 
 
-@_solve.defjvp
+@partial(_solve.defjvp, symbolic_zeros=True)
 def _solve_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    y0, clock, constants, others = jax.lax.stop_gradient(primals)
+    kept = _kept(functions, *primals)
+    return kept.states, _tangents(functions[0], kept, primals, tangents)[0]
+
+
+class _Kept(NamedTuple):
+    """A motion and the steps by which it was found.
+
+    Parameters
+    ----------
+    states : (T, k) at the requested times.
+    marks : (MOST / BLOCK, k) at the beginning of every `BLOCK`-th step.
+    steps : (MOST, 3) when each begins, how long it is, and which requested time it goes to: 2.0 if it ends at
+        the third, -2.0 if it ends before.
+    total : how many steps there are.
+    """
+
+    states: jax.Array
+    marks: jax.Array
+    steps: jax.Array
+    total: jax.Array
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _kept(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> _Kept:
     found = _followed(functions, y0, clock, constants, others, MOST)
-    values, slopes = jax.jvp(
-        partial(_again, functions[0], found.steps, found.kept), primals[:3], tangents[:3]
-    )
-    return found.states, jnp.where(found.kept <= MOST, slopes, jnp.nan)
+    marks, steps = found.steps
+    return _Kept(found.states, marks, steps, found.kept)
+
+
+@partial(_kept.defjvp, symbolic_zeros=True)
+def _kept_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[_Kept, _Kept]:
+    kept = _kept(functions, *primals)
+    states, marks = _tangents(functions[0], kept, primals, tangents)
+    integer: Any = np.zeros((), jax.dtypes.float0)
+    return kept, _Kept(states, marks, jnp.zeros_like(kept.steps), integer)
 
 
 def _followed(
     functions: Any, y0: jax.Array, clock: jax.Array, constants: Any, others: Any, room: int
 ) -> _State:
-    """The motion, and its first `room` kept steps if that is not zero."""
+    """The motion; if `room` is not zero, also its first `room` kept steps, as in `_Kept`."""
     plain_rate, plain_sizes = functions
     origin, size_constants, (rtol, atol, max_steps, max_step) = others
     count, whole, sign = len(clock), jnp.abs(clock[-1]), jnp.sign(clock[-1])
@@ -134,9 +166,9 @@ def _followed(
         return (at.target < count) & ~at.ended
 
     def step(at: _State) -> _State:
-        goal = clock[at.target]
-        ends = jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)
-        h = jnp.where(ends, goal - at.s, at.h)
+        goal, first = clock[at.target], at.tried < 0
+        ends = (jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) & ~first
+        h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
         length = jnp.abs(h)
         found = step_at(rate, sizes, at.s, h, at.y, at.f)
         new, f = found[0], found[1]
@@ -150,14 +182,13 @@ def _followed(
         longer = length * factor_of(error, jnp)
         longer = jnp.where(ends & kept, jnp.maximum(longer, jnp.abs(at.h)), longer)
         longer = jnp.where(kept, longer, jnp.minimum(longer, length))
-        arrives, at_rest = kept & ends, jnp.any(allowed > rtol * farther)
-        steps = at.steps
+        longer = jnp.where(first, jnp.abs(at.h), longer)
+        arrives, at_rest, steps = kept & ends, jnp.any(allowed > rtol * farther), at.steps
         if room:
-            place = jnp.where(kept, at.kept, room)  # what is out of bounds is not written
-            steps = tuple(
-                array.at[place].set(value, mode="drop")
-                for array, value in zip(steps, (at.s, h, jnp.where(ends, at.target, 0)), strict=True)
-            )
+            mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
+            place = jnp.where(kept & ~first, at.kept, room)
+            row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target)])
+            steps = _written(at.steps[0], mark, at.y), _written(at.steps[1], place, row)
         return _State(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
             h=sign * jnp.minimum(jnp.maximum(longer, shortest), longest),
@@ -166,71 +197,121 @@ def _followed(
             moved=jnp.where(kept, farther, at.moved),
             target=at.target + arrives,
             tried=at.tried + 1,
-            kept=at.kept + kept,
+            kept=at.kept + (kept & ~first),
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
             ended=(~kept & short) | (at.tried >= max_steps),
-            states=at.states.at[jnp.where(arrives, at.target, count)].set(new, mode="drop"),
+            states=_written(at.states, jnp.where(arrives, at.target, count), new),
             steps=steps,
         )
 
     nothing, false = jnp.zeros((), dtype=jnp.int32), jnp.zeros((), dtype=bool)
-    steps = (jnp.zeros(room), jnp.zeros(room), jnp.zeros(room, dtype=jnp.int32)) if room else ()
+    steps = (jnp.zeros((room // BLOCK + 1, len(y0))), jnp.zeros((room + 1, 3))) if room else ()
     begin = _State(
         s=jnp.zeros(()),
         h=sign * jnp.minimum(FIRST_STEP * whole, longest),
         y=y0,
-        f=rate(jnp.zeros(()), y0),
+        f=jnp.zeros_like(y0),
         moved=jnp.abs(y0 - origin),
         target=nothing + 1,
-        tried=nothing,
+        tried=nothing - 1,  # a step of no length finds the first rate
         kept=nothing,
         leaves_rest=false,
         ended=false,
-        states=jnp.full((count, len(y0)), jnp.nan).at[0].set(y0),
+        states=_written(jnp.full((count + 1, len(y0)), jnp.nan), 0, y0),
         steps=steps,
     )
     found: _State = jax.lax.while_loop(goes_on, step, begin)
+    return found._replace(states=found.states[:-1], steps=tuple(array[:-1] for array in found.steps))
+
+
+def _written(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:
+    """The array with this row; the last one, or beyond, for rows that nobody reads."""
+    written: jax.Array = jax.lax.dynamic_update_index_in_dim(array, row, place, 0)
+    return written
+
+
+def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    """Tangents of `kept.states` and `kept.marks`: those of the same steps, from mark to mark."""
+    (_, clock, constants, _), (y0_dot, clock_dot, constants_dot, _) = primals, tangents
+    (times, k), room = kept.states.shape, len(kept.steps)
+    real = jnp.arange(room) < kept.total
+    if _is_constant(y0_dot):
+        y0_dot = jnp.zeros(k)
+    moving = [i for i, rate in enumerate(constants_dot) if not _is_constant(rate)]
+    instants, instants_dot = _instants(kept, real, clock), None
+    if not _is_constant(clock_dot):
+        instants, instants_dot = jax.jvp(partial(_instants, kept, real), (clock,), (clock_dot,))
+    targets = kept.steps[:, 2].astype(int)
+    place = jnp.where(targets > 0, targets, times + jnp.arange(room) % BLOCK)
+
+    @jax.checkpoint
+    def block(y: jax.Array, moved: Any, instants: Any) -> tuple[jax.Array, jax.Array]:
+        """The state after `BLOCK` steps, and after each of them."""
+        own = list(constants)
+        for i, value in zip(moving, moved, strict=True):
+            own[i] = value
+
+        def step(y: jax.Array, instant: Any) -> tuple[jax.Array, jax.Array]:
+            rate = jax.checkpoint(lambda s, y: plain_rate(s, y, *own))
+            new = step_at(rate, None, instant[0], instant[1], y, None)[0]
+            return new, new
+
+        return jax.lax.scan(step, y, instants)
+
+    def blocks(carried: Any, own: Any) -> Any:
+        mark, instants, instants_dot, place, real = own
+
+        def go_on(carried: Any) -> Any:
+            y_dot, states_dot = carried
+            point: Any = mark, [constants[i] for i in moving]
+            direction: Any = y_dot, [constants_dot[i] for i in moving]
+            if instants_dot is None:
+                along, point, direction = lambda y, moved: block(y, moved, instants), point, direction
+            else:
+                along, point, direction = block, (*point, instants), (*direction, instants_dot)
+            y_dot, ends_dot = jax.jvp(along, point, direction)[1]
+            return y_dot, states_dot.at[place].set(ends_dot, unique_indices=True)
+
+        return jax.lax.cond(anywhere(real[0]), go_on, lambda same: same, carried), carried[0]
+
+    begin = y0_dot, jnp.zeros((times + BLOCK, k)).at[0].set(y0_dot)
+    rows = jax.tree_util.tree_map(lambda a: a.reshape(-1, BLOCK), (instants, instants_dot, place, real))
+    (last, states_dot), marks_dot = jax.lax.scan(blocks, begin, (kept.marks, *rows))
+    reached = jnp.isfinite(kept.states) & (kept.total <= room)
+    lost = jnp.where(reached, 0.0, jnp.nan)  # times a tangent: what is derived from it is no number, either
+    return jnp.where(reached, states_dot[:times], 0.0) + lost * last, marks_dot
+
+
+def _instants(kept: _Kept, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """When steps begin and how long they are: in proportion to the requested times around them."""
+    begins, lengths, targets = kept.steps.T
+    ends = jax.lax.stop_gradient(begins + lengths)
+    if len(clock) > 1:
+        fixed, after = jax.lax.stop_gradient(clock), jnp.maximum(jnp.abs(targets).astype(int), 1)
+        stretch = (clock[after] - clock[after - 1]) / (fixed[after] - fixed[after - 1])
+        begins = clock[after - 1] + (begins - fixed[after - 1]) * stretch
+        lengths = lengths * stretch
+    # Those that are not real do not move, and are where the rate is known: at the end of the last one.
+    end = ends[jnp.clip(kept.total - 1, 0, len(ends) - 1)]
+    return jnp.where(real, begins, end), jnp.where(real, lengths, 0.0)
+
+
+def _is_constant(tangent: Any) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero) or tangent.dtype == jax.dtypes.float0
+
+
+# --- one condition for all members of a batch ------------------------------------------------------------
+
+_anywhere = Primitive("connections_anywhere")
+
+
+def anywhere(flag: jax.Array) -> jax.Array:
+    """Whether `flag` holds; under `vmap`, whether it does anywhere in the batch: `cond` then stays one."""
+    found: jax.Array = _anywhere.bind(flag)
     return found
 
 
-def _again(
-    plain_rate: Any, steps: Any, count: jax.Array, y0: jax.Array, clock: jax.Array, constants: Any
-) -> jax.Array:
-    """The same states by the same steps, which JAX can differentiate."""
-    times, room = len(clock), len(steps[0])
-    begins, lengths, targets = steps
-    fixed = jax.lax.stop_gradient(clock)
-    real = jnp.arange(room) < count
-    # Where a step is, relative to the two requested times around it, so that it moves with them.
-    after = jnp.clip(jnp.searchsorted(jnp.abs(fixed), jnp.abs(begins), side="right"), 1, max(times - 1, 1))
-    spans = (fixed[after] - fixed[after - 1], clock[after] - clock[after - 1]) if times > 1 else (1.0, 1.0)
-    s = clock[after - 1] + (begins - fixed[after - 1]) / spans[0] * spans[1] if times > 1 else begins
-    h = jnp.where(real, lengths / spans[0] * spans[1], 0.0)
-    place = jnp.where(real & (targets > 0), targets, times + jnp.arange(room) % BLOCK)
-
-    def rate(at: jax.Array, y: jax.Array) -> jax.Array:
-        value: jax.Array = plain_rate(at, y, *constants)
-        return value
-
-    def step(at: tuple[jax.Array, jax.Array], own: Any) -> Any:
-        found = step_at(rate, None, own[0], own[1], *at)
-        return (found[0], found[1]), found[0]
-
-    @jax.checkpoint
-    def block(at: Any, own: Any) -> Any:
-        return jax.lax.scan(step, at, own)
-
-    def blocks(carried: Any, own: Any) -> Any:
-        def go_on(carried: Any) -> Any:
-            at, states = carried
-            at, ends = block(at, own[:2])
-            return at, states.at[own[2]].set(ends, unique_indices=True)
-
-        return jax.lax.cond(eqxi.unvmap_any(own[3][0]), go_on, lambda same: same, carried), None
-
-    states = jnp.full((times + BLOCK, len(y0)), jnp.nan).at[0].set(y0)
-    rows = tuple(array.reshape(-1, BLOCK) for array in (s, h, place, real))
-    ((last, _), states), _ = jax.lax.scan(blocks, ((y0, rate(jnp.zeros(()), y0)), states), rows)
-    reached = jnp.isfinite(states[:times])
-    lost = jnp.where(reached, 0.0, jnp.nan)  # times what is not constant: derivatives are not numbers, either
-    return jnp.where(reached, states[:times], 0.0) + lost * last
+_anywhere.def_impl(jnp.any)
+_anywhere.def_abstract_eval(lambda flag: jax.core.ShapedArray((), flag.dtype))
+batching.primitive_batchers[_anywhere] = lambda flags, _: (_anywhere.bind(*flags), None)
+mlir.register_lowering(_anywhere, mlir.lower_fun(jnp.any, multiple_results=False))

@@ -7,6 +7,7 @@ import pytest
 
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
+from connections.integration import traced
 
 LINE = cn.CoordinateFrame(1)
 T = 0.6
@@ -104,3 +105,29 @@ def test_of_a_motion_that_fails():
 
     assert np.isnan(jax.grad(end)(np.ones(1))).all()
     assert np.isnan(jax.jacfwd(end)(np.ones(1))).all()
+
+
+def test_beyond_the_steps_that_are_kept(monkeypatch):
+    """No number in either mode."""
+    monkeypatch.setattr(traced, "MOST", traced.BLOCK)
+    system = cn.MechanicalSystem(FLAT, forces=lambda t, q, v: -q)
+
+    def end(v, last):
+        return system.simulate(np.zeros(1), v, [0.0, last])[0][-1, 0]
+
+    for derivative in (jax.jacfwd, jax.grad):
+        assert float(derivative(end)(np.ones(1), 1.0)[0]) == pytest.approx(np.sin(1.0), rel=1e-8)
+        assert np.isnan(derivative(end)(np.ones(1), 60.0)).all()
+
+
+def test_rates_are_read_only_where_the_motion_is():
+    """vdot = a (0.5 + t - q)^(1/2), which is no number at the first time and the last point."""
+
+    def end(a):
+        system = cn.MechanicalSystem(FLAT, forces=lambda t, q, v: a * jnp.sqrt(0.5 + t - q) * jnp.ones(1))
+        return system.simulate(np.zeros(1), np.ones(1), [0.0, 1.5])[0][-1, 0]
+
+    h = 1e-3
+    near, far = (float(end(0.1 + k * h) - end(0.1 - k * h)) / (2.0 * k * h) for k in (1, 2))
+    for derivative in (jax.jacfwd, jax.grad):
+        assert float(derivative(end)(0.1)) == pytest.approx((4.0 * near - far) / 3.0, rel=1e-8)
