@@ -105,6 +105,47 @@ def test_derivatives_are_the_definition_s(model, nabla, rng):
         close(ours, definition)
 
 
+def test_accelerations_are_the_definition_s(model, rng):
+    """Values, derivatives in both modes, and second ones, which are not by recursion."""
+    q, v, tau = (a[0] for a in samples(model, rng, 1))
+    xi, *change = rng.standard_normal((3, model.nv))
+
+    def every(system):
+        def run(q, v, tau):
+            def along(s):
+                return system.forward_dynamics_at(
+                    model.frame.retract_at(q, s * xi), v + s * change[0], tau + s * change[1]
+                )
+
+            backward = jax.grad(lambda a, b, c: jnp.sum(system.forward_dynamics_at(a, b, c) ** 2), (0, 1, 2))
+            in_q, *others = backward(q, v, tau)
+            first = jax.jacfwd(along)
+            return along(0.0), first(0.0), jax.jacfwd(first)(0.0), model.frame.matrix_at(q).T @ in_q, others
+
+        return jax.tree.leaves(jax.jit(run)(q, v, tau))
+
+    expected = every(model.system(definition=True))
+    for ours, definition in zip(every(model.system()), expected, strict=True):
+        close(ours, definition)
+    lighter = every(model.with_gravity((0.0, 0.0, -3.0)).system())
+    assert np.abs(lighter[0] - expected[0]).max() > 1e-2 and np.abs(lighter[2] - expected[2]).max() > 1e-2
+
+
+def test_gradient_of_a_motion_under_control(model, rng):
+    """Against differences of what the host integrates by other compiled code."""
+    q, v, push = (a[0] for a in samples(model, rng, 1))
+    times = np.array([0.0, 0.2])
+
+    def end(v):
+        _, speeds = model.system().simulate(q, v, times, control=lambda t, q, v: push * jnp.cos(t) - 0.3 * v)
+        return speeds[-1] @ push
+
+    h, slope = 1e-3, np.asarray(jax.grad(end)(v))
+    for one, found in zip(np.eye(model.nv), slope, strict=True):
+        near, far = (float(end(v + k * h * one) - end(v - k * h * one)) / (2.0 * k * h) for k in (1, 2))
+        assert found == pytest.approx((4.0 * near - far) / 3.0, rel=1e-6, abs=1e-7)
+
+
 def test_curvature(model, nabla, rng):
     q, _, _ = samples(model, rng, 2)
     close(nabla.curvature(q), model.connection.curvature(q))

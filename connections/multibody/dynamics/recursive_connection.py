@@ -11,8 +11,9 @@ Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jax
@@ -170,11 +171,45 @@ class RecursiveConnection(ConnectionOfMetric):
         self.metric.explain(q)
 
 
-class _Operations:
-    """The recursions without gravity as traced functions of one configuration."""
+def forward_dynamics_of(
+    model: Definitions, gravity: Any, definition: Callable[..., jax.Array]
+) -> Callable[..., jax.Array]:
+    """(q, v, tau) -> vdot (nv,) of a tree, with its first derivatives by recursion; JAX-traceable.
 
-    def __init__(self, model: Definitions) -> None:
-        self._kinematics, self._program = model.kinematics, model.program
+    Parameters
+    ----------
+    model : the robot.
+    gravity : (3,) m/s^2.
+    definition : the same function by its definition: for other derivatives, and for other devices.
+    """
+    recursion, frame = _Operations(model, gravity), model.frame
+
+    def defined_slopes(q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        along = frame.lie_derivative_at(lambda p: definition(p, v, tau), q).T
+        return jnp.stack([along, *jax.jacfwd(partial(definition, q), (0, 1))(v, tau)])
+
+    acceleration = with_derivatives(recursion.forward_dynamics, definition)
+    slopes = with_derivatives(recursion.forward_dynamics_slopes, defined_slopes)
+
+    @jax.custom_jvp
+    def forward_dynamics(q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        return acceleration(q, v, tau)
+
+    @forward_dynamics.defjvp
+    def rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q, v, tau), (q_dot, v_dot, tau_dot) = primals, tangents
+        along, of_v, inverse = slopes(q, v, tau)
+        change = along @ frame.velocity_at(q, q_dot) + of_v @ v_dot + inverse @ tau_dot
+        return forward_dynamics(q, v, tau), change
+
+    return forward_dynamics
+
+
+class _Operations:
+    """The recursions as traced functions of one configuration, for trees also under gravity (3,)."""
+
+    def __init__(self, model: Definitions, gravity: Any = _WEIGHTLESS) -> None:
+        self._kinematics, self._program, self._gravity = model.kinematics, model.program, gravity
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
@@ -185,7 +220,7 @@ class _Operations:
         if isinstance(kinematics, ClosedKinematics):
             _, closure, clusters = program.arrays
             return pack(kinematics.spanning, _WEIGHTLESS), len(program.memory), (closure.copy(), clusters)
-        return pack(kinematics, _WEIGHTLESS), len(program.memory), ()
+        return pack(kinematics, self._gravity), len(program.memory), ()
 
     def mass_matrix(self, q: jax.Array) -> jax.Array:
         """H(q)."""
@@ -212,6 +247,14 @@ class _Operations:
         They are minus the derivatives of the acceleration of the free motion.
         """
         return -self._call("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))[:2]
+
+    def forward_dynamics(self, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        """vdot = H^-1 (tau - C v - g)."""
+        return self._call("forward_dynamics", q, v, tau)
+
+    def forward_dynamics_slopes(self, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        """Its derivatives along the frame, in v and in tau, (3, nv, nv)."""
+        return self._call("forward_dynamics_derivatives", q, v, tau)
 
     def _argument(self, q: jax.Array) -> jax.Array:
         """q, or the loops' solution at q, by the definition if compiled code cannot solve the loops."""

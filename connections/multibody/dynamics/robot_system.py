@@ -1,22 +1,28 @@
 """A robot as a mechanical system whose functions are the recursions: nothing has to be compiled for them.
 
-What JAX traces takes the same operations inside compiled functions, with the derivatives of the definition
-(`recursive_connection`).
+What JAX traces takes the same operations inside compiled functions, with first derivatives of a tree's
+accelerations by recursion, and all others of the definition (`recursive_connection`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from connections.affine.flow import Flow
+from connections.affine.geodesics import State
 from connections.affine.host_motion import HostMotion, on_host
+from connections.checks import require_shape
 from connections.coriolis import MechanicalSystem
 from connections.geometry.evaluation import as_given
 from connections.multibody.dynamics.host_robot import HostRobot
-from connections.multibody.dynamics.recursive_connection import Definitions
+from connections.multibody.dynamics.recursive_connection import Definitions, forward_dynamics_of
 
 if TYPE_CHECKING:
     from connections.coriolis.system import Forces
@@ -30,8 +36,15 @@ class Robot(Definitions, Protocol):
     def recursive_connection(self) -> RecursiveConnection:
         """The connection by recursion."""
 
+    @property
+    def gravity(self) -> tuple[float, float, float]:
+        """(3,) m/s^2."""
+
     def potential_at(self, q: jax.Array) -> jax.Array:
         """Potential energy of gravity."""
+
+    def system(self, *, definition: bool = False) -> MechanicalSystem:
+        """The robot as a system, by its definitions or not."""
 
 
 class RobotSystem(MechanicalSystem):
@@ -78,6 +91,13 @@ class RobotSystem(MechanicalSystem):
             return super().forward_dynamics(q, v, tau, t)
         return self._recursion("forward_dynamics", super().forward_dynamics, q, v, tau)
 
+    def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
+        """vdot (n,) under generalized forces tau; of a tree by one recursion. Time does not enter."""
+        if self.model.closed:
+            return super().forward_dynamics_at(q, v, tau, t)
+        acceleration: jax.Array = self._accelerated(q, v, tau)
+        return acceleration
+
     def host_motion(self, control: Forces | None) -> HostMotion:
         """The motion under gravity and control by the recursions."""
         host = self._host
@@ -85,6 +105,26 @@ class RobotSystem(MechanicalSystem):
             return host.free_motion()
         force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
         return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
+
+    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+        """The motions under `control`; the rates of a tree are those of `forward_dynamics_at`."""
+        flow = super()._flow(control, max_step)
+        if self.model.closed:
+            return flow
+
+        def rate(t: jax.Array, state: State, *given: jax.Array) -> State:
+            q, v = state
+            tau = jnp.zeros_like(v)
+            if control is not None:
+                tau = require_shape("control(t, q, v)", control(t, q, v), v.shape)
+            return self.metric.frame.matrix_at(q) @ v, self.forward_dynamics_at(q, v, tau)
+
+        return replace(flow, rate=rate)
+
+    @cached_property
+    def _accelerated(self) -> Callable[..., jax.Array]:
+        definition = self.model.system(definition=True).forward_dynamics_at
+        return forward_dynamics_of(self.model, self.model.gravity, definition)
 
     @cached_property
     def _host(self) -> HostRobot:
