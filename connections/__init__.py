@@ -4,7 +4,7 @@ from typing import Any as _Any
 
 from connections import (
     _figures,
-    _interrupt,  # noqa: F401, I001  (first: what is next takes a second)
+    _interrupt,  # noqa: F401, I001  (imported first, so that Ctrl-C works while the rest is imported)
     _jax,  # noqa: F401  (then float64)
 )
 from connections.affine import *  # noqa: F403

@@ -209,7 +209,7 @@ class ContorsionFamily(Described, Parametrized):
         ----------
         betas : (m, C(n, 3)) values; for n = 3 also (m,).
         quantity : a member -> an array, or arrays in dictionaries, lists and tuples; JAX-traceable. As
-            under `jax.jit`, nobody judges its points, such as q in ``lambda nabla: nabla.torsion(q)``.
+            under `jax.jit`, points in it, such as q in ``lambda nabla: nabla.torsion(q)``, are not validated.
 
         Returns
         -------

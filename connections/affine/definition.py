@@ -90,7 +90,8 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
     def scale_at(self, q: jax.Array) -> jax.Array:
         """What enters Gamma^i_jk before cancellation, entry by entry, (n, n, n): what checks are relative to.
 
-        Of an entry whose terms vanish, what the lengths of the fields allow (`allowed_by_lengths`), if known.
+        For an entry whose terms all vanish, subclasses that know a metric return the largest value that the
+        lengths of the fields allow (`allowed_by_lengths`), because zero would make a relative check infinite.
         """
         return jnp.abs(self.coefficients_at(q))
 

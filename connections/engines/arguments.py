@@ -81,7 +81,7 @@ def require_output(out: Any, shape: tuple[int, ...]) -> None:
 
 
 class InputRefused(ValueError):
-    """Compiled code refused its input. Why is found out when somebody reads the message.
+    """Compiled code refused its input; the reason is looked for when the message is read.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ _FARTHEST, _NEAREST = 1e6, 1e-6  # m, of a camera: from the origin, from what it
 _WILDCARDS = ("", "0.0.0.0", "::")
 _replacing = threading.Lock()
 _log = logging.getLogger(__name__)
-_log.addHandler(logging.NullHandler())  # what strangers do is no news in the terminal
+_log.addHandler(logging.NullHandler())  # requests without the token are not logged in the terminal
 
 
 class Door:

@@ -118,7 +118,7 @@ def serve(
     server.scene.configure_environment_map(None)
     server.scene.add_light_ambient("/light", intensity=1.6)
     server.gui.set_panel_label("connections: explorer")
-    # A film that runs while its browser goes away sends a last picture to nobody.
+    # If the browser disconnects while a film runs, sending the last picture fails.
     warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
     pages: dict[int, Page] = {}
 

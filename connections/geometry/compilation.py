@@ -33,7 +33,7 @@ from connections.geometry.parameters import Bound, owned
 from connections.geometry.parameters import trace_state_clean as trace_state_clean
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-RECENT = 64  # compiled functions that are kept although nobody uses them, 2.5 MB each; the oldest goes first
+RECENT = 64  # compiled functions kept after their last user is gone, 2.5 MB each; the oldest is dropped first
 
 #: Errors of a definition that needs a number while it is traced, as `float`, `if` and NumPy do.
 NEEDS_NUMBERS = (

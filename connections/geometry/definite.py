@@ -62,7 +62,9 @@ def orthonormal_basis(H: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 # --- private -----------------------------------------------------------------------------------------------
 
-Solve = Callable[[object, jax.Array], jax.Array]  # (what JAX gives and nobody needs, b (n, k)) -> H^-1 b
+Solve = Callable[
+    [object, jax.Array], jax.Array
+]  # (an argument that JAX passes and that is not used, b (n, k)) -> H^-1 b
 
 
 def _by_lapack(H: jax.Array) -> Solve:

@@ -126,7 +126,7 @@ def _is_finite(values: Any) -> bool:
 def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
     """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
 
-    What was begun is computed to its end then, but nobody waits for it. Settings of JAX that hold only in the
+    After an interrupt the thread still finishes its computation, whose result is dropped. Settings of JAX that hold only in the
     calling thread, such as a device, do not hold in another: with one, no thread is used.
     """
     config: Any = jax.config
@@ -180,7 +180,7 @@ def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
 
 
 def _numpy(leaf: Any) -> Any:
-    """A NumPy array that may be written; one that is put together from pieces is nobody else's."""
+    """A NumPy array that may be written; the pieces of a batch were already joined into one."""
     return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
 
 

@@ -225,7 +225,7 @@ def _followed(
 
 
 def _written(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:
-    """The array with this row; the last one, or beyond, for rows that nobody reads."""
+    """The array with this row; the last one, or beyond, for rows that are not used."""
     written: jax.Array = jax.lax.dynamic_update_index_in_dim(array, row, place, 0)
     return written
 
