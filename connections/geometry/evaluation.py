@@ -126,8 +126,9 @@ def _is_finite(values: Any) -> bool:
 def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
     """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
 
-    After an interrupt the thread still finishes its computation, whose result is dropped. Settings of JAX that hold only in the
-    calling thread, such as a device, do not hold in another: with one, no thread is used.
+    After an interrupt the thread still finishes its computation, whose result is dropped. Settings of JAX
+    that hold only in the calling thread, such as a device, do not hold in another: with one, no thread is
+    used.
     """
     config: Any = jax.config
     main = threading.current_thread() is threading.main_thread()
