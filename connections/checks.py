@@ -264,6 +264,13 @@ def require_finite(name: str, value: Any) -> None:
     raise NonFiniteError(f"{where} is {array[index]}: every number must be finite")
 
 
+def require_untraced(**given: Any) -> None:
+    """Raise `TypeError` naming an argument that JAX traces, where numbers are needed."""
+    for name, value in given.items():
+        if isinstance(value, jax.core.Tracer):
+            raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
+
+
 def finite_result(what: str, value: Any) -> Any:
     """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
 

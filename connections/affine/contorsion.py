@@ -34,6 +34,7 @@ from connections.checks import (
     require_finite,
     require_function,
     require_type,
+    require_untraced,
 )
 from connections.geometry.compilation import compiled, trace_state_clean
 from connections.geometry.definite import solve_definite
@@ -258,8 +259,9 @@ class ContorsionFamily(Described, Parametrized):
 
         Raises
         ------
-        SymmetryError : D is not totally antisymmetric to 1e-8.
+        SymmetryError : D is not totally antisymmetric to 1e-8. TypeError : JAX traces D or q.
         """
+        require_untraced(D=D, q=q)
         n = self.metric.frame.dim
         D = jnp.asarray(as_array("D", D, (n, n, n)))
         beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0

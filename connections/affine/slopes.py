@@ -64,7 +64,8 @@ def with_slopes(
     def symbols_rule(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
         (q,), (q_dot,) = primals, tangents
         moved = jax.vmap(slopes, (None, 0))(q, jnp.asarray(sums))[:, 0] @ frame.velocity_at(q, q_dot)
-        table = jnp.zeros((n, n, n)).at[rows, columns].set(moved).at[columns, rows].set(moved)
+        table = jnp.zeros((n, n, n)).at[rows, columns].set(moved, unique_indices=True)
+        table = table.at[columns, rows].set(moved, unique_indices=True)
         squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
         mixed = (table - squares[:, None] - squares[None]) / 2.0
         return symbols(q), jnp.transpose(mixed, (2, 0, 1))

@@ -19,7 +19,15 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
-from connections.checks import Check, ShapeError, SymmetryError, as_array, raise_at, require_finite
+from connections.checks import (
+    Check,
+    ShapeError,
+    SymmetryError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_untraced,
+)
 from connections.geometry.compilation import compiled, shape_of
 from connections.geometry.definite import inverse_of_definite
 from connections.geometry.evaluation import Argument, evaluate, the_point
@@ -153,6 +161,7 @@ class GroupAction(Parametrized):
         g, h : (..., k) elements of the group; without h every g is composed with the next.
         tol : as for `check_action`.
         """
+        require_untraced(q=q, g=g, h=h)
         if h is None:
             g = as_array("g", g, self.identity.shape)
             h = np.roll(np.reshape(g, (-1, *self.identity.shape)), -1, axis=0).reshape(g.shape)
@@ -355,6 +364,7 @@ class GroupAction(Parametrized):
 
     def _axioms(self, q: Any, g: Any, h: Any) -> tuple[np.ndarray, np.ndarray, jax.Array]:
         """Residuals and scales of the axioms, (points, 4) each, and the points Phi_g(q)."""
+        require_untraced(q=q, g=g, h=h)
         point, element = self._arguments(q, g)
         other = Argument("h", h, self.identity.shape)
         values = evaluate(self, self._axioms_at, point, element, other, checked=False)

@@ -31,6 +31,7 @@ from connections.checks import (
     html_table,
     require_function,
     require_type,
+    require_untraced,
 )
 from connections.coriolis.differences import FrameDifferences
 from connections.coriolis.measurements import (
@@ -199,6 +200,7 @@ def _point_and_structure_at(frame: FrameField, q: jax.Array) -> tuple[jax.Array,
 
 def _samples(frame: FrameField, q: Any, v: Any) -> tuple[Array, Array]:
     """Samples as (m, nq) and (m, n)."""
+    require_untraced(q=q, v=v)
     q_samples = np.atleast_2d(np.asarray(as_array("q", q, (frame.ambient_dim,))))
     v_samples = np.atleast_2d(np.asarray(as_array("v", v, (frame.dim,))))
     count = max(len(q_samples), len(v_samples))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections.checks import Check, ShapeError
+from connections.checks import Check, ShapeError, require_untraced
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
 FLOOR = 1e-4
@@ -151,8 +151,9 @@ def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
 
     Raises
     ------
-    ShapeError : there is no point.
+    ShapeError : there is no point. TypeError : JAX traces what was measured.
     """
+    require_untraced(**{f"what '{name}' measures": measured[0]})
     if np.size(measured[0]) == 0:
         raise ShapeError("q", "at least one point", np.shape(measured[0]))
     residual, scale = worst(*(jnp.asarray(a) for a in measured))

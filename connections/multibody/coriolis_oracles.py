@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import as_array, batch_axes, require_finite
+from connections.checks import as_array, batch_axes, require_finite, require_untraced
 from connections.geometry.evaluation import Argument, evaluate
 from connections.geometry.parameters import Bound
 from connections.multibody.functions import coriolis_matrix, documented, inverse_dynamics, mass_matrix
@@ -61,6 +61,7 @@ def coriolis_matrix_by_differentiation(model: Model, q: Any, v: Any) -> np.ndarr
     Source: [W] (32).
     """
     require_model("coriolis_matrix_by_differentiation", model)
+    require_untraced(q=q, v=v)
     q, v = _broadcast(model, q, v)
     weightless, n = model.weightless, model.nv
     H = mass_matrix(model, q)

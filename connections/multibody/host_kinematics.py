@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError, as_array, require_finite
+from connections.checks import ModelError, as_array, require_finite, require_untraced
 from connections.geometry.groups import unit_quaternions
 from connections.geometry.host_groups import skew
 from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
@@ -107,8 +106,7 @@ def elementary_motion(joint: Joint) -> np.ndarray:
 
 def configuration(kinematics: Coordinates, name: str, q: Any) -> np.ndarray:
     """A copy of q (..., nq), which must be finite, with its quaternions (nearly of norm one) normalized."""
-    if isinstance(q, jax.core.Tracer):
-        raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
+    require_untraced(**{name: q})
     array = np.array(as_array(name, q, (kinematics.nq,)))
     require_finite(name, array)
     for (joint, at_q, _), joint_name in zip(kinematics.slices(), kinematics.joint_names, strict=True):

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from scipy.linalg import expm
 
-from connections.checks import as_array, batch_axes, finite_result, require_finite
+from connections.checks import as_array, batch_axes, finite_result, require_finite, require_untraced
 from connections.geometry.evaluation import Argument, evaluate, kind_kept
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Bound
@@ -114,6 +114,7 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     ShapeError, NonFiniteError; ValueError : the step is not a positive number.
     """
     h = positive_step(step, "s")
+    require_untraced(A=A, B=B)
     A = np.asarray(as_array("A", A, (None, None)))
     n = A.shape[-1]
     A = np.asarray(as_array("A", A, (n, n)))

@@ -29,6 +29,7 @@ from connections.checks import (
     finite_result,
     require_finite,
     require_function,
+    require_untraced,
 )
 from connections.geometry.evaluation import kind_kept
 from connections.geometry.host_groups import (
@@ -128,6 +129,7 @@ def finite_differences(
     """
     require_model("finite_differences", model)
     require_function("function", function, "q (k, nq) -> (k, ...)")
+    require_untraced(q=q)
     h = positive_step(step, "rad and m")
     q = np.asarray(as_array("q", q, (model.nq,)))
     if q.ndim != 1:
