@@ -55,7 +55,7 @@ class Flow(Generic[Value]):
     points : which arrays of y are points, measured from the first ones; others are measured from zero.
     project : y -> the nearest valid state.
     rtol, atol : tolerances of a step (`integration.tolerances`).
-    max_step : no step is longer; None for any.
+    max_step : no step is longer; None for any. JAX may be tracing it.
     host : the same for one motion in NumPy, with functions as those of `HostMotion`, if there is such a way.
     """
 
@@ -67,7 +67,7 @@ class Flow(Generic[Value]):
     project: Callable[[Any], Any] | None = None
     rtol: Any = RTOL
     atol: Any = ATOL
-    max_step: float | None = None
+    max_step: Any = None
     host: Any = None
 
     def solve_at(self, times: jax.Array, *given: jax.Array) -> Record[Value]:

@@ -29,7 +29,7 @@ class HostMechanics(Protocol):
     """
 
     def point(self, name: str, q: Array) -> Array:
-        """The point of the manifold that q stands for; `name` is how the caller calls q."""
+        """The points of the manifold that q (..., nq) stands for; `name` is how the caller calls q."""
 
     def normalized(self, q: Array) -> Array:
         """The point of the manifold nearest to q, however far it is."""
@@ -39,6 +39,12 @@ class HostMechanics(Protocol):
 
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (n, n)."""
+
+    def mass_matrices(self, q: Array) -> Array:
+        """H at points (..., nq), (..., n, n)."""
+
+    def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """The points of the manifold next to points (s, nq), and rates (s, nq) scaled with them."""
 
     def velocity(self, q: Array, v: Array, out: Array) -> None:
         """Write qdot = X(q) v to `out` (nq,)."""

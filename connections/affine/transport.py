@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -17,7 +18,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.flow import Flow, Record, Trajectories, as_times, readings
-from connections.affine.host_motion import HostReading, HostTransport
+from connections.affine.host_motion import HostMechanics, HostReading, HostTransport
 from connections.checks import (
     PointError,
     ShapeError,
@@ -28,7 +29,7 @@ from connections.checks import (
     require_type,
 )
 from connections.geometry.compilation import compiled, shape_of
-from connections.geometry.curves import Curve, SampledCurve
+from connections.geometry.curves import Curve, SampledCurve, SplinePath
 from connections.geometry.evaluation import Argument
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Bound
@@ -111,7 +112,8 @@ def holonomy(
         t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
     if t0 is None or t1 is None:
         raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
-    ends = np.array([t0, t1], dtype=float)
+    traced = any(isinstance(t, jax.core.Tracer) for t in (t0, t1))
+    ends: Any = jnp.stack([t0, t1]) if traced else np.array([t0, t1], dtype=float)
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
     closed = _require_closed(nabla, path, ends)
@@ -219,9 +221,9 @@ def _moving(
     return *along, _on(curve, t, *given[:split]), z, z_dot
 
 
-def _require_closed(nabla: AffineConnection, curve: Curve, ends: np.ndarray) -> jax.Array | None:
+def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Array | None:
     """`PointError` unless the curve ends where it begins; if JAX traces it, whether it does, (..., 1, 1)."""
-    instants = jnp.linspace(float(ends[0]), float(ends[1]), _CLOSURE_SAMPLES)
+    instants = jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
     points = compiled(_points_at, nabla.frame, curve)(instants)
     closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
     if isinstance(closed, jax.core.Tracer):
@@ -246,10 +248,11 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.
     times = as_times(times)
     path, numbers = _as_data(curve, times)
     since: Any = 0.0
+    max_step = curve.step_for_derivatives() if isinstance(curve, SampledCurve) else None
     if numbers:  # a clock that is far from zero is too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
-    recipe = Bound(_transport_flow, nabla, path)
+    recipe = Bound(_transport_flow, nabla, path, max_step)
     return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
 
 
@@ -268,7 +271,9 @@ def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> t
     return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
 
 
-def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
+def _transport_flow(
+    nabla: AffineConnection, curve: Callable[..., jax.Array], max_step: Any
+) -> Flow[jax.Array]:
     """Pdot = -Gamma(v, .) P, P (n, n), along curve(t, *given)."""
     n, metric = nabla.frame.dim, nabla.known_metric
 
@@ -290,7 +295,17 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
 
     host = nabla.host
     if host is None:
-        return Flow(start, rate, record, sizes, points=())
+        return Flow(start, rate, record, sizes, points=(), max_step=max_step)
 
     points = compiled(_points_and_rates_at, curve)
-    return Flow(start, rate, record, sizes, points=(), host=HostTransport(host, points, n))
+    if isinstance(curve, SplinePath):
+        points = partial(_spline_in_numpy, host, curve)
+    motion = HostTransport(host, points, n)
+    return Flow(start, rate, record, sizes, points=(), max_step=max_step, host=motion)
+
+
+def _spline_in_numpy(
+    host: HostMechanics, path: SplinePath, times: np.ndarray, *given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_points_and_rates_at`."""
+    return host.projected(*path.values_and_rates(times, *given))

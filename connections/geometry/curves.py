@@ -14,7 +14,6 @@ Source: C. de Boor, A Practical Guide to Splines (2001), chapter XIII.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +21,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import PointError, ShapeError, as_array, require_finite
+from connections.checks import PointError, ShapeError, as_array, require_finite, require_same_frame
 from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, as_given, evaluate, require_admissible, the_point
+from connections.geometry.evaluation import (
+    Argument,
+    admit_at,
+    as_given,
+    evaluate,
+    require_admissible,
+    the_point,
+)
 from connections.geometry.frames import FrameField
 from connections.geometry.parameters import Parametrized
+from connections.geometry.splines import SPLINE_DEGREE as SPLINE_DEGREE
+from connections.geometry.splines import capacity, spline, traced_spline
 
 Curve = Callable[[jax.Array], jax.Array]
-SPLINE_DEGREE = 5
 _ROUND_OFF = 1e-12  # of times, relative to the whole time
 
 
@@ -50,11 +57,11 @@ class SplinePath(Parametrized):
         Parameters
         ----------
         t : a time.
-        pieces : (k + 1, m, nq) coefficients between the knots, of the highest power first.
-        knots : (m + 1,).
+        pieces : (6, m, nq) coefficients between the knots, of the highest power first.
+        knots : (m + 1,) when the pieces begin, and when the last one ends.
         """
         knots = jnp.asarray(knots)
-        index = jnp.clip(jnp.searchsorted(knots, t, side="right") - 1, 0, knots.shape[0] - 2)
+        index = jnp.maximum(jnp.searchsorted(knots[:-1], t, side="right") - 1, 0)
         offset = t - knots[index]
         value = jnp.zeros(pieces.shape[-1])
         for power in range(pieces.shape[0]):
@@ -63,12 +70,30 @@ class SplinePath(Parametrized):
         slack = _slack(knots[0], knots[-1], jnp)
         return jnp.where((t >= knots[0] - slack) & (t <= knots[-1] + slack), q, jnp.nan)
 
+    def values_and_rates(
+        self, times: np.ndarray, pieces: np.ndarray, knots: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The spline in ambient coordinates at times (s,), (s, nq), and its rate, in NumPy; NaN outside."""
+        index = np.maximum(np.searchsorted(knots[:-1], times, side="right") - 1, 0)
+        offset, own = (times - knots[index])[:, None], pieces[:, index]
+        value = np.zeros((len(times), pieces.shape[-1]))
+        rate = np.zeros_like(value)
+        for coefficients in own:
+            rate = rate * offset + value
+            value = value * offset + coefficients
+        slack = _slack(knots[0], knots[-1], np)
+        outside = (times < knots[0] - slack) | (times > knots[-1] + slack)
+        value[outside] = rate[outside] = np.nan
+        return value, rate
+
 
 class SampledCurve(Parametrized):
     """The curve through samples, t -> q: a spline of degree 5, accurate to O(h^6) for smooth curves.
 
     All functions that take a curve take this, a function t -> q, or a pair (times, points), from which they
-    make it. Samples are numbers, not structure: other samples of the same number compile nothing.
+    make it. Samples are numbers, not structure: other samples compile nothing, nor does another number of
+    them, until there are more than 64, 256, 1024, ... What JAX traces may be samples, too: then their number
+    is a shape, and what they are refused for elsewhere makes the curve NaN.
 
     Parameters
     ----------
@@ -94,7 +119,7 @@ class SampledCurve(Parametrized):
         Parameters
         ----------
         owner : object with a frame, as a connection; None for curves of vectors.
-        samples : the pair, or a `SampledCurve`, which is returned.
+        samples : the pair, or a `SampledCurve` in the owner's frame, which is returned.
         name : how the caller calls the curve.
         size : nq, if there is no owner.
         """
@@ -102,6 +127,8 @@ class SampledCurve(Parametrized):
         if isinstance(samples, cls):
             if expected not in (None, samples.size):
                 raise ShapeError(f"{name} points", ("...", "S", expected), ("...", "S", samples.size))
+            if owner is not None and samples.frame is not None:
+                require_same_frame(samples.frame, f"the {name}", owner.frame, f"this {type(owner).__name__}")
             return samples
         if not isinstance(samples, tuple | list) or len(samples) != 2:
             what = type(samples).__name__
@@ -157,6 +184,16 @@ class SampledCurve(Parametrized):
         """
         require_within(name, times, self.span, samples)
 
+    def step_for_derivatives(self) -> Any:
+        """Half the length of the shortest piece if JAX traces the points; None if not.
+
+        A smooth curve allows steps over many pieces, but what one sample changes has a kink at every knot.
+        """
+        if not _is_traced(self.pieces):
+            return None
+        lengths = jnp.diff(jnp.asarray(self.knots))
+        return 0.5 * jnp.min(jnp.where(lengths > 0.0, lengths, jnp.inf))
+
     def _points_at(self, t: jax.Array) -> jax.Array:
         if t.ndim:
             return jnp.moveaxis(jax.vmap(self._points_at)(t), 0, -2)
@@ -187,22 +224,47 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _knots_and_pieces(
-    owner: Any, name: str, times: Any, points: Any, size: int | None
-) -> tuple[np.ndarray, Any]:
+def _knots_and_pieces(owner: Any, name: str, times: Any, points: Any, size: int | None) -> tuple[Any, Any]:
     """Knots and coefficients of the spline through samples, after all checks."""
-    t = np.asarray(as_array(f"{name} times", times, (None,)))
     nq = size if owner is None else owner.frame.ambient_dim
-    q = np.array(as_array(f"{name} points", points, (None, nq)))
-    if t.ndim != 1 or t.shape[0] < 2 or q.shape[-2] != t.shape[0] or not np.all(np.diff(t) > 0.0):
+    t, q = as_array(f"{name} times", times, (None,)), as_array(f"{name} points", points, (None, nq))
+    increases = t.ndim == 1 and (_is_traced(t) or bool(np.all(np.diff(np.asarray(t)) > 0.0)))
+    if not increases or t.shape[0] < 2 or q.shape[-2] != t.shape[0]:
         what = "t (S,) increasing with S >= 2, q (..., S, nq)"
         raise ShapeError(f"{name} samples (t, q)", what, f"{t.shape}, {q.shape}")
     for part, array in (("times", t), ("points", q)):
-        require_finite(f"{name} {part}", array)
-    if owner is not None:
-        q = _aligned(owner.frame, _admitted(owner, f"{name} points", q))
-    knots, pieces = _spline(t, q)
-    return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # of the kind given
+        if not _is_traced(array):
+            require_finite(f"{name} {part}", array)
+    if owner is not None and (_is_traced(q) or _is_traced(owner.frame)):
+        return traced_spline(t, _admitted_where_traced(owner, q))
+    if _is_traced(t) or _is_traced(q):
+        return traced_spline(t, q)
+    with jax.ensure_compile_time_eval():  # where JAX is tracing something else
+        t, q = np.asarray(t), np.array(q)
+        if owner is not None:
+            judge, count = owner.frame if _is_traced(owner) else owner, len(t)
+            room = [(0, 0)] * (q.ndim - 2) + [(0, capacity(count) - count), (0, 0)]
+            q = _aligned(owner.frame, _admitted(judge, f"{name} points", np.pad(q, room, mode="edge")))
+            q = q[..., :count, :]
+        knots, pieces = spline(t, q)
+        return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # of the kind given
+
+
+def _is_traced(thing: Any) -> bool:
+    """Whether JAX traces a number of `thing`."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(thing))
+
+
+def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:
+    """The points (..., S, nq) that samples stand for, each next to the one before; NaN for bad ones."""
+
+    def point(q: jax.Array) -> jax.Array:
+        p, ok = admit_at(owner, q)
+        return jnp.where(ok, p, jnp.nan)
+
+    q = jnp.asarray(q)
+    points = jax.vmap(point)(q.reshape(-1, q.shape[-1])).reshape(-1, *q.shape[-2:])
+    return jnp.swapaxes(_followed(owner.frame, jnp.swapaxes(points, 0, 1)), 0, 1).reshape(q.shape)
 
 
 def _slack(first: Any, last: Any, numpy: Any) -> Any:
@@ -215,15 +277,14 @@ def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
     """The points (..., S, nq) that samples stand for, judged together; the error of the first bad one."""
     host = getattr(owner, "host", None)
     if host is not None:  # of a robot, nothing is compiled
-        points = []
-        for row in q.reshape(-1, q.shape[-1]):
-            points.append(host.point(name, row))
-            try:
-                host.mass_matrix(points[-1])
-            except ValueError:
+        points: np.ndarray = host.point(name, q)
+        try:
+            host.mass_matrices(points)
+        except ValueError:
+            for row in q.reshape(-1, q.shape[-1]):
                 require_admissible(owner, name, row)
-                raise
-        return np.stack(points).reshape(q.shape)
+            raise
+        return points
     return np.asarray(evaluate(owner, the_point, Argument(name, q, q.shape[-1:])))
 
 
@@ -234,17 +295,6 @@ def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:
 
     rows = np.swapaxes(q.reshape(-1, *q.shape[-2:]), 0, 1)
     return np.swapaxes(np.asarray(compiled(_followed, frame)(rows)), 0, 1).reshape(q.shape)
-
-
-def _spline(t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Knots (m + 1,) and coefficients (..., k + 1, m, nq) of the spline through samples."""
-    from scipy.interpolate import make_interp_spline
-
-    degree = min(SPLINE_DEGREE, (len(t) - 2) // 2 * 2 + 1)
-    spline = make_interp_spline(t, np.moveaxis(q, -2, 0), k=degree)
-    knots = np.unique(spline.t)
-    pieces = [spline.derivative(m)(knots[:-1]) / math.factorial(m) for m in range(degree, 0, -1)]
-    return knots, np.moveaxis(np.stack([*pieces, spline(knots[:-1])]), (0, 1), (-3, -2))
 
 
 def _followed(frame: FrameField, points: jax.Array) -> jax.Array:

@@ -51,7 +51,7 @@ class HostRobot:
                     self._X[kinematics.q_starts[i] + k, kinematics.v_starts[i] + k] = 1.0
 
     def point(self, name: str, q: Array) -> Array:
-        """The configuration (nq,) with unit quaternions; loops are closed by whatever comes next.
+        """Configurations (..., nq) with unit quaternions; loops are closed by whatever comes next.
 
         Raises
         ------
@@ -85,6 +85,10 @@ class HostRobot:
         """H(q), (nv, nv)."""
         return self._call("mass_matrix", q, None)
 
+    def mass_matrices(self, q: Array) -> Array:
+        """H at configurations (..., nq), (..., nv, nv)."""
+        return self._program.evaluate("mass_matrix", (q,), None)
+
     def velocity(self, q: Array, v: Array, out: Array) -> None:
         """Write qdot = X(q) v to `out` (nq,)."""
         out[:] = self.frame_matrix(q) @ v if self._turning else v
@@ -106,16 +110,25 @@ class HostRobot:
         """The configurations (s, nq) for which a curve's points stand, and its velocities (s, nv)."""
         if not self._turning:
             return points, rates
-        q, v = points.copy(), rates @ self._X
+        q, rates = self.projected(points, rates)
+        v = rates @ self._X
         for at, column, free in self._turning:
             first = at + 3 if free else at
             part = slice(first, first + 4)
-            norm = np.sqrt(np.sum(q[:, part] ** 2, axis=1, keepdims=True))
-            q[:, part] /= norm
-            v[:, column : column + 3] = quaternion_velocity(q[:, part], rates[:, part] / norm)
+            v[:, column : column + 3] = quaternion_velocity(q[:, part], rates[:, part])
             if free:
                 v[:, column + 3 : column + 6] = rotated_back(q[:, part], rates[:, at : at + 3])
         return q, v
+
+    def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """Configurations (s, nq) with unit quaternions, and rates (s, nq) over the same norms."""
+        points, rates = points.copy(), rates.copy()
+        for at, _, free in self._turning:
+            part = slice(at + 3, at + 7) if free else slice(at, at + 4)
+            norm = np.sqrt(np.sum(points[:, part] ** 2, axis=1, keepdims=True))
+            points[:, part] /= norm
+            rates[:, part] /= norm
+        return points, rates
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
