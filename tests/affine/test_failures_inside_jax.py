@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import connections as cn
 from connections.checks import IntegrationError, NonFiniteError
+from connections.control import ClosedLoop, FieldReference, PassivityController
 
 LINE = cn.CoordinateFrame(1)
 #: vdot = v^2: from v = 1, q = -log(1 - t) and v = 1 / (1 - t), until t = 1.
@@ -90,3 +92,56 @@ def test_a_sweep_names_the_member():
         family.sweep(np.array([[0.1], [-1.0]]), motion)
     points, _ = family.sweep(np.array([[0.1], [0.2]]), motion)
     np.testing.assert_allclose(points[1, -1], np.log(1.0 + 0.4) / 0.2, rtol=1e-9)
+
+
+def test_a_closed_loop():
+    """The plant pushes with v^2 where the law adds nothing to speak of: v' = v^2 - K v."""
+    law = PassivityController(cn.MechanicalSystem(SYSTEM.metric), 1e-3 * np.eye(1))
+    at_rest = FieldReference(LINE, lambda t, q: jnp.zeros(1))
+    loop = ClosedLoop(SYSTEM, law, at_rest)
+
+    def speed(v):
+        return loop.simulate(np.zeros(1), v, TIMES).v[:, 0]
+
+    def closed_form(v):
+        end = np.log(v / (v - 1e-3)) / 1e-3
+        grown = 1e-3 / (1.0 - (1.0 - 1e-3 / v) * np.exp(1e-3 * TIMES))
+        return np.where(TIMES < end, grown, np.nan)
+
+    with pytest.raises(IntegrationError, match="t = 1.5"):
+        speed(np.ones(1))
+    np.testing.assert_allclose(jax.jit(speed)(np.ones(1)), closed_form(1.0), rtol=1e-8)
+    speeds = np.array([1.0, 0.1, 3.0])
+    together = jax.jit(jax.vmap(speed))(speeds[:, None])
+    np.testing.assert_allclose(together, [closed_form(v) for v in speeds], rtol=1e-8)
+    assert np.isnan(jax.grad(lambda v: speed(v)[-1])(np.ones(1))).all()
+
+
+def test_a_kink_from_exact_rest():
+    """A thrust max(t - 0.3, 0): on the host, inside `jit` and `vmap`. SciPy begins at the kink."""
+    times = np.array([0.0, 0.1, 0.3, 1.0, 1.4])
+
+    def thrust(t):
+        return jnp.maximum(t - 0.3, 0.0)
+
+    system = cn.MechanicalSystem(
+        cn.MatrixMetric(LINE, lambda q: (1.0 + q**2)[:, None]),
+        forces=lambda t, q, v: thrust(t) * jnp.ones(1),
+    )
+
+    def motion(v):
+        return system.simulate(np.zeros(1), v, times)[0][:, 0]
+
+    def rate(t, y):
+        """d/dt of q and v, where (1 + q^2) vdot + q v^2 is the thrust."""
+        return [y[1], (max(t - 0.3, 0.0) - y[0] * y[1] ** 2) / (1.0 + y[0] ** 2)]
+
+    after = solve_ivp(rate, (0.3, 1.4), [0.0, 0.0], "DOP853", times[2:], rtol=1e-12, atol=1e-14).y[0]
+    expected = np.concatenate([np.zeros(2), after])
+    assert expected[-1] > 0.1
+    for found in (motion(np.zeros(1)), jax.jit(motion)(np.zeros(1))):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+    together = jax.jit(jax.vmap(motion))(np.array([[0.0], [0.5], [0.0]]))
+    np.testing.assert_allclose(together[::2], [expected, expected], rtol=1e-8, atol=1e-12)
+    moving = solve_ivp(rate, (0.0, 1.4), [0.0, 0.5], "DOP853", times, max_step=1e-2, rtol=1e-12, atol=1e-14).y
+    np.testing.assert_allclose(together[1], moving[0], rtol=1e-8)
