@@ -14,7 +14,7 @@ factors 2 / |x|^2 of the reflections, the diagonal of R, D, and P as integers.
 
 import math
 
-from connections.engines.inlined.simd import as_integers, beyond, routine, store
+from connections.engines.inlined.simd import as_integers, beyond, exact, routine, store
 
 
 def factorization_slots(p: int, d: int) -> int:
@@ -22,7 +22,7 @@ def factorization_slots(p: int, d: int) -> int:
     return d * (p + 4)
 
 
-@routine
+@exact
 def factorize(A, p, d, least):
     """Factorize A in place. Returns the last pivot, zero if a column is zero or d > p.
 
@@ -77,13 +77,13 @@ def solve_least(A, p, d, b, x):
     return math.sqrt(square)
 
 
-@routine
+@exact
 def column_length(A, p, d, j):
     """D_j, the length that column j of a factorized A had."""
     return A[d * (p + 2) + j]
 
 
-@routine
+@exact
 def _square(x, start, stop):
     total = 0.0
     for r in range(start, stop):
@@ -91,7 +91,7 @@ def _square(x, start, stop):
     return total
 
 
-@routine
+@exact
 def _reflect(x, factor, b, start, stop):
     """Replace b by b - factor x (x . b), with entries start, ..., stop - 1 of x and b only."""
     total = 0.0
@@ -102,7 +102,7 @@ def _reflect(x, factor, b, start, stop):
         store(b, r, b[r] - x[r] * total)
 
 
-@routine
+@exact
 def _exchange(A, order, p, k, j):
     """Exchange columns k and j of A, and their entries in `order`."""
     for r in range(p):

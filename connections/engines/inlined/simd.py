@@ -32,11 +32,12 @@ FASTMATH = {*_FLAGS, "reassoc"}
 # compilation takes a third less time; so Python must not call such a function, only its `py_func`.
 INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
-# For functions whose sums must be evaluated in the order written: without reassociation.
+# For functions whose sums must be evaluated in the order written: without reassociation. A residual that is
+# round-off then stays the same on all machines.
 exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INTERNAL)
-# The same for functions that are called, because they are long. A residual that is round-off then stays the
-# same on all machines.
-routine = njit(fastmath={"contract"}, error_model="numpy", **INTERNAL)
+# The same for long functions that are used in several places: they are called, and compiled once. Without an
+# option of its own, a function would take over that of the function that calls it, and be inlined everywhere.
+routine = njit(forceinline=False, fastmath={"contract"}, error_model="numpy", **INTERNAL)
 
 
 def one(function: Any, nogil: bool = False) -> Any:

@@ -30,7 +30,7 @@ import math
 
 from connections.engines.inlined.least_squares import column_length, factorize, solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import as_integers, beyond, routine, store, take
+from connections.engines.inlined.simd import as_integers, beyond, exact, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.boundary import is_unit
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
@@ -59,7 +59,7 @@ MOST_TRIALS = 1_000_000
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: the input is good, but only the linear clusters are solved
 
 
-@routine
+@exact
 def solve_linear(numbers, q, size, solution):
     """Fill `solution` from q (nq,), except for the dependent joints of loops.
 
@@ -90,7 +90,7 @@ def solve_linear(numbers, q, size, solution):
     return 0 if closure.loops == 0 else LOOPS_REMAIN
 
 
-@routine
+@exact
 def solve_from(numbers, q, size, guess, guess_size, solution):
     """Fill `solution` from q by paths that begin at the reference, or at `guess` if `guess_size` is not 0.
 
@@ -120,14 +120,14 @@ def solve_from(numbers, q, size, guess, guess_size, solution):
     return 0
 
 
-@routine
+@exact
 def _square(q, start):
     """The squared norm of the quaternion in q that begins at `start`."""
     a, b, c, d = take(q, start, 4)
     return a * a + b * b + c * c + d * d
 
 
-@routine
+@exact
 def _solve_linear(table, solution):
     """q_d = G q_i + g for one linear cluster; `table` is as `dynamics/loop_packing.py` writes it."""
     integers = as_integers(table)
@@ -141,7 +141,7 @@ def _solve_linear(table, solution):
         store(solution, integers[2 + i], total)
 
 
-@routine
+@exact
 def _solve_loop(loop, start, solution):
     """Solve one loop. Returns 0, or 1 if the loop cannot be closed, or -1 if it is singular."""
     for i in range(loop.coordinates):
@@ -162,7 +162,7 @@ def _solve_loop(loop, start, solution):
     return 0
 
 
-@routine
+@exact
 def _settle(loop):
     """Close the loop at the beginning of the path, by limited Newton steps. Returns 0, 1 or -1."""
     for _ in range(50):
@@ -176,7 +176,7 @@ def _settle(loop):
     return 1
 
 
-@routine
+@exact
 def _follow(loop):
     """Follow the path to its end, after which x almost closes the loop. Returns 0, 1 or -1."""
     length = max(advance(loop, 1.0)[1], 1.0)
@@ -198,7 +198,7 @@ def _follow(loop):
     return -1 if left * length < CLOSE or bounded else 1
 
 
-@routine
+@exact
 def _try(loop, fraction):
     """Try a step, `fraction` of the way that is left; x is where it ends.
 
@@ -229,7 +229,7 @@ def _try(loop, fraction):
     return -0.5, bounded
 
 
-@routine
+@exact
 def _polish(loop):
     """Newton's method until its steps no longer shrink; `now` then belongs to x. Returns 0, 1 or -1."""
     previous = 1.0
@@ -272,7 +272,7 @@ def newton(loop):
     return pivot, solve_least(K_d, p, d, loop.b, loop.z)
 
 
-@routine
+@exact
 def _keep(loop):
     """Make x the last accepted point: copy x to `base` and `now` to `old`."""
     for i in range(loop.coordinates):
@@ -281,7 +281,7 @@ def _keep(loop):
         store(loop.old, i, loop.now[i])
 
 
-@routine
+@exact
 def _change(loop):
     """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old)."""
     p, d = loop.rows, loop.dependent
@@ -299,7 +299,7 @@ def _change(loop):
     return math.sqrt(square)
 
 
-@routine
+@exact
 def _predict(loop):
     """Move the dependent coordinates of x by -K_d^+ K_i y from the last accepted point.
 
@@ -323,7 +323,7 @@ def _predict(loop):
     return turn, length <= LARGEST_RATE * math.sqrt(square)
 
 
-@routine
+@exact
 def _write_derivatives(loop, solution):
     """Write G and LG of the dependent columns to the solution."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns

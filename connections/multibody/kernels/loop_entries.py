@@ -18,30 +18,27 @@ from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.stamp import STAMP
 
 
-@inlined
-def _solve(closure, q, guess, out):
-    """`solve_from` for arrays."""
-    return solve_from(
-        closure, flat_slots_of(q), q.shape[0], flat_slots_of(guess), guess.shape[0], flat_slots_of(out)
-    )
-
-
 @one
 def closure_at(closure, q, guess, out):
     slots = flat_slots_of(closure)
     if out.shape[0] != unpack_closure(slots).size:
         return BAD_INPUT
-    return _solve(slots, q, guess, out)
+    start = flat_slots_of(guess)
+    return solve_from(slots, flat_slots_of(q), q.shape[0], start, guess.shape[0], flat_slots_of(out))
 
 
 @rows
 def closure_rows(closure, q, guess, out):
-    slots, status = flat_slots_of(closure), 0
+    slots, start, status = flat_slots_of(closure), flat_slots_of(guess), 0
     loops = unpack_closure(slots)
     if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape[0] != q.shape[0]:
         return BAD_INPUT
     for row in range(q.shape[0]):
-        found = _solve(slots, q[row], guess, out[row])
+        here, solution = (
+            beyond(flat_slots_of(q), row * q.shape[1]),
+            beyond(flat_slots_of(out), row * out.shape[1]),
+        )
+        found = solve_from(slots, here, q.shape[1], start, guess.shape[0], solution)
         if found != 0:
             out[row] = math.nan
             status = found if status == 0 else status

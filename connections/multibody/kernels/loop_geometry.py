@@ -18,7 +18,7 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
-from connections.engines.inlined.simd import beyond, inlined, put, routine, sine_cosine, store, take
+from connections.engines.inlined.simd import beyond, exact, inlined, put, sine_cosine, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import (
     add3,
@@ -48,7 +48,7 @@ from connections.multibody.kernels.layout import (
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 
 
-@routine
+@exact
 def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
     put(loop.poses, 0, IDENTITY)
@@ -97,7 +97,7 @@ def _place_turn(Phi, slot, w, p, kind):
         put(Phi, slot + 18, (0.0, 0.0, 0.0, *w))
 
 
-@routine
+@exact
 def evaluate(loop):
     """Write phi, arms and wrenches of all conditions, and K (columns, rows) to `now`; after `place_loop`."""
     for r in range(loop.rows):
@@ -157,7 +157,7 @@ def _geometric_condition(loop, r):
     store(loop.sizes, r, scale * size)
 
 
-@routine
+@exact
 def move_links(loop):
     """Twists P_lk of all links l along the columns k of G, and W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk).
 
@@ -186,7 +186,7 @@ def move_links(loop):
                 put(loop.rates, own * n + i, rate)
 
 
-@routine
+@exact
 def second_derivatives(loop, j, k):
     """Write sum_s (L_j K)_s G_sk of every condition to b; after `move_links`."""
     n = loop.independent

@@ -6,7 +6,7 @@ the exponential up to terms of third order.
 
 import math
 
-from connections.engines.inlined.simd import beyond, inlined, put, routine, store, take
+from connections.engines.inlined.simd import beyond, exact, inlined, put, store, take
 from connections.engines.inlined.vectors import (
     quaternion_columns,
     quaternion_product,
@@ -17,7 +17,7 @@ from connections.engines.inlined.vectors import (
 from connections.multibody.kernels.layout import FREE, PRISMATIC
 
 
-@routine
+@exact
 def advance(loop, fraction):
     """Set the independent coordinates of x to `fraction` of the way from the last accepted point to the goal.
 
@@ -45,7 +45,7 @@ def advance(loop, fraction):
     return turn, length
 
 
-@routine
+@exact
 def move_dependent(loop, factor):
     """Move the dependent joints of x by `factor` times the velocities z. Returns the largest turn, rad."""
     turn = 0.0
