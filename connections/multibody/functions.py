@@ -5,12 +5,12 @@ velocities and forces are (..., nv) in the model's frame. Results are float64 ar
 is given. Batches use several configurations per vector register and several threads (`set_num_threads`).
 
 Every function raises `ShapeError` for arrays of the wrong size, `NonFiniteError` for a number that is NaN or
-infinite, `PointError` for a quaternion of norm other than one, `ClosureError` if a loop does not close or is
-singular, and `TypeError` or `ValueError` for an `out` that is not a C-contiguous, writeable float64 array;
-`forward_dynamics` and `inverse_mass_matrix` raise `MetricError` if H is singular. With the body-level factor
-``"christoffel"``, [W] (21), C and Gamma belong to the Levi-Civita connection, which has no torsion. With
-``"force_cross"``, (v x*) I, [E] (11), they belong to a connection with the same geodesics and totally
-antisymmetric torsion.
+infinite, in an argument or in the result, `PointError` for a quaternion of norm other than one,
+`ClosureError` if a loop does not close or is singular, and `TypeError` or `ValueError` for an `out` that is
+not a C-contiguous, writeable float64 array; `forward_dynamics` and `inverse_mass_matrix` raise `MetricError`
+if H is singular. With the body-level factor ``"christoffel"``, [W] (21), C and Gamma belong to the
+Levi-Civita connection, which has no torsion. With ``"force_cross"``, (v x*) I, [E] (11), they belong to a
+connection with the same geodesics and totally antisymmetric torsion.
 
 A function is declared by its name, its signature, its summary and its source. Its call, and the sections
 about arguments and errors, are rendered from that and the table of the recursions.

@@ -112,6 +112,24 @@ def test_things_that_are_not_numbers(name, of, rng):
 
 
 @each_mechanism
+@each_function
+def test_masked_entries_are_refused(name, of, rng):
+    """What is masked is no number; a masked array without any is an array (negative control)."""
+    robot = model(of)
+    for batch in ((), (3,)):
+        right = states(name, rng, *batch, of=robot)
+        expected = call(name, *right, of=robot)
+        for number, argument in enumerate(FUNCTIONS[name][1]):
+            mask = np.zeros(right[number].shape, dtype=bool)
+            unmasked = np.ma.masked_array(right[number], mask=mask)
+            result = call(name, *replaced(right, number, unmasked), of=robot)
+            np.testing.assert_array_equal(result, expected)
+            mask[..., -1] = True
+            with pytest.raises(TypeError, match=rf"\b{argument}\b"):
+                call(name, *replaced(right, number, np.ma.masked_array(right[number], mask=mask)), of=robot)
+
+
+@each_mechanism
 @pytest.mark.parametrize("function", [mb.coriolis_matrix, mb.christoffel_symbols, mb.coriolis_product])
 def test_unknown_body_factor(function, of, rng):
     arguments = states(function.__name__, rng, of=model(of))

@@ -86,6 +86,32 @@ def rows_are_above(work, slot, size, least):
 
 
 @inlined
+def are_within(slots, first, count, limit):
+    """Whether `count` numbers, from slot `first` on, are at most `limit` in size; NaN is not."""
+    good = True
+    for k in range(first, first + count):
+        good &= abs(slots[k]) <= limit
+    return good
+
+
+@inlined
+def rows_are_within(work, first, count, limit):
+    """`are_within` for all lanes of a workspace (slots, LANES)."""
+    good = True
+    for k in range(first, first + count):
+        for lane in range(LANES):
+            good &= abs(work[k, lane]) <= limit
+    return good
+
+
+@inlined
+def are_finite_rows(out, row):
+    """Whether LANES rows of out (m, k), from `row` on, or as many as there are, have finite numbers only."""
+    size = out.shape[1]
+    return are_within(flat_slots_of(out), row * size, min(LANES, out.shape[0] - row) * size, LARGEST)
+
+
+@inlined
 def write_results(work, start, blocks, out, row):
     """Copy the lanes of the result to rows of out (m, k), from `row` on.
 

@@ -41,7 +41,7 @@ def {entry}(memory, {loops}q, {arguments}out):
         return False
     {clear}
     kernel({objects}, tree.work, slots{choices})
-    return {regular}
+    return {finite}
 """
 
 _ROWS = """
@@ -55,8 +55,8 @@ def {entry}(memory, {loops}work, blocks, q, {arguments}out):
     for row in range(0, q.shape[0], LANES):
         good &= {read}
         kernel({objects}, slots, beyond(slots, result){choices})
-        good &= {regular}
         {write}
+        good &= {finite}
     return good
 """
 
@@ -96,7 +96,17 @@ def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
         if closed:
             read_q = "read_solution(tree, reduced, closure, solved, q)"
         read = " and ".join([read_q, *(f"read_numbers(tree.work, {place}, {x})" for place, x in places)])
-    pivots = f"are_above({'work' if rows else 'tree.work'}, {of}.pivots, {of}.nv, SMALLEST_PIVOT)"
+    work, rows_ = "work" if rows else "tree.work", "rows_" * rows
+    # Results are read again only if numbers that were given are large, or if the kernel divides.
+    finite = "are_finite_rows(out, row)" if rows else "are_within(slots, 0, out.size, LARGEST)"
+    if row.inverse:
+        finite = f"{rows_}are_above({work}, {of}.pivots, {of}.nv, SMALLEST_PIVOT) and {finite}"
+    else:
+        given = ["0, tree.nq"] + [f"{of}.vectors, {len(row.vectors)} * {of}.nv"] * bool(row.vectors)
+        given += ["reduced.solution, reduced.solution_size"] * closed
+        given += ["reduced.bias_rates, reduced.G_size"] * (closed and row.bias_rates)
+        small = " and ".join(f"{rows_}are_within({work}, {place}, tree.limit[0])" for place in given)
+        finite = f"({small} or {finite})"
     axes: dict[int | str, str] = {N: f"{of}.nv", PARAMETERS: "10 * tree.bodies"}
     fields = {
         "of": of,
@@ -107,7 +117,7 @@ def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
         "objects": "tree, reduced" if closed else "tree",
         "shape": "(" + "".join(f"{axes.get(axis, str(axis))}, " for axis in row.shape) + ")",
         "read": read,
-        "regular": ("rows_" * rows + pivots) if row.inverse else "True",
+        "finite": finite,
         "clear": "out[:] = 0.0" if row.sparse else "",
         "choices": ", force_cross" * row.body_factor,
         "write": "write_results(work, result, blocks, out, row)",

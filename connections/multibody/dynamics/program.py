@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from types import CodeType
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import MetricError, PointError, batch_axes, raise_at, require_finite
+from connections.checks import MetricError, NonFiniteError, PointError, batch_axes, raise_at, require_finite
 from connections.engines.arguments import (
     apart,
     as_rows,
@@ -49,11 +50,12 @@ _CHUNK = 128  # closed chains: configurations whose solutions are in memory at t
 # ValueError for empty lists; an unknown body factor is a KeyError, an argument without `ndim` AttributeError.
 _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 
-# The public call of a recursion; `at` is the compiled function for one configuration.
+# The public call of a recursion; `at` is the compiled function for one configuration, which would take a
+# masked array for its data.
 _CALL = """
 def call(q, {vectors}{factor}out):
     try:
-        if q.ndim == 1:
+        if {exact} and q.ndim == 1:
             result = empty(core) if out is None else out
             {keep}
             {solve}
@@ -170,7 +172,7 @@ class Program:
             given_factor = [body_factor] * row.body_factor
             good = self.quiet[name](*map(plain, vectors), *given_factor, result) is not None
         if not good:
-            self._explain(name, names, vectors)
+            self._explain(name, names, vectors, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
             result = cast("np.ndarray", as_given(result, *given))
         return result
@@ -188,7 +190,7 @@ class Program:
         try:
             solved = self.loops.solve(as_rows(q, q.shape[:-1]))
         except Refused:
-            self._explain("mass_matrix", ("q",), [q])
+            self._explain("mass_matrix", ("q",), [q], q)
         return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
 
     def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
@@ -208,7 +210,7 @@ class Program:
                 for each in q.reshape(-1, q.shape[-1]):
                     point = self._kinematics.joint_frame.require_near("q", each)
                     self._kinematics.explain_loops(point, start)
-            self._explain("mass_matrix", ("q",), [q])
+            self._explain("mass_matrix", ("q",), [q], q)
         return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
 
     # --- rows of configurations ----------------------------------------------------------------------------
@@ -279,8 +281,10 @@ class Program:
 
     # --- errors --------------------------------------------------------------------------------------------
 
-    def _explain(self, name: str, names: tuple[str, ...], vectors: list[np.ndarray]) -> NoReturn:
-        """Raise the error that says why the input of the recursion `name` was refused."""
+    def _explain(
+        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+    ) -> NoReturn:
+        """Raise the error that says why the recursion `name` refused its input, or what it got from it."""
         for vector_name, vector in zip(names, vectors, strict=True):
             require_finite(vector_name, vector)
         configurations = vectors[0].reshape(-1, self._kinematics.nq)
@@ -292,17 +296,45 @@ class Program:
         if RECURSIONS[name].inverse:
             for q in configurations:
                 self._require_regular(q)
-            raise MetricError("the mass matrix is singular, or nearly so")
+            if name == "inverse_mass_matrix":
+                raise MetricError("the mass matrix is singular, or nearly so")
+            self.evaluate("inverse_mass_matrix", (vectors[0],), None)
+        self._require_finite_result(name, names, vectors, result)
         raise PointError("q is not a configuration of the model")
+
+    def _require_finite_result(
+        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+    ) -> None:
+        """Raise `NonFiniteError`, naming the largest number that was given, if a result is not finite."""
+        batch = batch_axes(names, vectors)
+        rows = [as_rows(vector, batch) for vector in vectors]
+        results = result.reshape(len(rows[0]), -1)
+        if self.loops is not None and RECURSIONS[name].bias_rates:
+            with suppress(Refused), np.errstate(all="ignore"):  # if they are not finite, there is no result
+                rates = self.loops.bias_rates(self.loops.solve(rows[0]), rows[1])
+                results = np.where(np.isfinite(rates).all(axis=1, keepdims=True), results, np.nan)
+        bad = ~np.isfinite(results).all(axis=1)
+        if not bad.any():
+            return
+        sizes = [np.where(bad[:, None], np.abs(x), 0.0) for x in rows]
+        argument = max(range(len(rows)), key=lambda k: sizes[k].max())
+        row, entry = np.unravel_index(np.argmax(sizes[argument]), sizes[argument].shape)
+        largest = f"{names[argument]}[{entry}] = {rows[argument][row, entry]:.6g}"
+        what = f"{name} is not finite: the arguments, or the model's numbers, are too large for it"
+        raise_at(NonFiniteError, f"{what}; the largest argument is {largest}", rows[0][row])
 
     def _require_regular(self, q: np.ndarray) -> None:
         """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
         kinematics = self._kinematics
-        if isinstance(kinematics, ClosedKinematics):
-            q_s, G, _ = self.solution(q)
-            A, sizes = body_motions(kinematics.spanning, q_s, G)
-        else:
-            A, sizes = body_motions(kinematics, q)
+        with np.errstate(all="ignore"):
+            if isinstance(kinematics, ClosedKinematics):
+                q_s, G, _ = self.solution(q)
+                A, sizes = body_motions(kinematics.spanning, q_s, G)
+            else:
+                A, sizes = body_motions(kinematics, q)
+            H = np.einsum("nai,nab,nbj->ij", A, kinematics.tree.inertias, A)
+        if not np.isfinite(H).all():
+            raise_at(NonFiniteError, "the mass matrix is not finite: q is too large for it", q)
         found = first_irregular(kinematics.tree.inertias, A, sizes)
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
@@ -340,6 +372,7 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
     vectors = "".join(f"{vector}, " for vector in row.vectors)
     names = {
         "vectors": vectors,
+        "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray",
         "factor": "body_factor, " * row.body_factor,
         "factor_given": ", body_factor" * row.body_factor,
         "choice": "factors[body_factor], " * row.body_factor,
@@ -353,6 +386,7 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         "core": program.cores[name],
         "apart": apart,
         "empty": np.empty,
+        "ndarray": np.ndarray,
         "evaluate": program.evaluate,
         "factors": BODY_FACTORS,
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,

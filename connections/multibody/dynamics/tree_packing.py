@@ -37,6 +37,8 @@ _KINDS: dict[type[Joint], int] = {
     Free: FREE,
 }
 
+_DEGREE = 19  # of the results, in the numbers that they are made of (`_limit`)
+
 
 class Links(NamedTuple):
     """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground."""
@@ -125,7 +127,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "link_of": np.repeat(np.arange(count + 1), np.diff(links.first)),
             "noncommuting": noncommuting,
         },
-        numbers={"parameters": links.parameters, "work": ()},
+        numbers={"parameters": links.parameters, "limit": [_limit(links, nv)], "work": ()},
     )
 
 
@@ -141,6 +143,29 @@ def first_of_runs(before: np.ndarray) -> np.ndarray:
 def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
     """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
     return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
+
+
+def _limit(links: Links, nv: int) -> float:
+    """If no number that is given is larger in size than this, a result without division is finite.
+
+    Let X >= 1 bound all numbers that are given (lengths and angles in q, vectors, for closed chains also G,
+    LG and T) and all constants of the model, and M = links + nv. Kernels without division only add and
+    multiply. By induction along a kernel, a stored number that is a polynomial of degree d in these numbers
+    is at most (100 M)^(d-1) X^d: rotations, sines and cosines do not count, because they keep lengths, and a
+    step sums at most M products, each with at most 36 terms. The degrees are
+
+        lengths p           2 (a pitch times an angle)     columns Phi               2
+        inertias            5 (m p p)                      columns P of clusters     3
+        G v                 2                              twists                    4
+        accelerations       8 (P' G v, with P' = V x P)    forces                   13
+        their derivatives  10 and 15                       these along G            15 + 2 + 1 + 1
+
+    so none is above 19, and none of the numbers overflows if (100 M X)^19 <= 10^300.
+
+    Zero if a constant of the model is larger: then results are always looked at.
+    """
+    limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + nv))
+    return float(limit) if np.abs(links.parameters).max() <= limit else 0.0
 
 
 def _kind(element: Joint, joint: str) -> int:

@@ -88,6 +88,7 @@ TREE = Layout(
     ),
     numbers=(
         "parameters",  # (links + 1, PARAMETERS); the ground's begin with the acceleration of free fall
+        "limit",  # (1,) if no number that is given is larger, results are finite (`dynamics/tree_packing.py`)
         "work",  # the workspace for one configuration, behind everything else
     ),
     work={
