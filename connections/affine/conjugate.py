@@ -8,6 +8,7 @@ polynomial stays in the convex hull of its control points P_i. With the left inv
 in every frame and in all units. A piece that is not proven is halved; what is not proven in the end has a
 conjugate point, of even multiplicity too, or one that cannot be told from it. At the beginning, where J
 vanishes, J(t) / t is judged. At the end the proof goes on for a further `MARGIN` of the geodesic's length.
+K is computed in units in which the rows of J, which belong to the coordinates, are of one size.
 Source: convex hulls of Bernstein's polynomials; Neumann's series.
 """
 
@@ -29,6 +30,7 @@ _MOST_PIECES = 2_000  # of one geodesic
 def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
     """Which of `count` geodesics, given by their steps from 0 to 1, are proven; (count,)."""
     P, row = _control_points(pieces.spread), pieces.row
+    P = P / _sizes_of_rows(P, row, count)[row][:, None, :, None]
     first, last = pieces.t == 0.0, row != np.append(row[1:], -1)[: len(row)]
     P[first] = _over_time(P[first])
     P[last] = _split(P[last], 1.0 + MARGIN / pieces.h[last])[0]
@@ -53,6 +55,13 @@ def _injective(P: np.ndarray, middle: np.ndarray) -> np.ndarray:
     gap = inverse[:, None] @ np.where(good[:, None, None, None], P, 0.0) - np.eye(P.shape[-1])
     proven: np.ndarray = good & (np.linalg.norm(gap, axis=(2, 3)) < _CLOSE).all(axis=1)
     return proven
+
+
+def _sizes_of_rows(P: np.ndarray, row: np.ndarray, count: int) -> np.ndarray:
+    """The largest entry of each row of J on a whole geodesic, (count, nq); one where all vanish."""
+    sizes = np.zeros((count, P.shape[2]))
+    np.maximum.at(sizes, row, np.nan_to_num(np.abs(P).max(axis=(1, 3))))
+    return np.where(sizes > 0.0, sizes, 1.0)
 
 
 def _split(P: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

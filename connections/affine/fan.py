@@ -85,6 +85,8 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
     What round-off of q leaves of the normal part does not: far out on a hyperboloid it is a large vector.
     """
     tangent = gap @ dual.T
+    if dual.shape[0] == dual.shape[1]:
+        return jnp.linalg.norm(tangent @ root.T, axis=-1)
     normal = jnp.abs(gap - tangent @ frame.T)
     grain = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
     normal = jnp.maximum(normal - grain, 0.0)

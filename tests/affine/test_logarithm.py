@@ -207,6 +207,37 @@ def test_coordinates_of_different_units():
     np.testing.assert_allclose(w, v * [1.0, 1e9], rtol=1e-9)
 
 
+@pytest.mark.parametrize("units", [(1e9, 1e-6, 1e-6), (1e-6, 1.0, 1e9)])
+def test_three_coordinates_of_different_units(units):
+    """Of S^3, from the origin and to it, where round-off of a large coordinate exceeds a small one."""
+    units = np.array(units)
+
+    def matrix(q):
+        x = q / units
+        return 4.0 / (1.0 + x @ x) ** 2 * jnp.diag(1.0 / units**2)
+
+    nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(3), matrix))
+    q0 = np.array([[0.1, 0.2, -0.1], [0.0, 0.0, 0.0], [0.4, -0.3, 0.2]])
+    q1 = np.array([[0.4, -0.3, 0.2], [0.1, 0.2, -0.1], [0.0, 0.0, 0.0]])
+    found = cn.logarithm(nabla, q0 * units, q1 * units)
+    lengths = Shooting.of(nabla).ground(q0 * units).norm(found)
+    np.testing.assert_allclose(lengths, distances.sphere_distance(q0, q1), rtol=1e-11)
+    np.testing.assert_allclose(found, units * np.asarray(cn.logarithm(S3.nabla, q0, q1)), rtol=1e-9)
+    ends = cn.exponential(nabla, q0 * units, 0.9 * found)
+    assert (np.abs(ends / units - q1).max(axis=1) > 1e-3).all()  # 0.9 of it does not lead there
+
+
+def test_units_of_a_product_with_rotations(rng):
+    """Quaternions have a normal direction, whose length depends on no unit of the chart."""
+    q0, w = oracles.random_quaternion(rng), np.array([0.9, -0.7, 1.1])
+    q1 = (Rotation.from_quat(q0) * Rotation.from_rotvec(w)).as_quat()
+    ends = np.array([0.1, 0.2]), np.array([-0.5, 0.6])
+    product = cn.ProductConnection(systems.BI_INVARIANT_NABLA, disc(1e-6))
+    v = cn.logarithm(product, *(np.append(q, 1e-6 * x) for q, x in zip((q0, q1), ends, strict=True)))
+    np.testing.assert_allclose(v[:3], w, atol=1e-9)
+    np.testing.assert_allclose(1e6 * v[3:], cn.logarithm(disc(1.0), *ends), rtol=1e-8)
+
+
 # --- other connections -------------------------------------------------------------------------------------
 
 
