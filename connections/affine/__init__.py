@@ -24,7 +24,7 @@ from connections.affine.distributions import (
 from connections.affine.geodesics import exponential, geodesic
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.affine.logarithms import logarithm
+from connections.affine.log_map import logarithm
 from connections.affine.symmetry import GroupAction
 from connections.affine.transport import covariant_derivative_along, holonomy, parallel_transport
 

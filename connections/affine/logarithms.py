@@ -1,4 +1,4 @@
-"""The logarithm of any connection: the geodesic that leads from one point to another.
+"""The search for a logarithm: the geodesic of any connection that leads from one point to another.
 
 A fan of geodesics leaves q0 in all directions. Where they come near q1, Newton's method with the exact
 derivative of the exponential begins; where none of that leads to q1, its target moves from q0 to q1 in
@@ -10,7 +10,6 @@ orthonormal basis at each end, so that the answer is the same in all coordinates
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -21,8 +20,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.fan import by_fan, distance
 from connections.affine.relaxation import Curves, by_relaxation
 from connections.affine.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
-from connections.checks import ConvergenceError, as_array, require_type
-from connections.geometry.evaluation import Argument, as_given, batch_shape, evaluate, the_point
+from connections.checks import ConvergenceError
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 _NEAR = 1e-3  # the same, where the search on loose geodesics ends
@@ -39,37 +37,8 @@ _REASONS = (
 )
 
 
-def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
-    """The initial velocity of the geodesic of `nabla` that leads from q0 to q1 in unit time.
-
-    Parameters
-    ----------
-    nabla : the connection.
-    q0, q1 : (..., nq) points; unit quaternions q1 and -q1 are one point.
-
-    Returns
-    -------
-    (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
-    q1), has no conjugate point before q1 or within 1e-6 of its length behind it, and is the shortest that was
-    found; of a connection without a metric, the one of the smallest initial rate qdot.
-
-    Raises
-    ------
-    ConvergenceError : no such geodesic was found. Never a wrong answer in its place.
-    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
-    """
-    require_type("nabla", nabla, AffineConnection)
-    size = (nabla.frame.ambient_dim,)
-    q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
-    points = [evaluate(nabla, the_point, Argument(*named, size)) for named in (("q0", q0), ("q1", q1))]
-    shape = np.broadcast_shapes(batch_shape(q0, 1), batch_shape(q1, 1))
-    rows = [np.broadcast_to(np.asarray(q), shape + size).reshape(-1, *size) for q in points]
-    v: np.ndarray = logarithms(nabla, *rows).reshape(shape + (nabla.frame.dim,))
-    return as_given(v, q0, q1)
-
-
 def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-    """The same of rows of valid points, (m, nq) and (m, nq) -> (m, n).
+    """`logarithm` of rows of valid points, (m, nq) and (m, nq) -> (m, n).
 
     Raises
     ------
