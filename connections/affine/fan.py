@@ -86,7 +86,7 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
     """
     tangent = gap @ dual.T
     if dual.shape[0] == dual.shape[1]:
-        return jnp.linalg.norm(tangent @ root.T, axis=-1)
+        return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1))
     normal = jnp.abs(gap - tangent @ frame.T)
     grain = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
     normal = jnp.maximum(normal - grain, 0.0)

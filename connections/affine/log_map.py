@@ -105,7 +105,8 @@ def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -
     numbers, *ends = jax.lax.stop_gradient(primals)
     nabla = structure.made_of(numbers)
     (_, basis), (root, _) = (orthonormal_basis(nabla.gram_at(q)) for q in ends)
-    return -basis @ jnp.linalg.solve(root @ by_v @ basis, root @ moved)
+    slope: jax.Array = -basis @ jnp.linalg.solve(root @ by_v @ basis, root @ moved)
+    return slope
 
 
 def _miss(
@@ -114,7 +115,8 @@ def _miss(
     """By what the geodesic misses q1, frame components there, (n,)."""
     nabla = structure.made_of(numbers)
     frame = nabla.frame
-    return frame.dual_at(q1) @ (frame.align_at(exponential(nabla, q0, v), q1) - q1)
+    miss: jax.Array = frame.dual_at(q1) @ (frame.align_at(exponential(nabla, q0, v), q1) - q1)
+    return miss
 
 
 def _on_host(structure: Structure, n: int, numbers: Any, q0: Any, q1: Any) -> np.ndarray:

@@ -118,7 +118,7 @@ def holonomy(
         path.require_times("holonomy", ends)
     closed = _require_closed(nabla, path, ends)
     P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
-    return P if closed is None else jnp.where(closed, P, jnp.nan)
+    return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # derivatives are NaN, too
 
 
 def covariant_derivative_along(
@@ -226,7 +226,7 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
     instants = jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
     points = compiled(_points_at, nabla.frame, curve)(instants)
     closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
-    if isinstance(closed, jax.core.Tracer):
+    if any(isinstance(array, jax.core.Tracer) for array in (closed, start, end)):
         batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
         return closed.reshape(*batch, 1, 1)
     for row in np.flatnonzero(~np.asarray(closed)):

@@ -71,9 +71,9 @@ def test_batches_and_jit():
     found = every(ks, ends)
     assert found.shape == (2, 3, 2)
     for i, k in enumerate(ks):
-        np.testing.assert_array_equal(found[i], cn.logarithm(ball(k), np.zeros(2), ends))
+        np.testing.assert_allclose(found[i], cn.logarithm(ball(k), np.zeros(2), ends), rtol=1e-12)
         inside = jax.jit(lambda q, k=k: cn.logarithm(ball(k), np.zeros(2), q))(ends)  # batch axes of its own
-        np.testing.assert_array_equal(inside, found[i])
+        np.testing.assert_allclose(inside, found[i], rtol=1e-12)
     slopes = jax.jit(jax.vmap(jax.grad(lambda k, q: cn.logarithm(ball(k), np.zeros(2), q)[1]), (0, None)))
     expected = [jax.grad(lambda k: log_at_centre(k, ends[0])[1])(k) for k in ks]
     np.testing.assert_allclose(slopes(ks, ends[0]), expected, atol=1e-8)
@@ -166,7 +166,7 @@ def test_what_has_no_logarithm_is_no_number():
     value, slope = jax.jit(
         jax.vmap(lambda q: (cn.logarithm(nabla, q0, q), jax.jacfwd(lambda p: cn.logarithm(nabla, q0, p))(q)))
     )(ends)
-    np.testing.assert_array_equal(value[0], cn.logarithm(nabla, q0, ends[0]))
+    np.testing.assert_allclose(value[0], cn.logarithm(nabla, q0, ends[0]), rtol=1e-12)
     assert np.isfinite(slope[0]).all()
     assert np.isnan(value[1:]).all()
     assert np.isnan(slope[1:]).all()
@@ -182,4 +182,4 @@ def test_threads_do_not_wait_for_each_other():
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(log, ends))
     for end, v in zip(ends, found, strict=True):
-        np.testing.assert_array_equal(v, cn.logarithm(nabla, q0, end))
+        np.testing.assert_allclose(v, cn.logarithm(nabla, q0, end), rtol=1e-12)
