@@ -228,7 +228,7 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
     closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
     if any(isinstance(array, jax.core.Tracer) for array in (closed, start, end)):
         batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
-        return closed.reshape(*batch, 1, 1)
+        return jnp.asarray(closed).reshape(*batch, 1, 1)
     for row in np.flatnonzero(~np.asarray(closed)):
         gap = f"curve({ends[0]:g}) = {np.asarray(start)[row]}, curve({ends[1]:g}) = {np.asarray(end)[row]}"
         raise PointError(f"holonomy: the curve is not closed: {gap}")
