@@ -337,6 +337,7 @@ NOT_CALLED = {
     "arguments",
     "to_dict",
     "host_motion",
+    "step_for_derivatives",
     "Check.require",
 }
 

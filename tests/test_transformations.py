@@ -57,14 +57,11 @@ JUDGES = {
     "GroupAction.require_action",
     "ReducedSystem.checks",
     "ReducedSystem.require",
-    "SampledCurve.through",
     "audit_coriolis",
 } | {name for name in CALLS if ".check_" in name}
-#: What other tests trace.
-ELSEWHERE = {"logarithm", "holonomy", "SampledCurve", "SampledCurve.through"}
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLS) - ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(CALLS))
 def test_functions_of_cn(name: str) -> None:
     arguments = [jnp.asarray(ARGUMENTS[argument][0]) for argument in CALLS[name].names]
     for transformation in TRANSFORMATIONS:
