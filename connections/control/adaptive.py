@@ -19,7 +19,7 @@ import numpy as np
 
 from connections._figures import figure_of
 from connections._jax import solve
-from connections.affine.flow import Flow, Trajectories, as_times
+from connections.affine.flow import Flow, Trajectories, as_max_step, as_times
 from connections.affine.sizes import motion_sizes
 from connections.checks import (
     Check,
@@ -205,7 +205,14 @@ class AdaptiveLoop(Parametrized):
         return V
 
     def simulate(
-        self, q0: Any, v0: Any, initial: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
+        self,
+        q0: Any,
+        v0: Any,
+        initial: Any,
+        times: Any,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
     ) -> AdaptiveMotion:
         """The motion from (q0, v0) with the estimate starting at `initial`.
 
@@ -215,11 +222,13 @@ class AdaptiveLoop(Parametrized):
         initial : (..., p) first estimate.
         times : (T,) increasing, s.
         rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
+        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
 
         Raises
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
-        for a time outside of the samples of the reference's trajectory.
+        for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
+        positive.
         """
         size = self.family.nominal.size
         start = [
@@ -232,7 +241,7 @@ class AdaptiveLoop(Parametrized):
         ]
 
         self.reference.require_times("times", times)
-        recipe = Bound(self._flow, float(rtol), float(atol))
+        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
         motion = Trajectories.of(self).run("simulate", recipe, tuple(start), times)
         return motion._replace(times=as_given(as_times(times), motion.q))
 
@@ -262,7 +271,7 @@ class AdaptiveLoop(Parametrized):
         Y, s = self._law_at(t, q, v, state)
         return Y @ parameters - self.gain @ s, s
 
-    def _flow(self, rtol: Any, atol: Any) -> Flow[AdaptiveMotion]:
+    def _flow(self, rtol: Any, atol: Any, max_step: Any) -> Flow[AdaptiveMotion]:
         return Flow(
             self._start_at,
             self._rate_at,
@@ -271,6 +280,7 @@ class AdaptiveLoop(Parametrized):
             project=self._projected,
             rtol=rtol,
             atol=atol,
+            max_step=max_step,
         )
 
     def _start_at(self, q0: jax.Array, v0: jax.Array, initial: jax.Array) -> tuple[Any, ...]:

@@ -209,7 +209,14 @@ class ClosedLoop(Described, Parametrized):
         return ClosedLoop(self.plant, controller, self.reference)
 
     def sweep(
-        self, betas: Any, q0: Any, v0: Any, times: Any, rtol: float = RTOL, atol: float = ATOL
+        self,
+        betas: Any,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
     ) -> Motion:
         """The motions from (q0, v0) with each connection of a family in the controller's law.
 
@@ -221,7 +228,7 @@ class ClosedLoop(Described, Parametrized):
         betas : (m, C(n, 3)) members of the `ContorsionFamily` of the controller's metric.
         q0 : (nq,) start.
         v0 : (n,) velocity at the start, frame components.
-        times, rtol, atol : as for `simulate`.
+        times, rtol, atol, max_step : as for `simulate`.
 
         Returns
         -------
@@ -245,7 +252,8 @@ class ClosedLoop(Described, Parametrized):
             if array.ndim != axes:
                 raise ShapeError(name, array.shape[-axes:], array.shape)
         self.reference.require_times("times", clock)
-        motions = simulate_members(self, self.member, betas, start, clock, float(rtol), float(atol))
+        tolerances = float(rtol), float(atol)
+        motions = simulate_members(self, self.member, betas, start, clock, *tolerances, as_max_step(max_step))
         return as_given(motions, q0, v0, betas)
 
     @property
@@ -318,6 +326,7 @@ def simulate_members(
     times: np.ndarray,
     rtol: float = RTOL,
     atol: float = ATOL,
+    max_step: float | None = None,
 ) -> Motion:
     """The motions of loops that differ in numbers; arrays of the result have the leading axis m.
 
@@ -327,13 +336,13 @@ def simulate_members(
     member : numbers (p,) -> the loop; JAX-traceable.
     numbers : (m, p).
     start : q0 (nq,), v0 (n,).
-    times, rtol, atol : as for `ClosedLoop.simulate`.
+    times, rtol, atol, max_step : as for `ClosedLoop.simulate`.
 
     Raises
     ------
     As `ClosedLoop.sweep`.
     """
-    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol))
+    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol), max_step)
     motions: Motion = values._replace(times=jnp.asarray(times))
     return motions
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from connections._figures import figure_of
 from connections.affine import AffineConnection
-from connections.affine.flow import Flow, Record, Trajectories, as_times
+from connections.affine.flow import Flow, Record, Trajectories, as_max_step, as_times
 from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, require_same_frame, require_type
 from connections.control.gains import gain_matrix
@@ -135,6 +135,7 @@ class MomentumObserver(Parametrized):
         control: Any = None,
         rtol: float = RTOL,
         atol: float = ATOL,
+        max_step: float | None = None,
     ) -> ObservedMotion:
         """The plant under `control`, its forces unknown to the observer, and the observer's residual.
 
@@ -145,16 +146,18 @@ class MomentumObserver(Parametrized):
         times : (T,) increasing, s.
         control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
         rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
+        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
 
         Raises
         ------
-        ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError.
+        ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError;
+        ValueError if `max_step` is not positive.
         """
         require_same_frame(self.frame, "the observer's model", plant.metric.frame, "the plant")
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
-        recipe = Bound(self._flow, plant, control, float(rtol), float(atol))
+        recipe = Bound(self._flow, plant, control, float(rtol), float(atol), as_max_step(max_step))
         motion = Trajectories.of(self).run("simulate", recipe, start, times)
         return motion._replace(times=as_given(as_times(times), motion.q))
 
@@ -171,7 +174,9 @@ class MomentumObserver(Parametrized):
         """Raise the model's error for a point that is not valid."""
         self.model.explain(q)
 
-    def _flow(self, plant: MechanicalSystem, control: Any, rtol: Any, atol: Any) -> Flow[ObservedMotion]:
+    def _flow(
+        self, plant: MechanicalSystem, control: Any, rtol: Any, atol: Any, max_step: Any
+    ) -> Flow[ObservedMotion]:
         """The plant and the observer, together."""
         n, frame = plant.metric.frame.dim, plant.metric.frame
 
@@ -199,7 +204,7 @@ class MomentumObserver(Parametrized):
             q, v, z = y
             return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
 
-        return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol)
+        return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol, max_step=max_step)
 
     def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
         frame = self.model.metric.frame

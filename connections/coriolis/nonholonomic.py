@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.geodesics import State
 from connections.affine.sizes import motion_sizes
 from connections.checks import ShapeError, require_function, require_shape, require_type
@@ -212,7 +212,7 @@ class NonholonomicSystem(Described, Parametrized):
         return evaluate(self, self.multipliers_at, *self._arguments(q, v, u, t))
 
     def simulate(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, vbar) from (q0, v0) under potential, forces and controls.
 
@@ -225,6 +225,7 @@ class NonholonomicSystem(Described, Parametrized):
         v0 : (..., m) initial velocities in the basis of the distribution.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, vbar) -> u (a,), or a covector (n,) where the system has no inputs.
+        max_step : optional, no step is longer [s]. What acts for less than a step may be missed without it.
 
         Returns
         -------
@@ -234,16 +235,18 @@ class NonholonomicSystem(Described, Parametrized):
         ------
         IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
             the motion blows up; names the time and the point.
+        ValueError : `max_step` is not positive.
         """
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        return Trajectories.of(self).run("simulate", Bound(self._flow, control), arguments, times)
+        recipe = Bound(self._flow, control, as_max_step(max_step))
+        return Trajectories.of(self).run("simulate", recipe, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _flow(self, control: Forces | None) -> Flow[State]:
+    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
         """The motions under `control`."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
@@ -268,7 +271,7 @@ class NonholonomicSystem(Described, Parametrized):
         def project(state: Any) -> Any:
             return self.state_at(state)
 
-        return Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE)
+        return Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE, max_step=max_step)
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.affine.flow import Flow, Record, Trajectories
+from connections.affine.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.geodesics import State
 from connections.affine.sizes import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
@@ -165,7 +165,7 @@ class ReducedSystem(Parametrized):
         return self
 
     def simulate(
-        self, r0: Any, v0: Any, times: Any, control: Forces | None = None
+        self, r0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """The reduced motion (r, v) from (r0, v0).
 
@@ -175,6 +175,7 @@ class ReducedSystem(Parametrized):
         v0 : (..., m) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, r, v) -> u (a,); JAX-traceable.
+        max_step : optional, no step is longer [s]. What acts for less than a step may be missed without it.
 
         Returns
         -------
@@ -183,19 +184,21 @@ class ReducedSystem(Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the domain; names the time and the shape.
+        ValueError : `max_step` is not positive.
         """
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
-        return Trajectories.of(self.shapes).run("simulate", Bound(self._flow, control), arguments, times)
+        recipe = Bound(self._flow, control, as_max_step(max_step))
+        return Trajectories.of(self.shapes).run("simulate", recipe, arguments, times)
 
     def reconstruct(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """The motion (q, v) of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
 
         Parameters
         ----------
         q0 : (..., nq) initial points, at times[0]; the reduced motion begins at their shape.
-        v0, times, control : as for `simulate`.
+        v0, times, control, max_step : as for `simulate`.
 
         Returns
         -------
@@ -205,13 +208,12 @@ class ReducedSystem(Parametrized):
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        return Trajectories.of(self.system).run(
-            "reconstruct", Bound(self._whole_flow, control), arguments, times
-        )
+        recipe = Bound(self._whole_flow, control, as_max_step(max_step))
+        return Trajectories.of(self.system).run("reconstruct", recipe, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _flow(self, control: Forces | None) -> Flow[State]:
+    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
         """The reduced motions under `control`."""
 
         def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -226,9 +228,9 @@ class ReducedSystem(Parametrized):
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
 
-        return Flow(start, rate, record, sizes, rtol=TOLERANCE)
+        return Flow(start, rate, record, sizes, rtol=TOLERANCE, max_step=max_step)
 
-    def _whole_flow(self, control: Forces | None) -> Flow[State]:
+    def _whole_flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
         """The motions of the whole system under `control`."""
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, Any, Any]:
@@ -253,7 +255,16 @@ class ReducedSystem(Parametrized):
             r, V, point = state
             return (point, self._components_at(r, V)), point, jnp.asarray(True)
 
-        return Flow(start, rate, record, sizes, points=(0, 2), project=project, rtol=TOLERANCE)
+        return Flow(
+            start,
+            rate,
+            record,
+            sizes,
+            points=(0, 2),
+            project=project,
+            rtol=TOLERANCE,
+            max_step=max_step,
+        )
 
     @property
     def _base(self) -> FrameField:

@@ -163,3 +163,22 @@ def test_steps_are_as_accurate_at_late_times():
         np.testing.assert_allclose(q, np.stack([np.arctan(t), np.log1p(t**2) / 2.0], axis=1), atol=1e-7)
         r = reduced.simulate(np.zeros(1), [1.0, 0.0], start + t)[0]
         np.testing.assert_allclose(r[:, 0], np.arctan(t), atol=1e-7)
+
+
+def test_a_pulse_between_steps():
+    """A couple on the wheels for 20 ms in 10 s is missed without `max_step`, found with it."""
+
+    def pulse(t, r, v):
+        return jnp.exp(-(((t - 5.0) / 0.01) ** 2)) * jnp.eye(2)[1]
+
+    q0, v0, times = np.zeros(5), np.zeros(3), np.array([0.0, 10.0])
+    free = cn.ReducedSystem(cn.NonholonomicSystem(NABLA, inputs=vehicles.inputs), GROUP, shape, section)
+    momentum = 0.01 * np.sqrt(np.pi)
+    for motion in (
+        lambda **most: free.simulate(shape(q0), v0, times, pulse, **most),
+        lambda **most: free.reconstruct(q0, v0, times, pulse, **most),
+    ):
+        assert np.abs(motion()[1][1]).max() < 1e-30
+        assert motion(max_step=0.02)[1][1, 2] == pytest.approx(momentum / WHEELS, rel=1e-7)
+        with pytest.raises(ValueError, match="max_step"):
+            motion(max_step=0.0)
