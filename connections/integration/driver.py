@@ -15,17 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.integration.tolerances import (
-    CUT,
-    EXPONENT,
     FIRST_STEP,
-    GROWTH,
-    LEAST,
     NO_LONGER,
-    SAFETY,
     SHORTEST,
     clock_errors,
     errors_of,
     is_taken,
+    next_length,
 )
 
 Array = NDArray[np.float64]
@@ -97,117 +93,178 @@ def follow(
     found = Followed(states, np.zeros(m), {})
     if len(clock) == 1 or m == 0:
         return found
-    times, whole = clock.tolist(), abs(float(clock[-1]))
-    waiting = iter(range(m))
-    lanes = [_Lane(next(waiting), times, max_step) for _ in range(min(places, m))]
-    _run(lanes, waiting, attempts, (y0, origin), times, whole, (rtol, atol), max_steps, max_step, found)
+    whole, places = abs(float(clock[-1])), min(places, m)
+    run = _Run(clock, whole, whole if max_step is None else max_step, (rtol, atol), max_steps, found)
+    with np.errstate(all="ignore"):  # what is not finite makes a step shorter
+        starts = y0, _first_rates(attempts, y0, places), np.abs(y0 - origin), origin
+        _follow(attempts, starts, places, run, _Number if m == 1 else _Row)
     return found
 
 
-def _run(
-    lanes: list[_Lane],
-    waiting: Any,
-    attempts: Attempts,
-    start: tuple[Array, Array],
-    times: list[float],
-    whole: float,
-    tolerances: tuple[float, float],
-    max_steps: int,
-    max_step: float | None,
-    found: Followed,
-) -> None:
-    which = np.array([lane.motion for lane in lanes])
-    y, origin = start[0][which], start[1][which]
-    f, moved = np.zeros_like(y), np.abs(y - origin)
-    with np.errstate(all="ignore"):  # what is not finite makes a step shorter
-        while lanes:
-            s = np.array([lane.s for lane in lanes])
-            h = np.array([lane.length() for lane in lanes])
-            tried = attempts(which, s, h, y, f)
-            new, rates = tried[0], tried[1]
-            farther = np.fmax(moved, np.abs(new - origin))
-            least: Any = 0.0
-            if any(lane.leaves_rest for lane in lanes):
-                rest = np.array([[lane.leaves_rest] for lane in lanes])
-                least = rest * clock_errors(f, rates, whole)
-            errors = errors_of(np.abs(h)[:, None], tried, farther, least, *tolerances)
-            largest, left = errors.max(axis=-1, initial=0.0).tolist(), []
-            for i, (lane, step, error) in enumerate(zip(lanes, h.tolist(), largest, strict=True)):
-                if lane.fresh:
-                    f[i], lane.fresh = rates[i], False
-                    continue
-                at = lane.target
-                taken = error >= 1.0 and abs(step) <= lane.shortest
-                taken = taken and bool(is_taken(abs(step), errors[i], tried[:, i], moved[i], f[i]))
-                if lane.keeps(step, error, taken):
-                    if lane.leaves_rest:
-                        allowed = clock_errors(f[i], rates[i], whole)
-                        lane.leaves_rest = taken or bool(np.any(allowed > tolerances[0] * farther[i]))
-                    y[i], f[i], moved[i] = new[i], rates[i], farther[i]
-                    if lane.target > at:
-                        found.states[lane.motion, at], found.last[lane.motion] = y[i], times[at]
-                if lane.target == len(times):
-                    left.append(i)
-                elif lane.why or lane.steps > max_steps:
-                    why = lane.why or f"it takes more than {max_steps:,} steps"
-                    beyond = y[i] + math.copysign(_BEYOND * whole, step) * f[i]
-                    found.stopped[lane.motion] = Stopped(lane.s, y[i].copy(), why, beyond)
-                    left.append(i)
-            for i in reversed(left):  # the next motion, or none
-                one = next(waiting, None)
-                if one is None:
-                    del lanes[i]
-                    which, y, f, moved, origin = (np.delete(a, i, 0) for a in (which, y, f, moved, origin))
-                    continue
-                lanes[i], which[i] = _Lane(one, times, max_step), one
-                y[i], origin[i], f[i] = start[0][one], start[1][one], 0.0
-                moved[i] = np.abs(y[i] - origin[i])
+class _Run(NamedTuple):
+    """What is the same for all motions, and what is found."""
+
+    clock: Array
+    whole: float
+    longest: float
+    tolerances: tuple[float, float]
+    max_steps: int
+    found: Followed
 
 
-class _Lane:
-    """The time of one motion, its next step, and the requested time that it goes to."""
+class _Lanes(NamedTuple):
+    """The motions that are followed together: rows (w,), or numbers if there is one motion.
 
-    __slots__ = (
-        "motion", "s", "target", "fresh", "steps", "why", "leaves_rest", "shortest",
-        "_h", "_ends", "_times", "_most",
-    )  # fmt: skip
+    Times and lengths of steps are counted in the direction of time, so they are positive.
 
-    def __init__(self, motion: int, times: list[float], max_step: float | None) -> None:
-        self.motion, self.s, self.target, self.fresh = motion, 0.0, 1, True
-        self.steps, self.why, self.leaves_rest = 0, "", False
-        self.shortest, self._times, self._ends = SHORTEST * abs(times[-1]), times, False
-        self._most = abs(times[-1]) if max_step is None else max_step
-        self._h = math.copysign(min(FIRST_STEP * abs(times[-1]), self._most), times[-1])
+    Parameters
+    ----------
+    s, h, goal : the time, the planned length of the next step, and the requested time that it goes to.
+    target : the number of that time.
+    begun : how many steps had been tried when the motion began.
+    rest : whether it leaves a state of rest (`tolerances`).
+    which : (w,) which of the motions.
+    y, f, moved, origin : (w, k) state, rate, how far it has been from its origin, and the origin.
+    """
 
-    def length(self) -> float:
-        """Of the next step; zero for the first rate."""
-        if self.fresh:
-            return 0.0
-        left = self._times[self.target] - self.s
-        self._ends = abs(self._h) >= NO_LONGER * abs(left)
-        return left if self._ends else self._h
+    s: Any
+    h: Any
+    goal: Any
+    target: Any
+    begun: Any
+    rest: Any
+    which: NDArray[np.int64]
+    y: Array
+    f: Array
+    moved: Array
+    origin: Array
 
-    def keeps(self, step: float, error: float, taken: bool) -> bool:
-        """Whether the step is kept; makes the next one longer or shorter.
 
-        Parameters
-        ----------
-        step, error : its length, and the largest error over what is allowed.
-        taken : whether it is kept whatever its error.
-        """
-        self.steps += 1
-        kept = error < 1.0 or taken
-        self.leaves_rest |= taken
-        if not kept and abs(step) <= self.shortest:
-            self.why = _TOO_SHORT
-        longer = abs(step) * min(max(SAFETY * max(error, LEAST) ** EXPONENT, CUT), GROWTH)
-        if kept:
-            if self._ends:
-                self.s, self.target = self._times[self.target], self.target + 1
-                longer = max(longer, abs(self._h))
-            else:
-                self.s += step
-        else:
-            longer = min(longer, abs(step))
-        self._h = math.copysign(min(max(longer, self.shortest), self._most), step)
-        return kept
+class _Row:
+    """Functions of rows of numbers (w,), one for each motion."""
+
+    minimum, maximum, fmin, where, any = np.minimum, np.maximum, np.fmin, np.where, np.any
+
+    @staticmethod
+    def row(numbers: Any) -> Any:
+        """As a row."""
+        return numbers
+
+    numbers = row
+
+    @staticmethod
+    def column(numbers: Any) -> Any:
+        """As a column."""
+        return numbers[:, None]
+
+
+class _Number:
+    """The same of the number of one motion: Python's are ten times as fast as arrays of one."""
+
+    minimum, maximum, any = min, max, bool
+
+    @staticmethod
+    def fmin(first: float, second: float) -> float:
+        """The smaller number; the second if the first is NaN."""
+        return first if first < second else second
+
+    @staticmethod
+    def where(condition: bool, first: Any, second: Any) -> Any:
+        """One of two numbers."""
+        return first if condition else second
+
+    @staticmethod
+    def row(number: Any) -> Any:
+        """As a row."""
+        return np.array([number])
+
+    @staticmethod
+    def numbers(row: Any) -> Any:
+        """Of a row."""
+        return row.tolist()[0]
+
+    @staticmethod
+    def column(number: Any) -> Any:
+        """As a column."""
+        return number
+
+
+def _first_rates(attempts: Attempts, y0: Array, places: int) -> Array:
+    """dy/ds of all motions at their beginning, (m, k)."""
+    parts = []
+    for first in range(0, len(y0), places):
+        which = np.arange(first, min(first + places, len(y0)))
+        nothing, y = np.zeros(len(which)), y0[which]
+        parts.append(attempts(which, nothing, nothing, y, np.zeros_like(y))[1])
+    return np.concatenate(parts)
+
+
+def _begun(starts: tuple[Array, ...], which: NDArray[np.int64], count: int, run: _Run) -> _Lanes:
+    """Some of the motions at their beginning, after `count` steps of others."""
+    w = len(which)
+    h, goal = np.full(w, min(FIRST_STEP * run.whole, run.longest)), np.full(w, abs(run.clock[1]))
+    ones, begun, rest = np.ones(w, dtype=int), np.full(w, count), np.zeros(w, dtype=bool)
+    return _Lanes(np.zeros(w), h, goal, ones, begun, rest, which, *(array[which] for array in starts))
+
+
+def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Run, of: Any) -> None:
+    """All steps of all motions.
+
+    Parameters
+    ----------
+    starts : states, rates, how far the states are from their origins, and these, (m, k) each.
+    places : how many motions are tried together.
+    of : `_Row`, or `_Number` if there is one motion.
+    """
+    sign, shortest, following, count = math.copysign(1.0, run.clock[-1]), SHORTEST * run.whole, places, 0
+    lanes = _begun(starts, np.arange(places), 0, run)
+    lanes = _Lanes._make([*map(of.numbers, lanes[:6]), *lanes[6:]])
+    reach, (states, last, stopped) = np.append(np.abs(run.clock), math.inf), run.found
+    resting = False  # whether any motion leaves a state of rest
+    while len(lanes.which):
+        s, h, goal, target, begun, rest, which, y, f, moved, origin = lanes
+        left = goal - s
+        ends = h >= NO_LONGER * left
+        length = of.where(ends, left, h)
+        tried = attempts(which, of.row(sign * s), of.row(sign * length), y, f)
+        new, rates = tried[0], tried[1]
+        farther, least, step = np.fmax(moved, np.abs(new - origin)), 0.0, of.column(length)
+        if resting:
+            least = of.column(rest) * clock_errors(f, rates, run.whole)
+        errors = errors_of(step, tried, farther, least, *run.tolerances)
+        error = of.fmin(of.numbers(np.maximum.reduce(errors, axis=-1, initial=0.0)), math.inf)
+        short, taken = length <= shortest, False
+        if of.any(short):
+            taken = short & (error >= 1.0) & of.numbers(is_taken(step, errors, tried, moved, f))
+        kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
+        if resting or of.any(taken):
+            at_rest = clock_errors(f, rates, run.whole) > run.tolerances[0] * farther
+            rest = of.where(kept, taken | (rest & of.numbers(at_rest.any(axis=-1))), rest)
+            resting = of.any(rest)
+        s, wide = of.where(kept, of.where(ends, goal, s + length), s), of.column(kept)
+        y, f, moved = of.where(wide, new, y), of.where(wide, rates, f), of.where(wide, farther, moved)
+        count, arrived = count + 1, kept & ends
+        if of.any(arrived):
+            rows, at = np.flatnonzero(arrived), of.row(target)
+            states[which[rows], at[rows]] = y[rows]
+            last[which[rows]] = run.clock[at[rows]]
+            target = target + arrived
+            goal = of.numbers(reach[of.row(target)])
+        lost, late = short > kept, count - begun > run.max_steps  # short, and not kept
+        gone = lost | late | (target == len(run.clock))
+        lanes = _Lanes(s, h, goal, target, begun, rest, which, y, f, moved, origin)
+        if of.any(gone):
+            rows = np.flatnonzero(gone)
+            for i in rows[of.row(target)[rows] < len(run.clock)]:
+                why = _TOO_SHORT if of.row(lost)[i] else f"it takes more than {run.max_steps:,} steps"
+                beyond = y[i] + sign * _BEYOND * run.whole * f[i]
+                stopped[int(which[i])] = Stopped(sign * float(of.row(s)[i]), y[i].copy(), why, beyond)
+            if len(rows) == len(starts[0]):
+                return
+            stays = ~gone
+            new = np.arange(following, min(following + len(rows), len(starts[0])))
+            following += len(new)
+            begin = _begun(starts, new, count, run)
+            lanes = _Lanes(
+                *(np.concatenate([old[stays], own]) for old, own in zip(lanes, begin, strict=True))
+            )

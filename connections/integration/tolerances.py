@@ -47,7 +47,7 @@ def errors_of(
     atol: Any,
     numpy: Any = np,
 ) -> Any:
-    """The errors of components over their tolerances, (..., k); infinite where they are not numbers.
+    """The errors of components over their tolerances, (..., k); NaN where they are not numbers.
 
     Parameters
     ----------
@@ -59,11 +59,10 @@ def errors_of(
     numpy : NumPy, or what has its functions.
     """
     tolerance = numpy.fmax(rtol * farther, atol * numpy.fmax(found[4], numpy.abs(found[0])))
-    tolerance = numpy.fmax(numpy.fmax(tolerance, least), _LEAST_TOLERANCE)
+    tolerance = numpy.fmax(tolerance, least + _LEAST_TOLERANCE)
     # Over the tolerance first: in other units, squares of errors are infinite, or nothing.
-    fifth, third = found[2] / tolerance, found[3] / tolerance
-    errors = step * fifth * (fifth / numpy.fmax(numpy.hypot(fifth, 0.1 * third), _LEAST_ERROR))
-    return numpy.where(numpy.isfinite(errors), errors, np.inf)
+    fifth, third = found[2:4] / tolerance
+    return step * fifth * (fifth / numpy.fmax(numpy.hypot(fifth, 0.1 * third), _LEAST_ERROR))
 
 
 def clock_errors(f: Any, rates: Any, whole: Any, numpy: Any = np) -> Any:
@@ -85,6 +84,23 @@ def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, numpy: Any 
     return numpy.all(sound & (at_rest | (errors < 1.0)), axis=-1)
 
 
-def factor_of(error: Any, numpy: Any = np) -> Any:
-    """By how much a step with this error is changed."""
-    return numpy.clip(SAFETY * numpy.maximum(error, LEAST) ** EXPONENT, CUT, GROWTH)
+def next_length(
+    length: Any, planned: Any, ends: Any, error: Any, taken: Any, bounds: tuple[Any, Any], numpy: Any = np
+) -> tuple[Any, Any]:
+    """Whether a step is kept, and how long the next one is.
+
+    Parameters
+    ----------
+    length : of the step, positive.
+    planned : how long it would have been if it did not end at a requested time.
+    ends : whether it does.
+    error : its largest error over what is allowed.
+    taken : whether it is kept whatever its error.
+    bounds : the shortest and the longest step.
+    numpy : NumPy, or what has its functions.
+    """
+    kept = (error < 1.0) | taken
+    factor = numpy.minimum(numpy.maximum(SAFETY * numpy.maximum(error, LEAST) ** EXPONENT, CUT), GROWTH)
+    longer = length * factor
+    longer = numpy.where(kept & ends, numpy.maximum(longer, planned), longer)
+    return kept, numpy.minimum(numpy.maximum(longer, bounds[0]), bounds[1])

@@ -25,8 +25,8 @@ from connections.integration.tolerances import (
     SHORTEST,
     clock_errors,
     errors_of,
-    factor_of,
     is_taken,
+    next_length,
 )
 
 BLOCK = 64  # steps, of which reverse mode keeps the first state
@@ -176,12 +176,9 @@ def _followed(
         allowed = clock_errors(at.f, f, whole, jnp)
         least = jnp.where(at.leaves_rest, allowed, 0.0)
         errors = errors_of(length, found, farther, least, rtol, atol, jnp)
-        error, short = jnp.max(errors, initial=0.0), length <= shortest
+        error, short = jnp.fmin(jnp.max(errors, initial=0.0), jnp.inf), length <= shortest
         taken = (error >= 1.0) & short & is_taken(length, errors, found, at.moved, at.f, jnp)
-        kept = (error < 1.0) | taken
-        longer = length * factor_of(error, jnp)
-        longer = jnp.where(ends & kept, jnp.maximum(longer, jnp.abs(at.h)), longer)
-        longer = jnp.where(kept, longer, jnp.minimum(longer, length))
+        kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
         arrives, at_rest, steps = kept & ends, jnp.any(allowed > rtol * farther), at.steps
         if room:
@@ -191,7 +188,7 @@ def _followed(
             steps = _written(at.steps[0], mark, at.y), _written(at.steps[1], place, row)
         return _State(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
-            h=sign * jnp.minimum(jnp.maximum(longer, shortest), longest),
+            h=sign * longer,
             y=jnp.where(kept, new, at.y),
             f=jnp.where(kept, f, at.f),
             moved=jnp.where(kept, farther, at.moved),
