@@ -151,7 +151,7 @@ class Trajectories(Parametrized):
 
         Parameters
         ----------
-        name : of the motion, for errors.
+        name : of the motion, for errors, which also give its place in a batch.
         recipe : () -> the `Flow` that is integrated, bound to the objects and functions that it is made of.
             The public arguments are given to its functions.
         arguments : of the motion; the first is a point if `begin_at_a_point`.
@@ -175,7 +175,7 @@ class Trajectories(Parametrized):
             values: Value = self._traced(recipe, rows, batch, times)
             return values
         first = arguments[0].name if arguments else ""
-        values = self._followed(name, recipe, rows, math.prod(batch), np.asarray(times), first, since)
+        values = self._followed(name, recipe, rows, batch, np.asarray(times), first, since)
         values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         return as_given(values, *(item.value for item in arguments))
 
@@ -186,14 +186,14 @@ class Trajectories(Parametrized):
         name: str,
         recipe: Bound[Flow[Any]],
         rows: tuple[np.ndarray, ...],
-        count: int,
+        batch: tuple[int, ...],
         times: np.ndarray,
         first: str,
         since: Any,
     ) -> Any:
-        """The values (m, T, ...) of m = `count` motions, integrated on the host."""
+        """The values (m, T, ...) of the m motions of a batch, integrated on the host."""
         motions: JaxMotions | HostMotions
-        flow = recipe()
+        flow, count = recipe(), math.prod(batch)
         if flow.host is None or not count:
             motions = JaxMotions(Bound(motion_of, self, recipe))
             if not count:
@@ -205,11 +205,16 @@ class Trajectories(Parametrized):
             require_admissible(self.owner, first, rows[0][row])
         attempts, clock = motions.attempts(float(times[0]), begun), times - times[0]
         tolerances = float(flow.rtol), float(flow.atol)
-        found = follow(attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, flow.max_step)
+        found = follow(
+            attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, flow.max_step, motions.places
+        )
         values, points, good = motions.record(times, found.states, begun.given)
         if not good.all():
             row = int(np.argmin(good.all(axis=1)))
             given = tuple(array[row] for array in rows)
+            if batch:
+                place = [int(i) for i in np.unravel_index(row, batch)]
+                name = f"{name} {place} of the batch"
             stop, refused = found.stopped.get(row), motions.refused_at(row)
             self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
         return values

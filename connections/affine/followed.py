@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.affine.host_motion import HostMotion
 from connections.geometry.compilation import compiled
 from connections.geometry.evaluation import admit_at
 from connections.geometry.parameters import Bound
@@ -22,6 +23,7 @@ from connections.integration.steps import step_at
 
 Array = NDArray[np.float64]
 FEW = 8  # motions whose step is compiled together, if there are no more
+PLACES_OF_ROWS = 512  # motions whose next step is tried together, if that is a call of compiled code
 ROWS = 256  # states that are recorded together, if there is more than one motion
 
 
@@ -104,7 +106,7 @@ class JaxMotions:
     """
 
     def __init__(self, make: Bound[OneMotion]) -> None:
-        self._make = make
+        self._make, self.places = make, PLACES
         self._start, self._step, self._record = (compiled(at, make) for at in (_started, _stepped, _recorded))
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
@@ -154,7 +156,7 @@ class JaxMotions:
 
 
 class HostMotions:
-    """Motions by functions of NumPy, one after the other.
+    """Motions by functions of NumPy.
 
     Parameters
     ----------
@@ -163,32 +165,51 @@ class HostMotions:
 
     def __init__(self, functions: Any) -> None:
         self._one, self._refused = functions, dict[int, ValueError]()
+        self._rows = functions if isinstance(functions, HostMotion) else None
+        self.places = PLACES_OF_ROWS if self._rows and self._rows.steps else PLACES
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """As `JaxMotions.start`; raises what is wrong with a first point."""
+        if self._rows:
+            return Started(*self._rows.start_rows(*rows))
         begun = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
         given, y, origin, near = zip(*begun, strict=True)
         return Started(given, np.stack(y), np.stack(origin), np.array(near))
 
     def attempts(self, t0: float, started: Started) -> Attempts:
         """Their steps; NaN where one raises a `ValueError`, because it meets a singularity."""
-        steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, started.given, strict=True)]
+        given = zip(*started.given, strict=True) if self._rows else started.given
+        steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
 
-        def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
-            found = np.full((5, *y.shape), np.nan)
+        def each(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            found = []
             for i, one in enumerate(which.tolist()):
                 try:
-                    found[:, i] = steps[one](float(s[i]), float(h[i]), y[i], f[i])
+                    found.append(steps[one](float(s[i]), float(h[i]), y[i], f[i]))
                 except ValueError as error:
                     if h[i] == 0.0:
                         raise
                     self._refused[one] = error
+                    found.append(np.full((5, y.shape[1]), np.nan))
+            return found[0][:, None] if len(found) == 1 else np.stack(found, axis=1)
+
+        together = self._rows.steps if self._rows and len(steps) > 1 else None
+        if together is None:
+            return each
+
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            found: Array = together(h, np.abs(s + h), y, f)
+            bad = np.flatnonzero(~np.isfinite(found[1]).all(axis=-1))
+            if len(bad):  # the same one by one, for the errors
+                found[:, bad] = each(which[bad], s[bad], h[bad], y[bad], f[bad])
             return found
 
         return attempt
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
         """As `JaxMotions.record`; values are nothing if a motion fails."""
+        if self._rows:
+            return self._rows.record(0.0, states, *given)
         m, count = states.shape[:2]
         values, points, good = [], [], np.zeros((m, count), dtype=bool)
         for i in range(m):

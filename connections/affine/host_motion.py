@@ -1,7 +1,7 @@
 """Motions of what computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for them.
 
-A connection or a system that has an object like `HostMechanics` as ``host`` is integrated through it, one
-motion at a time. Everything that JAX traces, and batches, take the definition.
+A connection or a system that has an object like `HostMechanics` as ``host`` is integrated through it.
+Everything that JAX traces takes the definition.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ class HostMechanics(Protocol):
     def point(self, name: str, q: Array) -> Array:
         """The points of the manifold that q (..., nq) stands for; `name` is how the caller calls q."""
 
+    def require(self, q: Array) -> None:
+        """Raise the error of a point (nq,) at which nothing is defined, if `point` does not."""
+
     def normalized(self, q: Array) -> Array:
-        """The point of the manifold nearest to q, however far it is."""
+        """The points of the manifold nearest to q (..., nq), however far they are."""
 
     def frame_matrix(self, q: Array) -> Array:
         """X(q), (nq, n)."""
@@ -85,13 +88,21 @@ class HostMotion(_InNumPy):
     ----------
     host : the manifold.
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
-    step : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`.
+    steps : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`; and the same of
+        rows of them, (5, m, k), NaN where the step raises an error.
     """
 
     def __init__(
-        self, host: HostMechanics, acceleration: Acceleration, step: Callable[..., Array] | None = None
+        self,
+        host: HostMechanics,
+        acceleration: Acceleration,
+        steps: tuple[Callable[..., Array], Callable[..., Array]] | None = None,
     ) -> None:
-        self._host, self._acceleration, self._step = host, acceleration, step
+        self._host, self._acceleration = host, acceleration
+        self._step: Callable[..., Array] | None = None
+        self.steps: Callable[..., Array] | None = None
+        if steps is not None:
+            self._step, self.steps = steps
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion."""
@@ -102,9 +113,16 @@ class HostMotion(_InNumPy):
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
         """As `OneMotion.start`; what is wrong with the first point is told here."""
-        q, v = self._host.point("q0", np.asarray(q0)), np.asarray(v0)
-        self._host.mass_matrix(q)
-        return (q, v), np.concatenate([q, v]), np.concatenate([q, np.zeros_like(v)]), True
+        given, y, origin, near = self.start_rows(np.asarray(q0)[None], np.asarray(v0)[None])
+        return tuple(array[0] for array in given), y[0], origin[0], bool(near[0])
+
+    def start_rows(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, Any]:
+        """The same of motions from q0 (m, nq) and v0 (m, n)."""
+        q = self._host.point("q0", q0)
+        for row in q:
+            self._host.require(row)
+        y, origin = np.concatenate([q, v0], axis=1), np.concatenate([q, np.zeros_like(v0)], axis=1)
+        return (q, v0), y, origin, np.ones(len(q), dtype=bool)
 
     def rate(self, t: float, y: Array, out: Array, *given: Array) -> None:
         """Write d/dt of (q, v) to `out` (k,)."""
@@ -119,14 +137,14 @@ class HostMotion(_InNumPy):
         velocity = np.sum(lengths * np.abs(v)) / lengths
         return np.concatenate([abs(s) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
 
-    def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, bool]:
-        """(q, v), q, and whether both are finite."""
+    def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, Any]:
+        """(q, v), q, and whether both are finite; of states (..., k)."""
         q, v = self._split(y, given)
-        return (q, v), q, bool(np.isfinite(y).all())
+        return (q, v), q, np.isfinite(y).all(axis=-1)
 
     def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
-        n = len(given[1])
-        return self._host.normalized(y[:-n]), y[-n:]
+        n = given[1].shape[-1]
+        return self._host.normalized(y[..., :-n]), y[..., -n:]
 
 
 class HostTransport:

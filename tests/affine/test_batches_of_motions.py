@@ -3,12 +3,13 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import random_mechanism
+from mechanisms import MOVING, random_mechanism, sample
 
 import connections as cn
 from connections import multibody as mb
 from connections.affine import followed
 from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
+from connections.engines.inlined.simd import LANES
 from connections.integration import driver
 
 TIMES = np.array([0.0, 0.3, 0.35, 2.0])
@@ -140,12 +141,25 @@ def test_transport_along_samples(nabla, rng):
         np.testing.assert_allclose(slopes[row], one, atol=1e-12)
 
 
-def test_robots(rng):
-    system = random_mechanism(rng, 2, [mb.Revolute]).system()
-    q, v = rng.standard_normal((2, 3, 2))
-    points, _ = system.simulate(q, v, 0.2 * TIMES)
-    assert points.shape == (3, 4, 2)
-    np.testing.assert_allclose(points[1], system.simulate(q[1], v[1], 0.2 * TIMES)[0], rtol=1e-8, atol=1e-9)
+@pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+@pytest.mark.parametrize("count", [2, LANES + 3, followed.PLACES_OF_ROWS + 5])
+def test_robots(rng, count):
+    """Alone and in registers, with and without gravity; more motions than places; the same bits again."""
+    model = random_mechanism(rng, 4, MOVING)
+    q, v = sample(model, rng, count)
+    v *= 10.0 ** rng.uniform(-2.0, 0.0, (count, 1))
+    nabla, system = model.recursive_connection, model.system()
+    for motion in (
+        lambda *start: cn.geodesic(nabla, *start, 0.2 * TIMES),
+        lambda *start: system.simulate(*start, -0.1 * TIMES),
+    ):
+        together = motion(q, v)
+        assert together[0].shape == (count, 4, model.nq)
+        for row in (0, count // 2, count - 1):
+            for found, one in zip(together, motion(q[row], v[row]), strict=True):
+                np.testing.assert_allclose(found[row], one, rtol=0, atol=1e-12)
+        for found, again in zip(together, motion(q, v), strict=True):
+            np.testing.assert_array_equal(found, again)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------

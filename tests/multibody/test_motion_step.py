@@ -7,9 +7,12 @@ from mechanisms import MOVING, mechanism_of_all_pairs, pairs_of, random_mechanis
 
 import connections as cn
 from connections import multibody as mb
+from connections.affine.followed import HostMotions
 from connections.affine.host_motion import HostMotion
 from connections.engines.arguments import InputRefused
+from connections.engines.inlined.simd import LANES
 from connections.integration.dop853 import C
+from connections.integration.driver import follow
 from connections.integration.steps import numpy_attempt
 from connections.multibody.dynamics import host_robot
 from connections.multibody.dynamics.host_robot import HostRobot
@@ -54,6 +57,35 @@ def test_it_is_the_step_by_its_rates(rng, gravity, monkeypatch):
             assert largest_difference(rows(host.free_motion(), q, v), expected, model.nq) > 1e-10
 
 
+@pytest.mark.parametrize("gravity", GRAVITIES)
+def test_steps_of_rows_are_those_of_each(rng, gravity, monkeypatch):
+    """Of all rows in one call, each with its own length and time; the last registers are not full."""
+    model = mechanism_of_all_pairs(rng, gravity=gravity)
+    motion = HostRobot(model.kinematics, model.program).free_motion()
+    q, v = sample(model, rng, 2 * LANES + 3)
+    given, y, _, _ = motion.start_rows(q, v)
+    y, s, h = 1.01 * y, rng.uniform(-1.0, 1.0, len(y)), rng.uniform(-0.01, 0.01, len(y))
+
+    def each():
+        attempts = [motion.attempt(T0, *row) for row in zip(y, zip(*given, strict=True), strict=True)]
+        first = [at(*row, np.zeros_like(row[2]))[1] for at, *row in zip(attempts, s, 0 * h, y, strict=True)]
+        return [at(*row) for at, *row in zip(attempts, s, h, y, first, strict=True)], np.stack(first)
+
+    expected, first = each()
+    found = motion.steps(h, np.abs(s + h), y, first)
+    assert all(largest_difference(found[:, row], one, model.nq) < 1e-11 for row, one in enumerate(expected))
+    for wrong in ({"h": h + 1e-8}, {"elapsed": np.abs(s + h) + 1e-8}, {"rate": first + 1e-8}):
+        given = {"h": h, "elapsed": np.abs(s + h), "rate": first} | wrong
+        others = motion.steps(given["h"], given["elapsed"], y, given["rate"])
+        assert largest_difference(others[:, -1], expected[-1], model.nq) > 1e-11
+    for place, value in ((0, np.nan), (-1, np.inf)):
+        bad = y.copy()
+        bad[3, place] = value
+        others = motion.steps(h, np.abs(s + h), bad, first)
+        assert np.isnan(others[:, 3]).all()
+        np.testing.assert_array_equal(np.delete(others, 3, axis=1), np.delete(found, 3, axis=1))
+
+
 def test_motions_are_those_with_a_force_that_vanishes(rng):
     model = random_mechanism(rng, 8, MOVING)
     q, v = sample(model, rng)
@@ -70,14 +102,19 @@ def test_motions_are_those_with_a_force_that_vanishes(rng):
         assert np.max(np.abs(np.hstack(ours) - np.hstack(by_rates(constant(1e-6))))) > 1e-9
 
 
-def test_what_is_no_state_is_refused():
+@pytest.fixture
+def point_on_an_arm():
+    """Its mass matrix is singular where the point is on the axis."""
     mechanism = mb.Mechanism()
     for name, mass in (("arm", 0.0), ("point", 1.0)):
         mechanism.add_body(name, mass, np.zeros(3), np.zeros((3, 3)))
     mechanism.add_joint("turn", "world", "arm", mb.Revolute((0, 0, 1)))
     mechanism.add_joint("slide", "arm", "point", mb.Prismatic((1, 0, 0)))
-    system = mechanism.build(gravity=(0, 0, 0)).system()
-    motion = system.host_motion(None)
+    return mechanism.build(gravity=(0, 0, 0)).system()
+
+
+def test_what_is_no_state_is_refused(point_on_an_arm):
+    motion = point_on_an_arm.host_motion(None)
     given, y, _, _ = motion.start(np.array([0.3, 0.5]), np.array([1.0, 0.0]))
     attempt = motion.attempt(0.0, y, given)
     assert np.isfinite(attempt(0.0, 0.1, y, np.zeros(4))).all()
@@ -88,6 +125,23 @@ def test_what_is_no_state_is_refused():
     ):
         with pytest.raises(InputRefused, match=why):
             attempt(0.0, 0.0, np.array(state), np.zeros(4))
+
+
+def test_a_motion_that_fails_leaves_the_others_of_its_register(point_on_an_arm):
+    """The sixth of ten goes through the axis: its place is named; the others are the motions without it."""
+    q, v = np.tile([0.3, 0.5], (10, 1)), np.column_stack([np.zeros(10), np.linspace(0.2, 0.4, 10)])
+    v[5] = 0.0, -1.0
+    times = np.linspace(0.0, 0.8, 5)
+    expected = q[0] + times[:, None] * v[:, None]
+    with pytest.raises(cn.IntegrationError, match=r"simulate \[1, 0\] .*by t = 0.6"):
+        point_on_an_arm.simulate(q.reshape(2, 5, 2), v.reshape(2, 5, 2), times)
+    motions = HostMotions(point_on_an_arm.host_motion(None))
+    begun = motions.start((q, v), 10)
+    found = follow(motions.attempts(0.0, begun), begun.y, begun.origin, times, 1e-10, 1e-15, 1000)
+    assert list(found.stopped) == [5] and found.stopped[5].s == pytest.approx(0.5)
+    assert np.isnan(found.states[5, 3:]).all() and found.last[5] == times[2]
+    for row in {*range(10)} - {5}:
+        np.testing.assert_allclose(found.states[row, :, :2], expected[row], rtol=1e-12)
 
 
 # --- transport ----------------------------------------------------------------------------------------

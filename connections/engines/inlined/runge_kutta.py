@@ -20,13 +20,12 @@ def begin(slots, rate, k):
 
 @inlined
 def move(slots, y, h, weights, stage, k):
-    """Write the state of a stage to row 0; y (k,) is the state at the beginning of the step."""
+    """Write the state of a stage to row 0; y (an array or slots) is the state at the start of the step."""
     for i in range(k):
         store(slots, i, y[i])
     for before in range(stage):
-        weight = h * weights[stage, before]
-        if weight != 0.0:
-            subtract_row(slots, -weight, 0, (5 + before) * k, k)
+        if weights[stage, before] != 0.0:
+            subtract_row(slots, -(h * weights[stage, before]), 0, (5 + before) * k, k)
 
 
 @inlined

@@ -265,18 +265,25 @@ def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.load(builder.gep(args[0], [args[1]]), align=8)
 
 
-@intrinsic
-def floor(typing_context: Any, number: Any) -> Any:
-    """The largest whole number not above `number`, lane by lane."""
-    sig = number(number)
+def _lane_by_lane(operation: str) -> Any:
+    """A function of LLVM of one number, or of each of several."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = args[0].type
-        name = f"llvm.floor.v{LANES}f64" if kind == VECTOR else "llvm.floor.f64"
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
-        return builder.call(function, args)
+    @intrinsic
+    def call(typing_context: Any, number: Any) -> Any:
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            kind = args[0].type
+            name = f"llvm.{operation}." + (f"v{LANES}f64" if kind == VECTOR else "f64")
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+            return builder.call(function, args)
 
-    return sig, emit
+        return number(number), emit
+
+    return call
+
+
+floor = _lane_by_lane("floor")  # the largest whole number not above
+root = _lane_by_lane("sqrt")
+absolute = _lane_by_lane("fabs")
 
 
 # pi / 2 as a sum of three. The first two have 33 bits, so that their products with an integer below 2^20 are

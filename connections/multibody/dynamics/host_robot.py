@@ -8,6 +8,9 @@ import numpy as np
 
 from connections.affine.host_motion import HostMotion
 from connections.engines.arguments import InputRefused
+from connections.engines.inlined.simd import LANES
+from connections.engines.pieces import in_pieces
+from connections.engines.workspaces import Workspaces, aligned
 from connections.geometry.host_groups import (
     quaternion_frame,
     quaternion_velocity,
@@ -44,6 +47,8 @@ class HostRobot:
             for i, joint in enumerate(kinematics.joints)
             if isinstance(joint, Spherical | Free)
         ]
+        size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
+        self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
         self._X = np.zeros((kinematics.nq, kinematics.nv))
         for i, joint in enumerate(kinematics.joints):
             if not isinstance(joint, Spherical | Free):
@@ -60,13 +65,18 @@ class HostRobot:
         return configuration(self._kinematics, name, q)
 
     def normalized(self, q: Array) -> Array:
-        """q with its quaternions normalized, (nq,)."""
+        """q with its quaternions normalized, (..., nq)."""
         if self._turning:
             q = q.copy()
             for at, _, free in self._turning:
-                part = q[at + 3 : at + 7] if free else q[at : at + 4]
-                part /= np.sqrt(part @ part)
+                part = q[..., at + 3 : at + 7] if free else q[..., at : at + 4]
+                part /= np.sqrt(part @ part if q.ndim == 1 else np.sum(part**2, axis=-1, keepdims=True))
         return q
+
+    def require(self, q: Array) -> None:
+        """Raise the error of loops that do not close at q (nq,)."""
+        if self._program.loops is not None:
+            self.mass_matrix(q)
 
     def frame_matrix(self, q: Array) -> Array:
         """X(q), (nq, nv): qdot = X v, pdot = R v and 2 quaternion_dot = quaternion * (omega, 0)."""
@@ -99,8 +109,8 @@ class HostRobot:
 
     def free_motion(self) -> HostMotion:
         """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
-        step = self._step if self._program.loops is None else None
-        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), step)
+        steps = (self._step, self._steps) if self._program.loops is None else None
+        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), steps)
 
     def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
@@ -150,6 +160,20 @@ class HostRobot:
             given = self.normalized(q), v, self._nothing, None
             raise InputRefused(self._program.functions["forward_dynamics"], given)
         return found[:5]
+
+    def _steps(self, h: Array, elapsed: Array, y: Array, rate: Array) -> Array:
+        """`_step` of rows, (5, m, k); NaN where that refuses the input."""
+        found = np.empty((len(y), 5, y.shape[1]))
+
+        def fill(piece: slice) -> bool:
+            work = self._workspaces.take()
+            given = h[piece], elapsed[piece], y[piece], rate[piece], found[piece]
+            good: bool = compiled.motion_rows(self._program.memory, work, _WEIGHTS, *given)
+            self._workspaces.give_back(work)
+            return good
+
+        in_pieces(len(y), fill)
+        return found.swapaxes(0, 1)
 
     def _call(self, name: str, *arguments: Any) -> Array:
         """The result of a recursion.

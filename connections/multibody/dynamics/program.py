@@ -104,6 +104,7 @@ class Program:
     loops : the solver of the loops, None for trees.
     cores : name of a recursion -> the shape of its result for one configuration.
     sizes : sizes of the last axes of q and of up to three vectors.
+    slots : of a workspace, without results.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
     them apart. Pieces of batches have workspaces of their own, kept for later batches.
@@ -115,13 +116,13 @@ class Program:
         if isinstance(kinematics, ClosedKinematics):
             tree, self.loops = pack(kinematics.spanning, gravity), Loops(kinematics)
             clusters = pack_clusters(kinematics, tree)
-            self._slots = CLUSTERS.read(clusters, "result")
-            self.memory = with_workspace(tree, self._slots)
+            self.slots = CLUSTERS.read(clusters, "result")
+            self.memory = with_workspace(tree, self.slots)
             self.arrays: tuple[np.ndarray, ...] = (self.memory, self.loops.closure, clusters)
         else:
             tree = pack(kinematics, gravity)
-            self._slots = TREE.read(tree, "result")
-            self.memory = with_workspace(tree, self._slots)
+            self.slots = TREE.read(tree, "result")
+            self.memory = with_workspace(tree, self.slots)
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
@@ -245,7 +246,7 @@ class Program:
             self._batches[name] = _Batch(
                 compiled.require(f"{name}_rows" if tree else f"closed_{name}_rows"),
                 self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name)),
-                self._slots + math.prod(self.cores[name]) + LANES,
+                self.slots + math.prod(self.cores[name]) + LANES,
             )
             return self._batches[name]
 

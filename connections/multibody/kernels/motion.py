@@ -8,22 +8,26 @@ The stages are combined by `engines/inlined/runge_kutta.py`. The method's weight
 
 import math
 
-from connections.engines.inlined.rows import are_above, clear, copy_numbers
+from connections.engines.inlined.rows import LARGEST, are_above, are_within, clear, read_rows
 from connections.engines.inlined.runge_kutta import begin, finish, linear_step, move
 from connections.engines.inlined.simd import (
+    LANES,
+    absolute,
     beyond,
     flat_slots_of,
     inlined,
     load,
     one,
     put,
+    root,
+    rows,
     slots_of,
     store,
     take,
 )
 from connections.engines.inlined.vectors import quaternion_columns
 from connections.multibody.kernels.articulated import forward_dynamics
-from connections.multibody.kernels.boundary import reduce_coordinates
+from connections.multibody.kernels.boundary import reduce_coordinates, reduce_rows
 from connections.multibody.kernels.coriolis import mass_matrix
 from connections.multibody.kernels.layout import FREE, PRISMATIC, SPHERICAL, is_current, unpack_tree
 from connections.multibody.tolerances import SMALLEST_PIVOT
@@ -45,13 +49,61 @@ def motion_at(memory, weights, h, elapsed, y, rate, out):
     tree, slots, k, stages = unpack_tree(slots_of(memory)), flat_slots_of(out), y.shape[0], weights.shape[1]
     if k != tree.nq + tree.nv:
         return False
+    work = tree.work
     begin(slots, rate, k)
     for stage in range(1, stages):
         move(slots, y, h, weights, stage, k)
-        if not _rate(tree, slots, beyond(slots, (5 + stage) * k)):
+        _place(tree, work, slots)
+        good = are_within(slots, 0, k, LARGEST) and reduce_coordinates(tree, work, work)
+        _rate(tree, work, beyond(slots, (5 + stage) * k))
+        if not (good and are_above(work, tree.pivots, tree.nv, SMALLEST_PIVOT)):
             return False
     finish(slots, weights, k)
-    _sizes(tree, elapsed, beyond(slots, 4 * k))
+    _sizes(tree, work, elapsed, beyond(slots, 4 * k))
+    return True
+
+
+@rows
+def motion_rows(memory, work, weights, h, elapsed, y, rate, out):
+    """`motion_at` for rows: h and elapsed (m,), y and rate (m, k), out (m, 5, k).
+
+    work : (slots, LANES), those of the tree and (6 + s) k + 3 more.
+
+    Where `motion_at` would return False, the row is NaN. Returns whether memory and y are of the tree.
+    """
+    if not is_current(memory):
+        return False
+    tree, k, stages = unpack_tree(slots_of(memory)), y.shape[1], weights.shape[1]
+    if k != tree.nq + tree.nv:
+        return False
+    slots, start = slots_of(work), tree.result
+    result, begin_y = beyond(slots, start), start + (5 + stages) * k
+    step, spent, lost = begin_y + k, begin_y + k + 1, begin_y + k + 2
+    for row in range(0, y.shape[0], LANES):
+        read_rows(work, begin_y, k, y, row)
+        read_rows(work, start + 5 * k, k, rate, row)
+        for lane in range(LANES):
+            r = min(row + lane, y.shape[0] - 1)
+            work[step, lane], work[spent, lane], work[lost, lane] = h[r], elapsed[r], 0.0
+        for stage in range(1, stages):
+            move(result, beyond(slots, begin_y), load(slots, step), weights, stage, k)
+            _place(tree, slots, result)
+            reduce_rows(tree, work)
+            _rate(tree, slots, beyond(result, (5 + stage) * k))
+            for lane in range(LANES):
+                good = True
+                for at in range(start, start + k):
+                    good &= abs(work[at, lane]) <= LARGEST
+                for at in range(tree.pivots, tree.pivots + tree.nv):
+                    good &= work[at, lane] > SMALLEST_PIVOT
+                if not good:
+                    work[lost, lane] = math.nan
+        finish(result, weights, k)
+        _sizes(tree, slots, load(slots, spent), beyond(result, 4 * k))
+        for lane in range(min(LANES, y.shape[0] - row)):
+            for part in range(5):
+                for i in range(k):
+                    out[row + lane, part, i] = work[start + part * k + i, lane] + work[lost, lane]
     return True
 
 
@@ -65,57 +117,62 @@ def linear_at(memory, weights, h, A, y, rate, out):
 
 
 @inlined
-def _rate(tree, y, rate):
-    """Write dy/dt at y = (q, v), quaternions of any norm. Returns whether it is defined there."""
-    work, v = tree.work, tree.vectors
-    good = copy_numbers(work, 0, tree.nq, y) & copy_numbers(work, v, tree.nv, beyond(y, tree.nq))
+def _place(tree, work, y):
+    """Copy y = (q, v), quaternions of any norm, into a workspace."""
+    for k in range(tree.nq):
+        store(work, k, load(y, k))
+    for k in range(tree.nv):
+        store(work, tree.vectors + k, load(y, tree.nq + k))
     for i in range(1, tree.links + 1):
         if tree.kind[i] >= SPHERICAL:
             at = tree.coordinate[i] + (3 if tree.kind[i] == FREE else 0)
             a, b, c, d = take(y, at, 4)
-            norm = math.sqrt(a * a + b * b + c * c + d * d)
+            norm = root(a * a + b * b + c * c + d * d)
             put(work, at, (a / norm, b / norm, c / norm, d / norm))
-    clear(work, v + tree.nv, tree.nv)
-    good &= reduce_coordinates(tree, work, work)
-    forward_dynamics(tree, work, beyond(rate, tree.nq))
-    _frame_times(tree, beyond(work, v), False, rate)
-    return good and are_above(work, tree.pivots, tree.nv, SMALLEST_PIVOT)
+    clear(work, tree.vectors + tree.nv, tree.nv)
 
 
 @inlined
-def _sizes(tree, elapsed, sizes):
+def _rate(tree, work, rate):
+    """Write dy/dt at the state in the workspace."""
+    forward_dynamics(tree, work, beyond(rate, tree.nq))
+    _frame_times(tree, work, beyond(work, tree.vectors), False, rate)
+
+
+@inlined
+def _sizes(tree, work, elapsed, sizes):
     """What the components at the last state can be expected to be, as `affine.sizes.motion_sizes`."""
-    work, nv, speed = tree.work, tree.nv, 0.0
+    nv, speed = tree.nv, elapsed * 0.0  # a number, or one for each lane
     H, velocities = tree.scratch, beyond(sizes, tree.nq)
     mass_matrix(tree, work, beyond(work, H))
     for j in range(nv):
-        speed += math.sqrt(load(work, H + j * nv + j)) * abs(load(work, tree.vectors + j))
+        speed = speed + root(load(work, H + j * nv + j)) * absolute(load(work, tree.vectors + j))
     for j in range(nv):
-        store(velocities, j, speed / math.sqrt(load(work, H + j * nv + j)))
-    _frame_times(tree, velocities, True, sizes)
+        store(velocities, j, speed / root(load(work, H + j * nv + j)))
+    _frame_times(tree, work, velocities, True, sizes)
     for k in range(tree.nq):
         store(sizes, k, elapsed * sizes[k])
 
 
 @inlined
-def _frame_times(tree, v, absolute, out):
-    """Write X(q) v at the q in the workspace, or |X(q)| v if `absolute`."""
+def _frame_times(tree, work, v, sizes, out):
+    """Write X(q) v at the q in the workspace, or |X(q)| v if `sizes`."""
     for i in range(1, tree.links + 1):
         kind, at, j = tree.kind[i], tree.coordinate[i], tree.first[i]
         if kind <= PRISMATIC:
             store(out, at, v[j])
             continue
-        sign, (a, b, c), q = -1.0, take(v, j, 3), take(tree.work, at + (3 if kind == FREE else 0), 4)
+        sign, (a, b, c), q = -1.0, take(v, j, 3), take(work, at + (3 if kind == FREE else 0), 4)
         if kind == FREE:
             x, y, z = quaternion_columns(q)
             for row in range(3):
                 entries = x[row], y[row], z[row]
-                if absolute:
-                    entries = abs(entries[0]), abs(entries[1]), abs(entries[2])
+                if sizes:
+                    entries = absolute(entries[0]), absolute(entries[1]), absolute(entries[2])
                 store(out, at + row, entries[0] * v[j + 3] + entries[1] * v[j + 4] + entries[2] * v[j + 5])
             at += 3
-        if absolute:
-            sign, q = 1.0, (abs(q[0]), abs(q[1]), abs(q[2]), abs(q[3]))
+        if sizes:
+            sign, q = 1.0, (absolute(q[0]), absolute(q[1]), absolute(q[2]), absolute(q[3]))
         x, y, z, w = 0.5 * q[0], 0.5 * q[1], 0.5 * q[2], 0.5 * q[3]
         put(out, at, (w * a + sign * z * b + y * c, z * a + w * b + sign * x * c))
         put(out, at + 2, (sign * y * a + x * b + w * c, sign * (x * a + y * b + z * c)))
