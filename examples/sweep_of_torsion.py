@@ -72,7 +72,7 @@ def main() -> None:
         STARTS,
         robots=robots(),
         names=ROBOTS,
-        tracking=Tracking(horizon=2.0, step=0.01),
+        tracking=Tracking(horizon=2.0),
         chunk=36,
     )
     with TemporaryDirectory() as folder:
@@ -80,7 +80,6 @@ def main() -> None:
         print(run_sweep(sweep, path, workers=2))
         print(run_sweep(sweep, path, workers=0))  # all of it is there
         store = Store(path)
-        print(f"largest error of the integration: {np.nanmax(store.arrays['step_error'][:]):.1e} rad")
         for row in contorsion_summary(store):
             if row["torsion"] in (-20.0, 0.0, 20.0):
                 print(

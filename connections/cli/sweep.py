@@ -262,16 +262,11 @@ def _report_contorsion(store: Store) -> int:
     rows = contorsion_summary(store)
     wide = console().width >= WIDE
     few = ("robot", "torsion", "lost", "rms_error", "effort", "peak_force", "rms_frequency")
-    head = [name for name in rows[0] if name != "step_error" and (wide or name in few)]
+    head = [name for name in rows[0] if wide or name in few]
     _print_columns(head, [[_text(row[name]) for name in head] for row in rows])
     if not wide:
         print_paragraph(
             f"All measures: in {WIDE} columns, COLUMNS={WIDE} in the environment, or in the store."
-        )
-    steps = [row["step_error"] for row in rows if "step_error" in row]
-    if steps:
-        print_paragraph(
-            f"error of the integration at the end: {max(steps):.1e} rad or m (mean of the worst torsion)"
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""One step of the method for one motion: in JAX, and with functions of NumPy."""
+"""A step of the method: of one motion in JAX and with functions of NumPy, and of several with these."""
 
 from __future__ import annotations
 
@@ -76,3 +76,26 @@ def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt
         return found
 
     return attempt
+
+
+def numpy_attempts(
+    rates: Callable[[NDArray[np.int64], Array, Array], Array],
+) -> Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]:
+    """Steps of several motions with a function of NumPy, as `driver.follow` takes them.
+
+    Parameters
+    ----------
+    rates : (which motions (w,), s (w,), y (w, k)) -> dy/ds (w, k).
+    """
+
+    def attempts(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+        if not h.any():
+            return np.stack([y, rates(which, s, y), y, y, y])
+        K, new = np.empty((len(C), *y.shape)), y
+        K[0] = f
+        for stage, row in enumerate(_ROWS[1:], 1):
+            new = y + h[:, None] * np.tensordot(row, K[:stage], 1)
+            K[stage] = rates(which, s + C[stage] * h, new)
+        return np.stack([new, K[-1], *np.tensordot(E, K, 1), np.abs(new)])
+
+    return attempts

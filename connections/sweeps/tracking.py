@@ -7,8 +7,7 @@ A robot follows q_d(t) = amplitude sin(omega t + phase) about its neutral config
 
 with C* of Levi-Civita, C_x that of the body-level factor (v x*) I, and H, C, g of an estimate whose inertias
 are all wrong by one factor. Every gamma is admissible; all have the same geodesics, and torsion acts where
-s is not zero. K_D is the mass matrix at the neutral configuration times a rate. Motions are integrated
-together by the classical Runge-Kutta method; a run with twice the step tells how accurate that is.
+s is not zero. K_D is the mass matrix at the neutral configuration times a rate.
 Source: [W] IV-A2 and eq. (12), (13); [E] eq. (11).
 """
 
@@ -21,6 +20,9 @@ import numpy as np
 
 from connections.control.robots import RobotController
 from connections.control.tracking_example import high_frequency_fraction
+from connections.integration.driver import follow
+from connections.integration.steps import numpy_attempts
+from connections.integration.tolerances import ATOL
 from connections.multibody import Model, coriolis_product, forward_dynamics, mass_matrix
 from connections.sweeps.errors import SweepError
 
@@ -31,10 +33,11 @@ ROBOT_MEASURES = (
     "peak_force",
     "rms_frequency",
     "high_frequency",
-    "step_error",
 )
 _RUNAWAY = 1e3  # rad/s or m/s: a motion that is that fast has left the law's reach
-_SAMPLES = 4  # steps between two samples that are measured
+_RTOL = 1e-8  # of a step; as steps end at samples, they are more accurate than that
+_MOST_STEPS = 5_000  # that a motion may need: a torsion that needs more makes the law too stiff for its use
+_PLACES = 512  # motions whose next step is tried together
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Tracking:
     Parameters
     ----------
     horizon : s.
-    step : of the integration, s.
+    sampling : time between two samples that are measured, s.
     amplitude, frequency : of the reference, rad (or m) and Hz; its phase is random for every joint.
     stiffness : Lambda, 1/s.
     damping : K_D over the mass matrix at the neutral configuration, 1/s.
@@ -53,7 +56,7 @@ class Tracking:
     """
 
     horizon: float = 4.0
-    step: float = 0.01
+    sampling: float = 0.04
     amplitude: float = 0.6
     frequency: float = 0.5
     stiffness: float = 2.0
@@ -68,8 +71,8 @@ class Tracking:
             good = isinstance(value, int | float) and np.isfinite(value) and value >= 0.0
             if not good or (value == 0.0 and name not in ("amplitude", "spread", "speed")):
                 raise SweepError(f"{name}: expected a positive finite number, got {value!r}")
-        if self.horizon < 4 * _SAMPLES * self.step:
-            raise SweepError(f"step: {self.step:g} s is too long for a motion of {self.horizon:g} s")
+        if self.horizon < 4.0 * self.sampling:
+            raise SweepError(f"sampling: {self.sampling:g} s is too long for a motion of {self.horizon:g} s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +110,8 @@ class Motions:
         error, rate = rng.standard_normal((2, self.plant.nv))
         return position + self.tracking.spread * error, velocity + self.tracking.speed * rate, phase
 
-    def reference(self, t: float, phase: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q_d and its first two rates, (..., nv) each."""
+    def reference(self, t: Any, phase: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q_d and its first two rates, (..., nv) each, at the time t, a number or (..., 1)."""
         omega = 2.0 * np.pi * self.tracking.frequency
         angle, size = omega * t + phase, self.tracking.amplitude
         position = self.plant.neutral() + size * np.sin(angle)
@@ -117,7 +120,7 @@ class Motions:
     def measure(
         self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The measures of motions (m,) from q, v (m, nv), NaN where they run away.
+        """The measures of motions (m,) from q, v (m, nv), NaN where they run away or take too many steps.
 
         Parameters
         ----------
@@ -125,15 +128,13 @@ class Motions:
         q, v : (m, nv) initial states.
         phase : (m, nv) of the references.
         """
-        step = self.tracking.step
-        times, error, rate, force, last = self._run(gamma, q, v, phase, step)
-        coarse = self._run(gamma, q, v, phase, 2.0 * step)[-1]
+        times, error, rate, force = self._run(gamma, q, v, phase)
         sizes, forces = np.linalg.norm(error, axis=2), np.linalg.norm(force, axis=2)
         spacing = times[1] - times[0]
         bend = np.gradient(rate, spacing, axis=0)
         energy = np.trapezoid((rate**2).sum(axis=2), times, axis=0)
         ratio = np.trapezoid((bend**2).sum(axis=2), times, axis=0) / energy
-        lost = ~np.isfinite(last).all(axis=1)
+        lost = ~np.isfinite(sizes[-1])
         shares = [
             np.nan if gone else high_frequency_fraction(rate[:, row], spacing)
             for row, gone in enumerate(lost)
@@ -145,54 +146,45 @@ class Motions:
             "peak_force": forces.max(axis=0),
             "rms_frequency": np.sqrt(ratio) / (2.0 * np.pi),
             "high_frequency": np.array(shares),
-            "step_error": np.abs(last - coarse).max(axis=1) / 15.0,
         }
 
     def _run(
-        self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray, step: float
+        self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Times (T,), tracking errors, their rates and forces (T, m, nv), and the last q (m, nv)."""
-        skip = max(1, round(_SAMPLES * self.tracking.step / step))
-        count = skip * round(self.tracking.horizon / step / skip)
-        lost, home = np.zeros(len(q), dtype=bool), (q.copy(), v.copy())
-        times, errors, rates, forces = [], [], [], []
-        for number in range(count + 1):
-            t = number * step
-            if number % skip == 0:
-                wanted, velocity, _ = self.reference(t, phase)
-                blank = np.where(lost, np.nan, 0.0)[:, None]
-                times.append(t)
-                errors.append(q - wanted + blank)
-                rates.append(v - velocity + blank)
-                forces.append(self.torque(gamma, t, q, v, phase) + blank)
-            if number < count:
-                q, v = self._step(gamma, t, q, v, phase, step)
-                gone = ~((np.abs(v) < _RUNAWAY).all(axis=1) & np.isfinite(q).all(axis=1))
-                lost |= gone
-                if gone.any():  # go on with numbers that the recursions take
-                    q[gone], v[gone] = home[0][gone], home[1][gone]
-        last = q + np.where(lost, np.nan, 0.0)[:, None]
-        return np.array(times), np.array(errors), np.array(rates), np.array(forces), last
+        """Times (T,), tracking errors, their rates and forces (T, m, nv); NaN where a motion is lost."""
+        home, m = np.hstack([q, v]), len(q)
+        count = round(self.tracking.horizon / self.tracking.sampling)
+        times = self.tracking.sampling * np.arange(count + 1, dtype=np.float64)
 
-    def _step(self, gamma: Any, t: float, q: Any, v: Any, phase: Any, h: float) -> tuple[Any, Any]:
-        """One step of the classical method of fourth order."""
+        def rates(which: np.ndarray, t: np.ndarray, y: np.ndarray) -> np.ndarray:
+            good = self._in_reach(y)
+            q, v = np.split(np.where(good, y, home[which]), 2, axis=1)
+            tau = self.torque(gamma[which], t[:, None], q, v, phase[which])
+            return np.where(good, np.hstack([v, forward_dynamics(self.plant, q, v, tau)]), np.nan)
 
-        def slope(at: float, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return y, forward_dynamics(self.plant, x, y, self.torque(gamma, at, x, y, phase))
+        origin = np.zeros_like(home)
+        found = follow(numpy_attempts(rates), home, origin, times, _RTOL, ATOL, _MOST_STEPS, None, _PLACES)
+        states = found.states.swapaxes(0, 1).reshape((count + 1) * m, -1)
+        good, t = self._in_reach(states), np.repeat(times, m)[:, None]
+        home, gamma, phase = (np.concatenate([array] * (count + 1)) for array in (home, gamma, phase))
+        q, v = np.split(np.where(good, states, home), 2, axis=1)  # numbers that the recursions take
+        wanted, velocity, _ = self.reference(t, phase)
+        measured = q - wanted, v - velocity, self.torque(gamma, t, q, v, phase)
+        return times, *(np.where(good, array, np.nan).reshape(count + 1, m, -1) for array in measured)
 
-        q1, v1 = slope(t, q, v)
-        q2, v2 = slope(t + h / 2, q + h / 2 * q1, v + h / 2 * v1)
-        q3, v3 = slope(t + h / 2, q + h / 2 * q2, v + h / 2 * v2)
-        q4, v4 = slope(t + h, q + h * q3, v + h * v3)
-        return q + h / 6 * (q1 + 2 * q2 + 2 * q3 + q4), v + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
+    def _in_reach(self, y: np.ndarray) -> np.ndarray:
+        """Whether the law can be expected to hold the states (m, 2 nv), (m, 1)."""
+        slow = (np.abs(y[:, self.plant.nv :]) < _RUNAWAY).all(axis=1)
+        good: np.ndarray = (slow & np.isfinite(y).all(axis=1))[:, None]
+        return good
 
-    def torque(self, gamma: np.ndarray, t: float, q: Any, v: Any, phase: Any) -> np.ndarray:
+    def torque(self, gamma: np.ndarray, t: Any, q: Any, v: Any, phase: Any) -> np.ndarray:
         """The law's forces tau (m, nv); they are affine in gamma.
 
         Parameters
         ----------
         gamma : (m,), the share of C_x - C* in the law's C.
-        t : s.
+        t : s, a number or (m, 1).
         q, v, phase : (m, nv).
         """
         wanted, velocity, acceleration = self.reference(t, phase)

@@ -93,7 +93,7 @@ def replace() -> None:
     """Put the quick ones in the place of what takes long."""
     results = explore([0.0, -5.0], horizon=0.2)
     summary: dict[str, Any] = {"robot": LONG, "torsion": -10.0, "motions": 100, "lost": 3}
-    summary |= dict.fromkeys(MEASURES, -1.2345e-10) | {"step_error": 1e-9}
+    summary |= dict.fromkeys(MEASURES, -1.2345e-10)
     proposition = sweeps.PropositionSummary(
         "Prop III.1 only if", "a statement", 1000, 12, 1e-3, 123456, 1e-12, 1e-3, 34
     )
