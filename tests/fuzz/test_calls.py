@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fuzz.calls import GROUPS, calls
 from fuzz.values import HOSTILE, OUT, PLAIN, complaint, random_arrays
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
@@ -62,6 +62,8 @@ def test_hostile_outputs(data, group):
     names = sorted(name for name, call in calls(group).items() if call.out)
     name, how = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(sorted(OUT)))
     call = calls(group)[name]
-    out = OUT[how](np.zeros_like(call.function(**call.arguments)))
+    right = np.zeros_like(call.function(**call.arguments))
+    out = OUT[how](right)
+    assume(how != "every second" or right.size > 1)  # one number has no gaps
     with pytest.raises((TypeError, ValueError), match="^out: expected"):
         call.function(**call.arguments, out=out)

@@ -1,6 +1,7 @@
 """Batches of the recursions, and calls that do not know of each other."""
 
 import copy
+import itertools
 import os
 import pickle
 import subprocess
@@ -82,6 +83,8 @@ def test_a_small_batch_stays_in_the_calling_thread(monkeypatch, rng):
     asked = []
     monkeypatch.setattr("connections.engines.pieces.pool", lambda: asked.append(1))
     monkeypatch.setattr("connections.engines.pieces.get_num_threads", lambda: 2)
+    clock = itertools.count(step=1e-6)  # what a busy machine takes is not tested
+    monkeypatch.setattr("connections.engines.pieces.time.perf_counter", lambda: next(clock))
     arguments = states("mass_matrix", rng, 512)
     expected = call("mass_matrix", *arguments)
     assert not asked
