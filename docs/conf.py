@@ -63,7 +63,8 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "inlined": (),
     "engines": ("threads",),
     "kernels": (),
-    "dynamics": ("recursive_connection", "warm_up"),
+    "program": ("warm_up",),
+    "as_geometry": ("recursive_connection",),
 }
 
 

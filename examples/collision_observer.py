@@ -24,7 +24,7 @@ from adaptive_arm import HAND, K_D, MIDDLE, panda, reference
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control.robots import RobotController, RobotMomentumObserver, with_payload
+from connections.control.laws.robot_laws import RobotController, RobotMomentumObserver, with_payload
 
 TOUCHED, POINT = "panda_link5", np.array([0.0, 0.08, -0.1])  # m, in the axes of the link
 PUSH = np.array([-20.0, -10.0, 30.0])  # N, world axes, at the top of a half sine

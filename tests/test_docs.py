@@ -5,37 +5,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+from pages import ROOT, execute, run_page
 
 import connections
 from connections import multibody
 
-ROOT = Path(__file__).parent.parent
 PACKAGE = Path(connections.__file__).parent
-
-
-def python_blocks(path: Path) -> list[tuple[int, str]]:
-    """(line number, source) of the fenced python blocks of a Markdown file."""
-    text = path.read_text()
-    return [
-        (text[: match.start(1)].count("\n"), match.group(1))
-        for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    ]
-
-
-def execute(path: Path) -> dict:
-    """Run all python blocks of a page in one namespace; tracebacks carry the page's own line numbers."""
-    namespace: dict = {"__name__": path.stem}
-    for line, source in python_blocks(path):
-        exec(compile("\n" * line + source, str(path), "exec"), namespace)
-    return namespace
-
-
-def run_page(name: str, blocks: int, assertions: int) -> None:
-    """Run a page of docs/, which has at least so many blocks and assertions."""
-    page = ROOT / "docs" / name
-    execute(page)
-    assert len(python_blocks(page)) >= blocks
-    assert page.read_text().count("assert ") >= assertions
 
 
 def test_conventions_hold() -> None:

@@ -64,7 +64,7 @@ WRONG = {
     ),
     "engines/wrong_room.py": (
         "from connections.multibody import spatial",
-        "connections.engines.wrong_room -> connections.multibody.spatial",
+        "connections.engines.wrong_room -> connections.multibody.definition.spatial",
     ),
     "multibody/wrong_library.py": (
         "def f():\n    import networkx as nx",

@@ -14,7 +14,7 @@ import connections as cn
 from connections import control
 from connections import multibody as mb
 from connections.checks import IntegrationError, PointError
-from connections.geometry.scales import POINT_TOLERANCE
+from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame
 
 #: Errors of norms: below what definitions took, between, and one of float32.

@@ -18,7 +18,7 @@ from public_calls import ARGUMENTS, FRAME, TIMES, along, basis, control, forms, 
 import connections as cn
 from connections import control as laws
 from connections import verify
-from connections.geometry import compilation
+from connections.evaluation import compilation
 from connections.systems import translations
 from connections.verify.subjects import compiled_of, shared
 

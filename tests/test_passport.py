@@ -30,7 +30,7 @@ from systems import (
 
 import connections as cn
 from connections import multibody as mb
-from connections.multibody.spatial import body_coriolis
+from connections.multibody.definition.spatial import body_coriolis
 
 ROBOT = Path(__file__).parent / "data" / "branched.urdf"
 TOLERANCE = 1e-8

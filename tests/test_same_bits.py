@@ -109,7 +109,10 @@ def in_threads() -> list[dict[str, Any]]:
 
 
 def test_in_a_new_process(first: dict[str, Any]) -> None:
-    code = "import pickle, sys, test_same_bits as t; sys.stdout.buffer.write(pickle.dumps(t.in_threads()))"
+    code = (
+        "import pickle, sys; sys.path.append('support'); import test_same_bits as t;"
+        " sys.stdout.buffer.write(pickle.dumps(t.in_threads()))"
+    )
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True)
     assert not found.returncode, found.stderr.decode()

@@ -1,6 +1,6 @@
 """The page docs/nonholonomic.md is executed."""
 
-from test_docs import ROOT, execute, python_blocks
+from pages import ROOT, execute, python_blocks
 
 
 def test_the_page_runs() -> None:

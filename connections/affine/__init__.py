@@ -8,25 +8,25 @@ from connections.affine.combinations import (
 from connections.affine.connection import AffineConnection, ChangedConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
-from connections.affine.deviation import (
-    covariant_linearization,
-    deviation_map,
-    geodesic_flow,
-    linearization,
-    transport_flow,
-)
 from connections.affine.distributions import (
     AnnihilatedDistribution,
     Distribution,
     DistributionFrame,
     SpannedDistribution,
 )
-from connections.affine.geodesics import exponential, geodesic
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.affine.log_map import logarithm
+from connections.affine.logarithms.logarithm import logarithm
+from connections.affine.motions.deviation import (
+    covariant_linearization,
+    deviation_map,
+    geodesic_flow,
+    linearization,
+    transport_flow,
+)
+from connections.affine.motions.geodesics import exponential, geodesic
+from connections.affine.motions.transport import covariant_derivative_along, holonomy, parallel_transport
 from connections.affine.symmetry import GroupAction
-from connections.affine.transport import covariant_derivative_along, holonomy, parallel_transport
 
 __all__ = [
     "AffineConnection",

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
 from connections.checks import ShapeError, require_each, require_function, require_type
+from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import with_parameters
 from connections.geometry.products import ProductFrame, ProductMetric
 
 

@@ -26,11 +26,11 @@ from connections.affine.distributions import (
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_type
-from connections.geometry.definite import solve_definite
-from connections.geometry.evaluation import evaluate
+from connections.evaluation.boundary import evaluate
+from connections.evaluation.parameters import Bound
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
-from connections.geometry.parameters import Bound
+from connections.geometry.numerics.definite import solve_definite
 
 
 @dataclass(frozen=True, eq=False, repr=False)

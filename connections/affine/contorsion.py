@@ -18,13 +18,13 @@ import numpy as np
 
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.followed import by_rows
 from connections.affine.koszul import (
     christoffel_first_kind,
     christoffel_terms,
     raise_first_index,
     raised_terms,
 )
+from connections.affine.motions.jax_motions import by_rows
 from connections.checks import (
     NonFiniteError,
     ShapeError,
@@ -36,14 +36,14 @@ from connections.checks import (
     require_type,
     require_untraced,
 )
-from connections.geometry.compilation import compiled, trace_state_clean
-from connections.geometry.definite import solve_definite
-from connections.geometry.describing import Described
-from connections.geometry.evaluation import as_given
+from connections.evaluation.boundary import as_given
+from connections.evaluation.compilation import compiled, trace_state_clean
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Parametrized, is_same, with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized, is_same, with_parameters
-from connections.geometry.scales import FLOOR, lengths_of
+from connections.geometry.numerics.definite import solve_definite
+from connections.geometry.numerics.scales import FLOOR, lengths_of
 
 MEMBERS = 32  # of a family, which a sweep computes together
 SYMMETRY_TOLERANCE = 1e-10  # of an entry of D and of those with the same indices

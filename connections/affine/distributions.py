@@ -26,12 +26,12 @@ from connections.checks import (
     require_function,
     require_type,
 )
-from connections.geometry.compilation import shape_of
-from connections.geometry.definite import solve_definite
+from connections.evaluation.compilation import shape_of
+from connections.evaluation.parameters import Parametrized
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Parametrized
-from connections.geometry.scales import independent, inverse_lengths_of, lengths_of, rank_of
+from connections.geometry.numerics.definite import solve_definite
+from connections.geometry.numerics.scales import independent, inverse_lengths_of, lengths_of, rank_of
 
 _FEASIBLE = 1e-8  # a form on a basis field, relative to both
 _CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ConstraintError, ShapeError, as_array, raise_at, require_finite
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
 
 _RANK = 1e-7  # equilibrated rows are independent if their smallest singular value is above this

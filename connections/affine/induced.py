@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
 from connections.checks import require_same_frame, require_type
-from connections.geometry.definite import solve_definite
+from connections.evaluation.parameters import is_same
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
-from connections.geometry.parameters import is_same
-from connections.geometry.scales import FLOOR, lengths_of
+from connections.geometry.numerics.definite import solve_definite
+from connections.geometry.numerics.scales import FLOOR, lengths_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections.geometry.definite import inverse_of_definite, solve_definite
 from connections.geometry.metrics import Metric
-from connections.geometry.scales import FLOOR, lengths_of
+from connections.geometry.numerics.definite import inverse_of_definite, solve_definite
+from connections.geometry.numerics.scales import FLOOR, lengths_of
 
 
 def koszul(dH: Array, s_low: Array) -> Array:

@@ -19,9 +19,9 @@ from connections.affine.koszul import (
     raised_terms,
 )
 from connections.checks import require_type
-from connections.geometry.definite import solve_definite
+from connections.evaluation.parameters import is_same
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import is_same
+from connections.geometry.numerics.definite import solve_definite
 
 
 @dataclass(frozen=True, eq=False, repr=False)

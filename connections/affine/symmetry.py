@@ -28,13 +28,13 @@ from connections.checks import (
     require_finite,
     require_untraced,
 )
-from connections.geometry.compilation import compiled, shape_of
-from connections.geometry.definite import inverse_of_definite
-from connections.geometry.evaluation import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.compilation import compiled, shape_of
+from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound, Parametrized
-from connections.geometry.scales import (
+from connections.geometry.numerics.definite import inverse_of_definite
+from connections.geometry.numerics.scales import (
     FLOOR,
     inverse_lengths_of,
     lengths_of,

@@ -19,7 +19,7 @@ from typing import Any
 from connections import _interrupt, checks
 from connections._distribution import version
 from connections.cli import audit, demo, explore, figures, sweep, verify, warm_up
-from connections.cli.arguments import Parser, in_columns
+from connections.cli.options import Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
 COMMANDS = (verify, audit, explore, figures, sweep, warm_up, demo)  # in the order of the help

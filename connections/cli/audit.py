@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import WIDE, console, new_table, print_paragraph
 from connections.cli.progress import progress
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
 from connections.checks import require_writable
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import (
     print_groups,
     print_paragraph,

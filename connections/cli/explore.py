@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import print_paths, print_tracking
 from connections.cli.progress import progress
 

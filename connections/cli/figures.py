@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import print_paths
 from connections.cli.progress import progress
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from connections.cli.arguments import COLUMNS, in_columns
+from connections.cli.options import COLUMNS, in_columns
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from connections.cli.arguments import COLUMNS, in_columns
+from connections.cli.options import COLUMNS, in_columns
 
 EVERY = 5.0  # s between two lines
 _BAR = 20  # columns

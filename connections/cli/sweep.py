@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import WIDE, console, new_table, print_paragraph, status
 from connections.cli.progress import progress
 

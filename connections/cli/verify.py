@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.checks import SubjectError
-from connections.cli import arguments
+from connections.cli import options as arguments
 from connections.cli.printing import print_report, status
 from connections.cli.progress import progress
 

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from connections.cli import arguments
+from connections.cli import options as arguments
 
 
 def add(commands: Any) -> None:
@@ -26,8 +26,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compile what is missing, a line for each function."""
-    from connections.multibody.dynamics import warm_up
-    from connections.multibody.dynamics.compiled import compiled, description
+    from connections.multibody.program import warm_up
+    from connections.multibody.program.compiled import compiled, description
 
     start, folder = time.perf_counter(), warm_up.cache_folder()
     count, missing = warm_up.processes_given(options.processes), warm_up.not_compiled()

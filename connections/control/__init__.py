@@ -1,14 +1,6 @@
 """Passivity-based control, adaptation, the momentum observer, controllability, and LQR."""
 
-from connections.control.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
-from connections.control.attractors import (
-    configuration_error_at,
-    submanifold_reference,
-    task_reference,
-    trajectory_reference,
-)
 from connections.control.centroidal import CentroidalCoordinates
-from connections.control.closed_loop import ClosedLoop, Motion
 from connections.control.controllability import (
     Closure,
     ControllabilityReport,
@@ -24,20 +16,28 @@ from connections.control.controllability import (
     kinematic_controllability,
     symmetric_closure,
 )
-from connections.control.gains import GainError, gain_matrix
-from connections.control.lqr import lqr, time_varying_lqr
-from connections.control.observer import MomentumObserver, ObservedMotion
-from connections.control.passivity import PassivityController, reference_force_at
-from connections.control.reachability import StabilizabilityError, reachable_directions
-from connections.control.references import AccelerationReference, FieldReference, Reference
-from connections.control.regulator import Regulator, state_names
-from connections.control.robots import (
+from connections.control.laws.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
+from connections.control.laws.attractors import (
+    configuration_error_at,
+    submanifold_reference,
+    task_reference,
+    trajectory_reference,
+)
+from connections.control.laws.closed_loop import ClosedLoop, Motion
+from connections.control.laws.gains import GainError, gain_matrix
+from connections.control.laws.observer import MomentumObserver, ObservedMotion
+from connections.control.laws.passivity import PassivityController, reference_force_at
+from connections.control.laws.references import AccelerationReference, FieldReference, Reference
+from connections.control.laws.robot_laws import (
     AdaptiveRobotController,
     RobotController,
     RobotMomentumObserver,
     with_payload,
 )
-from connections.control.stabilizability import require_stabilizable
+from connections.control.linear.lqr import lqr, time_varying_lqr
+from connections.control.linear.reachability import StabilizabilityError, reachable_directions
+from connections.control.linear.regulator import Regulator, state_names
+from connections.control.linear.stabilizability import require_stabilizable
 
 __all__ = [
     "AccelerationReference",

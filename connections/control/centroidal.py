@@ -20,8 +20,8 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
+from connections.evaluation.boundary import Argument, evaluate
 from connections.geometry import FrameField
-from connections.geometry.evaluation import Argument, evaluate
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import require_model

@@ -23,9 +23,9 @@ import numpy as np
 
 from connections.affine import ContorsionFamily
 from connections.checks import ShapeError, as_array, require_finite
-from connections.control.attractors import trajectory_reference
-from connections.control.closed_loop import ClosedLoop, Motion, simulate_members
-from connections.control.passivity import PassivityController
+from connections.control.laws.attractors import trajectory_reference
+from connections.control.laws.closed_loop import ClosedLoop, Motion, simulate_members
+from connections.control.laws.passivity import PassivityController
 from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, CoordinateFrame
 

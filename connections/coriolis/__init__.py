@@ -1,6 +1,6 @@
 """Coriolis matrices: from a connection, back to a connection, and the audit of a given C(q, v)."""
 
-from connections.coriolis.audit import AuditReport, audit_coriolis
+from connections.coriolis.audit.audit import AuditReport, audit_coriolis
 from connections.coriolis.matrix import (
     CoriolisConnection,
     connection_from_coriolis,

@@ -27,10 +27,10 @@ from connections.checks import (
     require_same_frame,
     require_type,
 )
-from connections.geometry.evaluation import Argument, as_given, evaluate
+from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.parameters import Bound
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound
-from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
+from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
 CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
 _PROBE = (0.61803398875, -0.41421356237, 0.73205080757, -0.23606797750)

@@ -16,19 +16,19 @@ import jax.numpy as jnp
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.flow import Flow, Record, Trajectories, as_max_step
-from connections.affine.geodesics import State
-from connections.affine.sizes import motion_sizes
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
+from connections.affine.motions.geodesics import State
+from connections.affine.motions.sizes import motion_sizes
 from connections.checks import ShapeError, require_function, require_shape, require_type
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
-from connections.geometry.compilation import shape_of
-from connections.geometry.definite import solve_definite
-from connections.geometry.describing import Described
-from connections.geometry.evaluation import Argument, evaluate
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import shape_of
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound, Parametrized
-from connections.geometry.scales import inverse_lengths_of
+from connections.geometry.numerics.definite import solve_definite
+from connections.geometry.numerics.scales import inverse_lengths_of
 
 TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
 

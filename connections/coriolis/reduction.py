@@ -14,20 +14,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.affine.flow import Flow, Record, Trajectories, as_max_step
-from connections.affine.geodesics import State
-from connections.affine.sizes import motion_sizes
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
+from connections.affine.motions.geodesics import State
+from connections.affine.motions.sizes import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
-from connections.geometry.compilation import shape_of
+from connections.evaluation.boundary import Argument, admit_at, evaluate, require_admissible
+from connections.evaluation.compilation import shape_of
+from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry.coordinate_frame import CoordinateFrame
-from connections.geometry.evaluation import Argument, admit_at, evaluate, require_admissible
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound, Parametrized
-from connections.geometry.scales import worst_check
+from connections.geometry.numerics.scales import worst_check
 
 # Forces are sampled at times of all sizes [s] and both signs: what begins later, or is periodic, shows.
 _TIMES = (0.0, 0.0, 1e-3, 0.0317, 0.377, 1.13, -2.71, 7.9, 31.3, 263.0, 3.1e3, 1.7e9)

@@ -14,18 +14,18 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.affine.flow import Flow, Trajectories, as_max_step
-from connections.affine.geodesics import State, geodesic_flow_of
-from connections.affine.host_motion import HostMotion
 from connections.affine.levi_civita import LeviCivita
+from connections.affine.motions.flow import Flow, Trajectories, as_max_step
+from connections.affine.motions.geodesics import State, geodesic_flow_of
+from connections.affine.motions.host_motions import HostMotion
 from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
-from connections.geometry.definite import solve_definite
-from connections.geometry.describing import Described
-from connections.geometry.evaluation import Argument, evaluate
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Bound, Parametrized, with_parameters
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound, Parametrized, with_parameters
+from connections.geometry.numerics.definite import solve_definite
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections import multibody as mb
-from connections.affine.followed import HostMotions
+from connections.affine.motions.jax_motions import HostMotions
 from connections.checks import IntegrationError, as_array, require_finite
 from connections.integration.driver import follow
 from connections.integration.tolerances import ATOL, RTOL
-from connections.multibody.host_kinematics import configuration
+from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.constraints import gather
 
 if TYPE_CHECKING:
-    from connections.multibody.dynamics.host_conditions import HostConditions
-    from connections.multibody.kinematics import Kinematics
+    from connections.multibody.definition.kinematics import Kinematics
+    from connections.multibody.program.closure_conditions import HostConditions
 
 FRAMES = 121  # of the film
 _NODES = 4 * (FRAMES - 1) + 1  # with those between, which the integration of P needs
@@ -291,7 +291,7 @@ class Robot:
     @cached_property
     def _tree(self) -> tuple[Kinematics, HostConditions]:
         """The spanning tree, and its poses: the conditions of a mechanism without any."""
-        from connections.multibody.dynamics.host_conditions import HostConditions  # imports Numba
+        from connections.multibody.program.closure_conditions import HostConditions  # imports Numba
 
         tree, nothing = self.model.kinematics, np.zeros(0)
         tree = tree.spanning if isinstance(tree, ClosedKinematics) else tree

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from connections.explorer import drawing
-from connections.explorer.bodies import depth, extent, shapes, tree_html
+from connections.explorer.body_shapes import depth, extent, shapes, tree_html
 from connections.explorer.drawing import DARK, PLAIN, TWISTED
 from connections.explorer.robot import VELOCITY, Robot, RobotMotion
 

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from connections.affine import ContorsionConnection, ContorsionFamily
 from connections.checks import IntegrationError, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
-from connections.geometry.scales import sizes_of_array
+from connections.geometry.numerics.scales import sizes_of_array
 from connections.integration.tolerances import ATOL, RTOL
 from connections.integration.traced import Settings, solve
 from connections.plots import four_contorsions

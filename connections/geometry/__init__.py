@@ -1,5 +1,6 @@
 """What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
+from connections.evaluation.parameters import ParametricFunction
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
@@ -13,7 +14,6 @@ from connections.geometry.metrics import (
     Metric,
     PullbackMetric,
 )
-from connections.geometry.parameters import ParametricFunction
 from connections.geometry.products import ProductFrame, ProductMetric
 
 __all__ = [

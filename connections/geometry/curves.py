@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import PointError, ShapeError, as_array, require_finite, require_same_frame
-from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import (
+from connections.evaluation.boundary import (
     Argument,
     admit_at,
     as_given,
@@ -31,8 +30,9 @@ from connections.geometry.evaluation import (
     require_admissible,
     the_point,
 )
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Parametrized
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import Parametrized
 from connections.geometry.splines import SPLINE_DEGREE as SPLINE_DEGREE
 from connections.geometry.splines import capacity, spline, traced_spline
 

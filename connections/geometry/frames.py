@@ -28,10 +28,10 @@ from connections.checks import (
     require_function,
     require_type,
 )
-from connections.geometry.describing import IN_TABLE, heading_of, parts_of
-from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.parameters import Bound, Parametrized
-from connections.geometry.scales import full_rank, is_near, rank_of, row_units
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.describing import IN_TABLE, heading_of, parts_of
+from connections.evaluation.parameters import Bound, Parametrized
+from connections.geometry.numerics.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
 FIELD = "q -> components (n,)"  # a vector field, in an error

@@ -15,14 +15,14 @@ import numpy as np
 
 from connections.checks import PointError, raise_at, require_finite
 from connections.geometry.frames import FrameField
-from connections.geometry.rotations import (
+from connections.geometry.numerics.scales import POINT_TOLERANCE
+from connections.geometry.rigid.rotations import (
     LEVI_CIVITA,
     quaternion_exponential,
     quaternion_product,
     rotation_matrix,
     skew,
 )
-from connections.geometry.scales import POINT_TOLERANCE
 
 
 @dataclass(frozen=True)

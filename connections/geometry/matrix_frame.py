@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from connections.checks import FrameError, ShapeError, raise_at, require_function, require_positive_int
+from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
-from connections.geometry.parameters import with_parameters
-from connections.geometry.scales import full_rank, sizes_of_columns
+from connections.geometry.numerics.scales import full_rank, sizes_of_columns
 
 _LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
 

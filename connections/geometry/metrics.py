@@ -27,12 +27,12 @@ from connections.checks import (
     require_function,
     require_type,
 )
-from connections.geometry.definite import is_definite
-from connections.geometry.describing import Described
-from connections.geometry.evaluation import Argument, evaluate
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
-from connections.geometry.parameters import Parametrized, with_parameters
-from connections.geometry.scales import FLOOR, inverse_lengths_of, lengths_of
+from connections.geometry.numerics.definite import is_definite
+from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
 _INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry

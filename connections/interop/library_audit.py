@@ -21,7 +21,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.checks import Check
 from connections.coriolis import AuditReport, audit_coriolis
-from connections.geometry.scales import worst_check
+from connections.geometry.numerics.scales import worst_check
 from connections.interop.libraries import (
     Description,
     JointExample,
@@ -30,7 +30,7 @@ from connections.interop.libraries import (
     LibraryRobot,
     library_named,
 )
-from connections.interop.libraries.base import Array
+from connections.interop.libraries.library import Array
 from connections.interop.library_faults import VECTOR, Fault, faults_of
 from connections.interop.silence import quiet
 

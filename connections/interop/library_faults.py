@@ -24,8 +24,8 @@ from connections import multibody as mb
 from connections.checks import Check
 from connections.coriolis import AuditReport, audit_coriolis
 from connections.interop.libraries import LibraryRobot
-from connections.interop.libraries.base import Array, Slots, slots
-from connections.multibody.kinematics import product_of_frames
+from connections.interop.libraries.library import Array, Slots, slots
+from connections.multibody.definition.kinematics import product_of_frames
 
 #: Properties of a library that gives the vector C v only.
 VECTOR = ("bias",)

@@ -6,18 +6,17 @@
 
 from connections.affine.independent_forms import SelectedForms, independent_forms
 from connections.engines.threads import get_num_threads, set_num_threads
-from connections.multibody.audit import audit_coriolis
+from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.coriolis_oracles import (
     coriolis_matrix_by_differentiation,
     coriolis_matrix_by_jacobians,
     coriolis_matrix_by_projection,
 )
+from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
-from connections.multibody.dynamics.recursive_connection import RecursiveConnection, RecursiveMetric
-from connections.multibody.dynamics.warm_up import warm_up
 from connections.multibody.functions import (
     christoffel_symbols,
     coriolis_matrix,
@@ -53,7 +52,8 @@ from connections.multibody.linearization import (
 from connections.multibody.loops.closures import Coincident, Distance
 from connections.multibody.manifold import difference, displace, finite_differences
 from connections.multibody.model import Model, body_jacobians, inertial_parameters
-from connections.multibody.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
+from connections.multibody.program.warm_up import warm_up
+from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
     Ball,
     Blade,

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import as_array, batch_axes, require_finite, require_untraced
-from connections.geometry.evaluation import Argument, evaluate
-from connections.geometry.parameters import Bound
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.parameters import Bound
+from connections.multibody.definition.spatial import body_coriolis_blocks
 from connections.multibody.functions import coriolis_matrix, documented, inverse_dynamics, mass_matrix
 from connections.multibody.model import Model, require_model
-from connections.multibody.spatial import body_coriolis_blocks
 
 
 @documented

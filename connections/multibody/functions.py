@@ -28,8 +28,8 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from connections.multibody.dynamics.table import RECURSIONS
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.table import RECURSIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")

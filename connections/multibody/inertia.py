@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from connections.checks import ModelError, as_array, as_number, require_finite
-from connections.geometry.host_groups import skew
+from connections.geometry.rigid.host_groups import skew
 
 _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
 

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, finite_result, require_finite, require_untraced
-from connections.geometry.evaluation import Argument, evaluate, kind_kept
+from connections.evaluation.boundary import Argument, evaluate, kind_kept
+from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import Bound
 from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.manifold import positive_step
 from connections.multibody.model import Model

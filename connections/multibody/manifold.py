@@ -31,14 +31,14 @@ from connections.checks import (
     require_function,
     require_untraced,
 )
-from connections.geometry.evaluation import kind_kept
-from connections.geometry.host_groups import (
+from connections.evaluation.boundary import kind_kept
+from connections.geometry.rigid.host_groups import (
     displaced_pose,
     displaced_rotation,
     pose_difference,
     rotation_difference,
 )
-from connections.multibody.host_kinematics import configuration
+from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.model import Model, require_model
 

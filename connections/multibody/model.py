@@ -18,18 +18,18 @@ import numpy as np
 
 from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
+from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
 from connections.geometry import FrameField, InducedMetric
-from connections.geometry.evaluation import Argument, as_given, evaluate, the_point
-from connections.multibody.dynamics.regularity import require_regular
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
 from connections.multibody.graph import ClusterTree, Tree
-from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.rigid_bodies import RigidBodySystemConnection
+from connections.multibody.program.regularity import require_regular
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
-    from connections.multibody.dynamics.program import Program
-    from connections.multibody.dynamics.recursive_connection import RecursiveConnection
+    from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
+    from connections.multibody.program.program import Program
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -189,7 +189,7 @@ class Model:
     @cached_property
     def recursive_connection(self) -> RecursiveConnection:
         """`connection` by recursion, with the same values and derivatives: faster on the processor."""
-        from connections.multibody.dynamics.recursive_connection import RecursiveConnection
+        from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 
         return RecursiveConnection(self)
 
@@ -233,14 +233,14 @@ class Model:
             from connections.coriolis import MechanicalSystem
 
             return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
-        from connections.multibody.dynamics.robot_system import RobotSystem  # imports Numba
+        from connections.multibody.as_geometry.robot_system import RobotSystem  # imports Numba
 
         return RobotSystem(self)
 
     @cached_property
     def program(self) -> Program:
         """The robot as the recursions need it: flat arrays, workspaces, and calls."""
-        from connections.multibody.dynamics.program import Program  # imports Numba
+        from connections.multibody.program.program import Program  # imports Numba
 
         return Program(self.kinematics, self.gravity)
 

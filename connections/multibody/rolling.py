@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
 from connections.multibody.model import Model
 

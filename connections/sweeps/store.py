@@ -20,8 +20,8 @@ import numpy as np
 from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import identity, versions
-from connections.sweeps.layout import CHECKSUMS, columns_of, create_arrays, require_layout
 from connections.sweeps.sources import sources
+from connections.sweeps.store_layout import CHECKSUMS, columns_of, create_arrays, require_layout
 
 if TYPE_CHECKING:
     from connections.sweeps.sweep import Sweep

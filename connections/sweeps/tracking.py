@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.control.robots import RobotController
+from connections.control.laws.robot_laws import RobotController
 from connections.control.tracking_example import high_frequency_fraction
 from connections.integration.driver import follow
 from connections.integration.steps import numpy_attempts

@@ -18,15 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.affine.flow import Flow, Record, Trajectories
-from connections.affine.geodesics import State
-from connections.affine.sizes import motion_sizes
+from connections.affine.motions.flow import Flow, Record, Trajectories
+from connections.affine.motions.geodesics import State
+from connections.affine.motions.sizes import motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces
-from connections.geometry.evaluation import Argument, evaluate
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.parameters import Bound, derived
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import Bound, derived
 
 
 @dataclass(frozen=True, eq=False)

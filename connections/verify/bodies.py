@@ -16,7 +16,7 @@ import numpy as np
 from connections.affine import InducedConnection, LeviCivita
 from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, SE3Frame
-from connections.multibody import spatial
+from connections.multibody.definition import spatial
 from connections.verify.coriolis import _half_derivative, _worst
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import Array, Batch, random_contorsion

@@ -20,7 +20,7 @@ from scipy.linalg import null_space
 from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
 from connections.coriolis import NonholonomicSystem
-from connections.geometry.parameters import Bound
+from connections.evaluation.parameters import Bound
 from connections.verify.numerics import (
     Array,
     Batch,

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField
-from connections.geometry.parameters import Bound
 
 Array = NDArray[Any]
 BatchFunction = Callable[[Array], Array]

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.coriolis import MechanicalSystem
+from connections.evaluation.parameters import Bound
 from connections.geometry import Metric
-from connections.geometry.parameters import Bound
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
     Array,

@@ -13,10 +13,10 @@ import numpy as np
 
 from connections.affine import InducedConnection
 from connections.coriolis import MechanicalSystem
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
 from connections.multibody import Model
+from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.rigid_bodies import RigidBodySystemConnection
 from connections.verify.numerics import Array
 from connections.verify.subjects import Bodies, Subject, subject_of
 

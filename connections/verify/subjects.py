@@ -18,9 +18,9 @@ from connections._jax import Value, solve
 from connections.affine import AffineConnection
 from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Bound, derived
 from connections.geometry import Metric
-from connections.geometry.compilation import compiled
-from connections.geometry.parameters import Bound, derived
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 

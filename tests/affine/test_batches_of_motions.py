@@ -7,7 +7,7 @@ from mechanisms import MOVING, random_mechanism, sample
 
 import connections as cn
 from connections import multibody as mb
-from connections.affine import followed
+from connections.affine.motions import jax_motions as followed
 from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
 from connections.engines.inlined.simd import LANES
 from connections.integration import driver

@@ -7,7 +7,7 @@ import pytest
 import systems
 
 import connections as cn
-from connections.affine.deviation import deviation_map_at
+from connections.affine.motions.deviation import deviation_map_at
 
 
 def push(t, q, v):

@@ -7,7 +7,7 @@ import pytest
 import systems
 
 import connections as cn
-from connections.affine.sizes import motion_sizes
+from connections.affine.motions.sizes import motion_sizes
 from connections.checks import IntegrationError
 
 #: Irregular on purpose: accuracy must hold where it is asked for, not only at the steps.

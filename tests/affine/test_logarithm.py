@@ -10,11 +10,11 @@ import systems
 from scipy.spatial.transform import Rotation
 
 import connections as cn
-from connections.affine.chords import Chords
-from connections.affine.conjugate import MARGIN, free_of_conjugate_points
-from connections.affine.fan import by_fan, directions, distance
-from connections.affine.logarithms import searched
-from connections.affine.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
+from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.conjugate import MARGIN, free_of_conjugate_points
+from connections.affine.logarithms.fan import by_fan, directions, distance
+from connections.affine.logarithms.search import searched
+from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
 from connections.interop.geomstats.frames import HyperboloidFrame

@@ -12,7 +12,7 @@ from scipy.interpolate import make_interp_spline
 import connections as cn
 from connections.checks import ShapeError
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
-from connections.geometry.rotations import quaternion_exponential
+from connections.geometry.rigid.rotations import quaternion_exponential
 from connections.geometry.splines import traced_spline
 
 PLANE, SO3 = cn.CoordinateFrame(2), cn.SO3Frame()

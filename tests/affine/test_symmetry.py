@@ -7,7 +7,7 @@ import systems
 from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
-from connections.geometry.rotations import quaternion_product
+from connections.geometry.rigid.rotations import quaternion_product
 
 
 def add(g, h):

@@ -24,7 +24,7 @@ from competitors import Call, medians
 from recursions_page import Entry, heading
 
 from connections import multibody as mb
-from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.program.compiled import compiled
 
 TENSORS, CONFIGURATIONS = 64, 1024
 TREE_GOAL = 1.0 / 1.3  # C: at most 1.3 times the time of a tree with as many bodies

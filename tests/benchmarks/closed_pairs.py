@@ -1,8 +1,8 @@
 """What the benchmarks of closed chains time: robots with loops, their spanning trees, and Pinocchio's.
 
-Robots with gears and belts come from URDF+ files, those with loops from `tests/closed_chains.py`. Beside each
-stands its spanning tree, which has as many bodies and all joints free; and, where G is constant, Pinocchio's
-model of that tree, whose results are projected in NumPy: H = G^T H_s G, C = G^T C_s(q_s, G v) G.
+Robots with gears and belts come from URDF+ files, those with loops from `tests/support/closed_chains.py`.
+Beside each stands its spanning tree, which has as many bodies and all joints free; and, where G is constant,
+Pinocchio's model of that tree, whose results are projected in NumPy: H = G^T H_s G, C = G^T C_s(q_s, G v) G.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def from_urdf_plus(name: str) -> Closed:
 
 
 def from_plan(name: str, plan: Callable[[], Plan]) -> Closed:
-    """A mechanism of tests/closed_chains.py."""
+    """A mechanism of tests/support/closed_chains.py."""
     return Closed.of(name, plan().build())
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 PROGRAM = """
 import json, os, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-sys.path.insert(0, sys.argv[1] + "/tests")
+sys.path[:0] = [sys.argv[1] + "/tests/support", sys.argv[1] + "/tests"]
 import numpy as np
 import closed_chains
 from robots import robot_path

@@ -21,7 +21,7 @@ import pinocchio as pin
 
 from connections import multibody as mb
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the oracles of the tests
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))  # the oracles of the tests
 
 from mechanisms import random_body, random_placement  # noqa: E402
 from pinocchio_oracle import PinocchioRobot  # noqa: E402

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from core import CORES, ROOT
 from recursions_page import FirstCall
 
-from connections.multibody.dynamics.table import RECURSIONS
+from connections.multibody.program.table import RECURSIONS
 
 PROGRAM = """
 import sys, time

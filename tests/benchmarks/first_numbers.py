@@ -35,7 +35,7 @@ q, v = np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.5, -0.3])
 times = np.linspace(0.0, 1.0, 11)
 """
 ROBOT = """
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests/support", "tests"]  # the second of older checkouts
 import connections.multibody as mb
 from robots import robot_path
 import warnings

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/logarithms.py [SPACE ...] [--pairs 1000] [--robot-pairs 200]
 
-Through `connections.affine.logarithms` and through geomstats' `metric.dist` of the same pairs. A length is
-wrong if it is off by more than 1e-8 of the distance (`tests/distances.py`); the largest error is printed.
+Through `affine/logarithms/search.py` and through geomstats' `metric.dist` of the same pairs. A length is
+wrong if it is off by more than 1e-8 of the distance (`support/distances.py`); the largest error is printed.
 Of the UR5 no distance is known. There an answer is wrong if its geodesic, integrated by SciPy with the
 recursions' C, misses q1 by more than 1e-8; and the energies of curves, minimized from random bends with the
 gradient C^T v, tell for how many pairs there is a path shorter by more than 1 %. Prints a Markdown table:
@@ -25,13 +25,13 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import distances
 from robots import robot_path
 
 from connections import multibody as mb
-from connections.affine.logarithms import searched
-from connections.affine.shooting import Shooting
+from connections.affine.logarithms.search import searched
+from connections.affine.logarithms.shooting import Shooting
 from connections.checks import ConvergenceError
 from connections.interop import to_geomstats
 

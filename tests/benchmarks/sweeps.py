@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from robots import robot_path
 
 from connections import multibody as mb

@@ -42,7 +42,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
     folder = tmp_path_factory.mktemp("c")
     cases = [(columns, words) for columns in (0, 80, 132) for words in COMMANDS]
     short = [(columns, [word.replace("DIR", ".") for word in words]) for columns, words in cases]
-    program = Path(__file__).with_name("printed_columns.py")
+    program = Path(__file__).parents[1] / "support" / "printed_columns.py"
     unset = {"COLUMNS", "NO_COLOR", "FORCE_COLOR", "CONNECTIONS_QUIET", "TTY_COMPATIBLE"}
     here = {name: value for name, value in os.environ.items() if name not in unset} | {"TERM": "xterm"}
     done = subprocess.run(

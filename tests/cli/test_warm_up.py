@@ -10,13 +10,13 @@ import pytest
 
 from connections import cli
 from connections import multibody as mb
-from connections.multibody.dynamics import warm_up
-from connections.multibody.dynamics.compiled import compiled
+from connections.multibody.program import warm_up
+from connections.multibody.program.compiled import compiled
 
 FEW = ["gravity_at", "mass_matrix_at"]
 WARM_UP = """
 import json, sys
-from connections.multibody.dynamics import warm_up
+from connections.multibody.program import warm_up
 first = warm_up.not_compiled()
 done = list(warm_up.compile_together(json.loads(sys.argv[1]), 2))
 print(json.dumps([first, done, warm_up.not_compiled(), str(warm_up.cache_folder())]))

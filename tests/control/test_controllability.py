@@ -16,7 +16,7 @@ from connections.control.controllability.elementary import convolve
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.indexing import cumulative_sum
 from connections.control.controllability.primitives import _extreme
-from connections.control.controllability.products import ControlSystem, symmetric_words
+from connections.control.controllability.symmetric_products import ControlSystem, symmetric_words
 from connections.control.controllability.taylor import taylor_algebra
 
 each_case = pytest.mark.parametrize("case", U.CASES, ids=lambda case: case.name)
@@ -253,7 +253,7 @@ def test_products_by_nested_derivatives():
 
 
 def test_what_is_known_of_a_system_at_many_points_is_kept_of_few(monkeypatch):
-    monkeypatch.setattr("connections.control.controllability.products._KEPT", 3)
+    monkeypatch.setattr("connections.control.controllability.symmetric_products._KEPT", 3)
     nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)))
     system = ControlSystem(nabla, lambda q: jnp.stack([1.0 + q[1] ** 2, q[0]])[:, None], 1)
     points = 0.1 + np.arange(14.0).reshape(7, 2)

@@ -7,7 +7,7 @@ import systems
 from oracles import rotation
 
 import connections as cn
-from connections.affine import flow
+from connections.affine.motions import flow
 from connections.checks import IntegrationError
 from connections.control import MomentumObserver
 

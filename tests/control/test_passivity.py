@@ -16,7 +16,7 @@ from connections.control import (
     submanifold_reference,
     trajectory_reference,
 )
-from connections.geometry.rotations import quaternion_exponential, quaternion_product
+from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 TIMES, SPIN_TIMES = np.linspace(0.0, 6.0, 121), np.linspace(0.0, 12.0, 61)
 GAIN = np.array([[2.0, 0.3, 0.0], [0.3, 1.5, 0.1], [0.0, 0.1, 2.5]])

@@ -19,7 +19,7 @@ from connections.control import (
     task_reference,
     trajectory_reference,
 )
-from connections.geometry.rotations import quaternion_exponential, quaternion_product
+from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 SO3, SE3 = cn.SO3Frame(), cn.SE3Frame()
 

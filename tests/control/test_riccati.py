@@ -6,7 +6,7 @@ import pytest
 
 from connections import control
 from connections.checks import ConvergenceError
-from connections.control import riccati
+from connections.control.linear import riccati
 
 REFERENCE_DIGITS = 160
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import block_diag, expm
 
 from connections import control
-from connections.control import stabilizability
+from connections.control.linear import stabilizability
 
 # Two inputs; the second one pushes what acts on what the first one pushes.
 A = np.array([[0, -1.29, 0, 1.38], [0, 2.31, 0, 0], [-0.2, 0, 0, 0], [0, 3.07, 0, -2.02]])

@@ -7,7 +7,7 @@ import pytest
 
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
-from connections.control.closed_loop import simulate_members
+from connections.control.laws.closed_loop import simulate_members
 
 FRAME = cn.CoordinateFrame(4)
 METRIC = cn.MatrixMetric(FRAME, lambda q: jnp.diag(2.0 + jnp.sin(q)) + 0.1)

@@ -12,7 +12,7 @@ import systems
 
 import connections as cn
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
-from connections.coriolis.audit import audit_coriolis
+from connections.coriolis.audit.audit import audit_coriolis
 from connections.geometry import CoordinateFrame, MatrixFrame, ProductFrame, SE3Frame, SO3Frame
 
 ALL = ("linear", "bias", "skew", "metric_compatible", "same_geodesics", "torsion_free")
@@ -354,7 +354,7 @@ def test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too():
 
 def test_noise_floor_bounds_the_error_of_the_derivative():
     """Against a known derivative, over scales of variation from 0.1 to 30 per unit."""
-    from connections.coriolis.differences import FrameDifferences
+    from connections.coriolis.audit.differences import FrameDifferences
 
     differences = FrameDifferences(CoordinateFrame(1))
     for rate in (0.1, 1.0, 3.0, 10.0, 30.0):
@@ -367,7 +367,7 @@ def test_noise_floor_bounds_the_error_of_the_derivative():
 
 def test_aliasing_cannot_hide():
     """A ripple whose period divides the coarse steps: they agree with each other on a wrong derivative."""
-    from connections.coriolis.differences import OFFSETS, FrameDifferences
+    from connections.coriolis.audit.differences import OFFSETS, FrameDifferences
 
     differences = FrameDifferences(CoordinateFrame(1))
     rate = 2 * np.pi / OFFSETS[-3]
@@ -376,7 +376,7 @@ def test_aliasing_cannot_hide():
 
 
 def test_samples_stay_within_a_quarter_of_the_distance_in_which_a_function_varies():
-    from connections.coriolis.differences import FrameDifferences
+    from connections.coriolis.audit.differences import FrameDifferences
 
     seen = []
 

@@ -131,7 +131,8 @@ def test_errors_are_judged_by_the_time_since_the_start(start, monkeypatch):
     """What a motion can be expected to reach in two seconds does not depend on when it begins."""
     flows = []
     monkeypatch.setattr(
-        "connections.affine.flow.Trajectories.run", lambda self, name, recipe, *_: flows.append(recipe())
+        "connections.affine.motions.flow.Trajectories.run",
+        lambda self, name, recipe, *_: flows.append(recipe()),
     )
     q, v = jnp.array([0.3, -0.2, 0.5, 0.1, -0.3]), jnp.array([0.3, 0.2, -0.4])
     REDUCED.simulate(shape(q), v, [start, start + 2.0], torques)

@@ -8,7 +8,7 @@ from numba import njit
 
 from connections.engines import pieces, registry
 from connections.engines.arguments import apart, as_rows, plain
-from connections.engines.fingerprint import fingerprint
+from connections.engines.source_fingerprint import fingerprint
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 

@@ -4,8 +4,9 @@ import numpy as np
 from numba import njit
 from scipy.spatial.transform import Rotation
 
-from connections.engines.inlined import elimination, least_squares, vectors
-from connections.engines.inlined.layout import Layout, bits, record
+from connections.engines.inlined import elimination, vectors
+from connections.engines.inlined import householder as least_squares
+from connections.engines.inlined.records import Layout, bits, record
 from connections.engines.inlined.rows import are_above, read_numbers, read_rows, rows_are_above
 from connections.engines.inlined.simd import LANES, flat_slots_of, sine_cosine, slots_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from connections.engines.rendered import execute
-from connections.multibody.dynamics.entries import entry
-from connections.multibody.dynamics.table import RECURSIONS
+from connections.multibody.program.entries import entry
+from connections.multibody.program.table import RECURSIONS
 
 SOURCE = "\ndef double(x):\n    return x + x\n"
 

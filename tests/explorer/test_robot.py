@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chromium import Window, browser, require_chromium
+from pages import ROOT, execute, python_blocks
 from robots import robot_path
-from test_docs import ROOT, execute, python_blocks
 
 from connections import explorer
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
-from connections.explorer import bodies
+from connections.explorer import body_shapes as bodies
 from connections.explorer.robot import FRAMES, Robot, RobotMotion
 
 PAGE = ROOT / "docs" / "explorer.md"

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from fuzz.calls import GROUPS, calls
+from fuzz_calls import GROUPS, calls
 
 # What these make is called with NumPy's arrays; the others' results are stacked by the test's own functions.
 OTHERS = {"ConstantMetric", "ContorsionFamily.connection"}

@@ -8,8 +8,8 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzz.calls import GROUPS, calls
-from fuzz.values import HOSTILE, OUT, PLAIN, complaint, random_arrays
+from fuzz_calls import GROUPS, calls
+from fuzz_values import HOSTILE, OUT, PLAIN, complaint, random_arrays
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 

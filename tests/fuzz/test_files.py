@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fuzz.files import broken, originals
+from fuzz_files import broken, originals
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -10,9 +10,9 @@ import pytest
 
 import connections as cn
 from connections.checks import NonFiniteError, PointError, ShapeError
-from connections.geometry.compilation import compiled, flattened
+from connections.evaluation.compilation import compiled, flattened
 from connections.geometry.curves import SPLINE_DEGREE
-from connections.geometry.rotations import quaternion_exponential, quaternion_product
+from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 CHART, SO3 = cn.CoordinateFrame(2), cn.SO3Frame()
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from connections.geometry.definite import (
+from connections.geometry.numerics.definite import (
     LARGEST,
     inverse_of_definite,
     is_definite,

@@ -13,9 +13,9 @@ from scipy.spatial.transform import Rotation
 
 import connections as cn
 from connections.checks import PointError
-from connections.geometry import host_groups
 from connections.geometry.restricted_frame import RestrictedFrame
-from connections.geometry.rotations import quaternion_exponential
+from connections.geometry.rigid import host_groups
+from connections.geometry.rigid.rotations import quaternion_exponential
 
 SE3 = cn.SE3Frame()
 NUMBERS = st.floats(-2, 2, allow_nan=False)

@@ -9,7 +9,7 @@ import systems
 import connections as cn
 from connections.affine.koszul import allowed_by_lengths, christoffel_terms
 from connections.checks import Check, ConstraintError, FrameError, MetricError, PointError
-from connections.geometry.scales import (
+from connections.geometry.numerics.scales import (
     balance,
     full_rank,
     lengths_of,

@@ -22,7 +22,7 @@ from connections.interop.libraries import (
     joint_example,
     pinocchio,
 )
-from connections.interop.libraries.twists import FreeBody, hat
+from connections.interop.libraries.free_bodies import FreeBody, hat
 from connections.interop.library_audit import audit_library
 
 DATA = Path(__file__).parent.parent / "data"

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_docs import ROOT, execute, python_blocks
+from pages import ROOT, execute, python_blocks
 
 PAGE = ROOT / "docs" / "which_coriolis.md"
 TABLE = ROOT / "docs" / "which_coriolis_table.md"

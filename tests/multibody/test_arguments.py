@@ -14,7 +14,7 @@ from recursion_functions import FUNCTIONS, configurations, model, states
 
 from connections import multibody as mb
 from connections.checks import ConstraintError, NonFiniteError, ShapeError
-from connections.multibody.dynamics.recursive_connection import _Operations
+from connections.multibody.as_geometry.recursive_connection import _Operations
 
 #: Name: the function, and its arguments after the model; those that begin with q are configurations.
 OTHERS = {

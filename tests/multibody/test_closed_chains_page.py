@@ -1,7 +1,7 @@
 """The page docs/closed_chains.md is executed."""
 
 import pytest
-from test_docs import ROOT, run_page
+from pages import ROOT, run_page
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from mechanisms import move
 
 import connections as cn
 from connections import multibody as mb
-from connections.multibody import coriolis_oracles, spatial
+from connections.multibody import coriolis_oracles
+from connections.multibody.definition import spatial
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 TOL = 1e-9

@@ -12,8 +12,8 @@ from mechanisms import derivative_along, move
 
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
-from connections.geometry.twists import force_cross
-from connections.multibody.dynamics.program import Program
+from connections.geometry.rigid.twists import force_cross
+from connections.multibody.program.program import Program
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
 FILES = ["six_bar", "planar_leg_linkage", "mini_cheetah"]

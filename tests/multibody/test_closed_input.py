@@ -7,7 +7,7 @@ from closed_plan import Plan, at
 
 from connections import multibody as mb
 from connections.checks import ClosureError, ModelError, NonFiniteError, PointError, ShapeError
-from connections.multibody.dynamics.host_conditions import HostConditions
+from connections.multibody.program.closure_conditions import HostConditions
 
 SOLID = {"mass": 1.0, "center_of_mass": np.array([0.2, 0.1, 0.0]), "inertia": np.diag([0.1, 0.2, 0.25])}
 NOTHING = {"mass": 0.0, "center_of_mass": np.zeros(3), "inertia": np.zeros((3, 3))}

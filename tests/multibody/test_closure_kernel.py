@@ -12,12 +12,12 @@ from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 from connections import multibody as mb
 from connections.checks import ClosureError
 from connections.multibody.clusters import POSITION
-from connections.multibody.dynamics.compiled import compiled
-from connections.multibody.dynamics.host_conditions import HostConditions
-from connections.multibody.dynamics.loop_packing import pack_closure
-from connections.multibody.dynamics.solutions import SolutionLayout
 from connections.multibody.kernels import loop_continuation
 from connections.multibody.kernels.layout import BAD_INPUT
+from connections.multibody.program.closure_conditions import HostConditions
+from connections.multibody.program.compiled import compiled
+from connections.multibody.program.loop_packing import pack_closure
+from connections.multibody.program.solutions import SolutionLayout
 
 NO_GUESS = np.zeros(0)
 

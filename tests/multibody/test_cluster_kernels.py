@@ -17,14 +17,14 @@ from connections import multibody as mb
 from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import aligned, with_workspace
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
-from connections.multibody.dynamics.cluster_packing import pack_clusters
-from connections.multibody.dynamics.compiled import compiled
-from connections.multibody.dynamics.loop_packing import pack_closure
-from connections.multibody.dynamics.solutions import SolutionLayout
-from connections.multibody.dynamics.table import RECURSIONS
-from connections.multibody.dynamics.tree_packing import nonzero_blocks, pack
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.cluster_packing import pack_clusters
+from connections.multibody.program.compiled import compiled
+from connections.multibody.program.loop_packing import pack_closure
+from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.table import RECURSIONS
+from connections.multibody.program.tree_packing import nonzero_blocks, pack
 
 TOL = 1e-12
 ROWS = LANES + 3

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from closed_chains import PLANS
 
-from connections.multibody.dynamics.host_conditions import HostConditions
-from connections.multibody.host_kinematics import moved
+from connections.multibody.definition.host_kinematics import moved
+from connections.multibody.program.closure_conditions import HostConditions
 
 
 @pytest.fixture(scope="module")

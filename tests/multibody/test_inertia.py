@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.geometry.host_groups import skew
-from connections.geometry.twists import adjoint
+from connections.geometry.rigid.host_groups import skew
+from connections.geometry.rigid.twists import adjoint
 from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw
 
 

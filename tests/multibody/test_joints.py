@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.geometry.rotations import quaternion_product, rotation_matrix
+from connections.geometry.rigid.rotations import quaternion_product, rotation_matrix
 
 JOINTS = [
     mb.Revolute((1.0, -2.0, 0.5)),

@@ -21,7 +21,7 @@ from scipy.integrate import solve_ivp
 
 import connections as cn
 from connections import multibody as mb
-from connections.geometry.twists import force_cross
+from connections.geometry.rigid.twists import force_cross
 
 TOL = 1e-8
 ROBOTS = [

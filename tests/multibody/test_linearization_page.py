@@ -1,6 +1,6 @@
 """The page docs/linearization.md is executed."""
 
-from test_docs import run_page
+from pages import run_page
 
 
 def test_the_page_runs() -> None:

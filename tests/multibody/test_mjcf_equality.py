@@ -5,7 +5,7 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.dynamics.host_conditions import HostConditions
+from connections.multibody.program.closure_conditions import HostConditions
 
 mujoco = pytest.importorskip("mujoco")
 

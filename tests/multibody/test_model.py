@@ -14,7 +14,7 @@ from urdf_parts import joint, link
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, PointError, ShapeError
-from connections.multibody.spatial import body_coriolis
+from connections.multibody.definition.spatial import body_coriolis
 
 pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
 TOL = 1e-11

@@ -7,15 +7,15 @@ from mechanisms import MOVING, mechanism_of_all_pairs, pairs_of, random_mechanis
 
 import connections as cn
 from connections import multibody as mb
-from connections.affine.followed import HostMotions
-from connections.affine.host_motion import HostMotion
+from connections.affine.motions.host_motions import HostMotion
+from connections.affine.motions.jax_motions import HostMotions
 from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
 from connections.integration.dop853 import C
 from connections.integration.driver import follow
 from connections.integration.steps import numpy_attempt
-from connections.multibody.dynamics import host_robot
-from connections.multibody.dynamics.host_robot import HostRobot
+from connections.multibody.as_geometry import host_robot
+from connections.multibody.as_geometry.host_robot import HostRobot
 
 T0, T, H = 0.2, -0.5, -0.005  # backwards: sizes are of the time that has passed, whatever its sign
 GRAVITIES = [(1.0, 2.0, -9.81), (0.0, 0.0, 0.0)]

@@ -24,8 +24,8 @@ from mechanisms import (
 
 import connections as cn
 from connections import multibody as mb
-from connections.geometry import twists
-from connections.multibody import spatial
+from connections.geometry.rigid import twists
+from connections.multibody.definition import spatial
 
 TOL = 1e-9
 BATCH = 5  # configurations at once: the definitions are compiled for one size

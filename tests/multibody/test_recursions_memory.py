@@ -9,8 +9,8 @@ import pytest
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
 from connections.engines import registry
-from connections.multibody.dynamics.compiled import compiled
 from connections.multibody.kernels import layout
+from connections.multibody.program.compiled import compiled
 
 
 def pendulum(*joints):

@@ -10,10 +10,10 @@ from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, 
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
-from connections.multibody.dynamics.compiled import compiled
-from connections.multibody.dynamics.table import RECURSIONS
-from connections.multibody.dynamics.tree_packing import _DEGREE
 from connections.multibody.kernels.layout import CLUSTERS, PARAMETERS, TREE
+from connections.multibody.program.compiled import compiled
+from connections.multibody.program.table import RECURSIONS
+from connections.multibody.program.tree_packing import _DEGREE
 
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
 each_mechanism = pytest.mark.parametrize("of", MECHANISMS)

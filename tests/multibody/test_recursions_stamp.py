@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import connections
-from connections.engines.fingerprint import INLINED
+from connections.engines.source_fingerprint import INLINED
 from connections.multibody.kernels import stamp
 
 STAMP_FILE = Path(stamp.__file__)
@@ -84,13 +84,13 @@ def test_an_edited_public_function_compiles_nothing_again(tmp_path):
     multibody = tmp_path / "connections" / "multibody"
     stamps = Stamps(tmp_path)
     edit(multibody / "functions.py")
-    for path in (multibody / "dynamics").glob("*.py"):
+    for path in [*multibody.glob("program/*.py"), *multibody.glob("as_geometry/*.py")]:
         if path.name not in ("table.py", "entries.py"):  # what kernels call is under the decorators of `simd`
             assert not any(kind in path.read_text() for kind in ("@inlined", "@routine", "@one", "@rows"))
             edit(path)
     assert stamps.now() == stamps.first
     seen = {stamps.first}
-    for path in ("dynamics/table.py", "dynamics/entries.py", "kernels/algebra.py", "tolerances.py"):
+    for path in ("program/table.py", "program/entries.py", "kernels/algebra.py", "tolerances.py"):
         edit(multibody / path)
         seen.add(stamps.now())
     assert len(seen) == 5

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError
-from connections.multibody.dynamics.regularity import first_irregular
+from connections.multibody.program.regularity import first_irregular
 
 INVERTED = {
     "forward_dynamics": (mb.forward_dynamics, 2),

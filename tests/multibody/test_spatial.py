@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import connections as cn
-from connections.geometry import rotations, twists
-from connections.multibody import spatial
+from connections.geometry.rigid import rotations, twists
+from connections.multibody.definition import spatial
 from connections.multibody.inertia import body_inertia
 
 TOL = 1e-12

@@ -15,7 +15,7 @@ from mechanisms import random_mechanism
 
 from connections import control, multibody
 from connections.checks import ModelError, NonFiniteError
-from connections.multibody.dynamics.table import IN_JAX, RECURSIONS
+from connections.multibody.program.table import IN_JAX, RECURSIONS
 
 MODEL = random_mechanism(np.random.default_rng(0), 2, (multibody.Revolute,))
 Q, V = np.zeros(2), np.ones(2)

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
 from connections.checks import Check, NonFiniteError, PointError
-from connections.control.robots import RobotController
+from connections.control.laws.robot_laws import RobotController
 from connections.control.tracking_example import MEASURES, explore
 from connections.sweeps import (
     Store,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_docs import run_page
+from pages import run_page
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

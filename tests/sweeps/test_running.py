@@ -19,7 +19,7 @@ from connections import multibody as mb
 from connections.cli import main
 from connections.sweeps import Done, SchedulerError, Store, local_cluster, run_sweep, table_sweep
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # s
 
 
@@ -94,7 +94,7 @@ if __name__ == "__main__":
 
 def test_a_killed_client_is_resumed(tmp_path: Path, client: object) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    beside = os.pathsep.join([str(TESTS), str(TESTS.parent)])  # and the package that is tested
+    beside = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])  # and the package that is tested
     path, environment = tmp_path / "s", os.environ | {"PYTHONPATH": beside}
     process = subprocess.Popen([sys.executable, tmp_path / "program.py", path], env=environment)
     try:

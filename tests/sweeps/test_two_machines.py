@@ -20,7 +20,7 @@ from sweep_functions import sweep
 
 from connections.sweeps import Store, run_sweep
 
-TESTS = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[1] / "support"
 KILLS = int(os.environ.get("KILLS", "2"))
 PATIENCE = 60.0  # s
 ROWS, CHUNK, SECONDS = 150, 3, 0.02  # of a sweep; one worker needs a second for it, two half of it
@@ -57,7 +57,7 @@ class Machines:
         home.mkdir()
         program = [sys.executable, "-m", "distributed.cli.dask_worker", self._scheduler.scheduler_address]
         options = ["--nthreads=1", "--no-nanny", "--no-dashboard", f"--local-directory={home}"]
-        environment = os.environ | {"PYTHONPATH": f"{Path.cwd()}:{TESTS}"}
+        environment = os.environ | {"PYTHONPATH": f"{Path.cwd()}:{SUPPORT}"}
         return subprocess.Popen([*program, *options], cwd=home, env=environment, stderr=subprocess.DEVNULL)
 
 

@@ -1,7 +1,7 @@
 """The page docs/symbolic.md is executed."""
 
 import pytest
-from test_docs import run_page
+from pages import run_page
 
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,14 @@
 """Controllability of mechanical systems by symmetric products and Lie brackets, at a point."""
 
-from connections.control.controllability.closures import (
+from connections.control.controllability.configuration import (
+    ControllabilityReport,
+    configuration_controllability,
+)
+from connections.control.controllability.field_closures import (
     Closure,
     input_fields,
     involutive_closure,
     symmetric_closure,
-)
-from connections.control.controllability.configuration import (
-    ControllabilityReport,
-    configuration_controllability,
 )
 from connections.control.controllability.kinematic import (
     DecouplingField,

@@ -27,7 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.control.controllability.closures import (
+from connections.control.controllability.directions import decoupling_directions, of_inputs
+from connections.control.controllability.field_closures import (
     Closure,
     control_system,
     generators,
@@ -36,13 +37,12 @@ from connections.control.controllability.closures import (
     jets_near,
     symmetric_closure_of,
 )
-from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.obstruction import one_sided
-from connections.control.controllability.products import (
+from connections.control.controllability.ranks import TOLERANCE, numerical_rank, outside
+from connections.control.controllability.symmetric_products import (
     ControlSystem,
     Jet,
 )
-from connections.control.controllability.ranks import TOLERANCE, numerical_rank, outside
 from connections.geometry.frames import PointFunction
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from connections.control.controllability.products import Jet, input_words, symmetric
 from connections.control.controllability.ranks import ROUND_OFF, scaled
+from connections.control.controllability.symmetric_products import Jet, input_words, symmetric
 
 Array = np.ndarray[Any, Any]
 _CERTAIN = 1e6  # times round-off: entries of a form that are certainly not zero

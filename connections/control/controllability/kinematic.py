@@ -23,18 +23,18 @@ from scipy.linalg import qr
 from connections._jax import solve
 from connections.affine.connection import AffineConnection
 from connections.checks import Check, ShapeError, as_array, require_finite, require_function
-from connections.control.controllability.closures import (
+from connections.control.controllability.directions import decoupling_directions, of_inputs
+from connections.control.controllability.expansion import Expansion
+from connections.control.controllability.field_closures import (
     Closure,
     control_system,
     input_names,
     involutive_closure_of,
     jets_near,
 )
-from connections.control.controllability.directions import decoupling_directions, of_inputs
-from connections.control.controllability.expansion import Expansion
-from connections.control.controllability.products import ControlSystem, Jet, input_words, symmetric
 from connections.control.controllability.ranks import TOLERANCE, normalized
-from connections.geometry.compilation import shape_of
+from connections.control.controllability.symmetric_products import ControlSystem, Jet, input_words, symmetric
+from connections.evaluation.compilation import shape_of
 from connections.geometry.frames import FIELD, PointFunction
 
 Array = np.ndarray[Any, Any]

@@ -58,9 +58,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from connections.control.controllability.closures import jets_near
 from connections.control.controllability.directions import Forms, forms_of
-from connections.control.controllability.products import (
+from connections.control.controllability.field_closures import jets_near
+from connections.control.controllability.ranks import numerical_rank, outside
+from connections.control.controllability.symmetric_products import (
     Jet,
     Word,
     bracket,
@@ -68,7 +69,6 @@ from connections.control.controllability.products import (
     input_words,
     symmetric,
 )
-from connections.control.controllability.ranks import numerical_rank, outside
 
 Array = np.ndarray[Any, Any]
 _DEFINITE = 1e-4  # of the largest entry of the forms: an eigenvalue below it is not counted as positive

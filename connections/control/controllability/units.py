@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.control.controllability.expansion import DISTURBANCE
 from connections.control.controllability.ranks import ROUND_OFF
-from connections.geometry.scales import balance
+from connections.geometry.numerics.scales import balance
 
 Array = np.ndarray[Any, Any]
 _NOTHING = 1e-12  # a rate this small beside the largest is round-off

@@ -15,7 +15,7 @@ import numpy as np
 from connections.checks import MetricError, PointError
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
-from connections.geometry.scales import POINT_TOLERANCE
+from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization

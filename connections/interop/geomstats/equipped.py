@@ -16,11 +16,11 @@ from geomstats.numerics.geodesic import ExpSolver, LogSolver
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import FrameError, ShapeError
-from connections.geometry.evaluation import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.parameters import Bound, derived
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound, derived
-from connections.interop.geomstats import flow
+from connections.interop.geomstats import many_geodesics as flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
 

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
 from connections.geometry.frames import FrameField
 from connections.geometry.groups import SE3Frame, SO3Frame
-from connections.geometry.host_groups import random_quaternion
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.metrics import ConstantMetric
-from connections.geometry.rotations import rotation_matrix
+from connections.geometry.rigid.host_groups import random_quaternion
+from connections.geometry.rigid.rotations import rotation_matrix
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization, gram

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError, ShapeError
-from connections.geometry.compilation import compiled
-from connections.geometry.evaluation import Argument, evaluate
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.parameters import Bound
-from connections.geometry.scales import POINT_TOLERANCE, worst
+from connections.geometry.numerics.scales import POINT_TOLERANCE, worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
 AGREEMENT = 1e-9  # of an inner product of two fields, relative to their lengths

@@ -14,8 +14,8 @@ from importlib import metadata
 from types import MappingProxyType, ModuleType
 
 from connections._distribution import how_to_install
-from connections.interop.libraries.base import Description, LibraryError, LibraryRobot
 from connections.interop.libraries.joint_examples import KINDS, JointExample, joint_example
+from connections.interop.libraries.library import Description, LibraryError, LibraryRobot
 
 __all__ = [
     "KINDS",

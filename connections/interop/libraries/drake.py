@@ -12,7 +12,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import (
+from connections.interop.libraries.free_bodies import Change, hat, pulled_bias, rotation, turned, widened
+from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.library import (
     ROOT_JOINT,
     Array,
     Description,
@@ -21,8 +23,6 @@ from connections.interop.libraries.base import (
     Slots,
     slots,
 )
-from connections.interop.libraries.joint_examples import JointExample, Part
-from connections.interop.libraries.twists import Change, hat, pulled_bias, rotation, turned, widened
 
 VARIANTS: dict[str, str] = {"": "continuous MultibodyPlant"}
 

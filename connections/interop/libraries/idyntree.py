@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
-from connections.interop.libraries.twists import Change, FreeBody, pulled_matrix, widened
+from connections.interop.libraries.free_bodies import Change, FreeBody, pulled_matrix, widened
+from connections.interop.libraries.library import Array, Description, LibraryError, LibraryRobot, slots
 
 VARIANTS = {
     "body": "BODY_FIXED_REPRESENTATION of the base's velocity",

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, slots
+from connections.interop.libraries.free_bodies import Change, FreeBody, hat, pulled_matrix, widened
 from connections.interop.libraries.joint_examples import JointExample
-from connections.interop.libraries.twists import Change, FreeBody, hat, pulled_matrix, widened
+from connections.interop.libraries.library import Array, Description, LibraryError, LibraryRobot, slots
 
 VARIANTS = {
     "body": "VelRepr.Body of the base's velocity",

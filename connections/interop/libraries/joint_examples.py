@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import ROOT_JOINT, Array, LibraryError
+from connections.interop.libraries.library import ROOT_JOINT, Array, LibraryError
 
 X, Y, Z = np.eye(3)
 _OBLIQUE = np.array([0.6, 0.0, 0.8])

@@ -13,7 +13,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.interop.libraries.base import (
+from connections.interop.libraries.free_bodies import Change, FreeBody, pulled_bias, widened
+from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.library import (
     ROOT_JOINT,
     Array,
     Description,
@@ -22,8 +24,6 @@ from connections.interop.libraries.base import (
     Slots,
     slots,
 )
-from connections.interop.libraries.joint_examples import JointExample, Part
-from connections.interop.libraries.twists import Change, FreeBody, pulled_bias, widened
 
 VARIANTS: dict[str, str] = {"": "mj_forward"}
 _PLANE = ("TX", "TY", "RZ")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from connections import multibody as mb
-from connections.interop.libraries.base import Array, Description, LibraryRobot, slots
+from connections.interop.libraries.free_bodies import Change, pulled_bias, pulled_matrix, widened
 from connections.interop.libraries.joint_examples import JointExample, Part, composite_step
-from connections.interop.libraries.twists import Change, pulled_bias, pulled_matrix, widened
+from connections.interop.libraries.library import Array, Description, LibraryRobot, slots
 
 VARIANTS = {
     "mimic": "read with mimic=True: joints that mimic follow",

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from connections.interop.libraries.base import Array, Description, LibraryError, LibraryRobot, named_by, slots
+from connections.interop.libraries.library import (
+    Array,
+    Description,
+    LibraryError,
+    LibraryRobot,
+    named_by,
+    slots,
+)
 
 VARIANTS: dict[str, str] = {"": "Robot.URDF"}
 _NOTE = (

@@ -18,10 +18,9 @@ import numpy as np
 from connections.checks import ModelError, PointError, as_array
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.clusters import LINEAR, Clusters, Rows
-from connections.multibody.dynamics.host_conditions import HostConditions
+from connections.multibody.definition.host_kinematics import moved
+from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies
-from connections.multibody.host_kinematics import moved
-from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.loops.constraints import (
@@ -32,6 +31,7 @@ from connections.multibody.loops.constraints import (
     tied_by_loop,
 )
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
+from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import CLOSED
 
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
-from connections.geometry.least_squares import least_sine
+from connections.geometry.numerics.least_squares import least_sine
 from connections.multibody.clusters import Rows
-from connections.multibody.dynamics.host_conditions import HostConditions
-from connections.multibody.kinematics import Kinematics
+from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
+from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero

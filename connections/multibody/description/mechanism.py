@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError, as_number
-from connections.geometry.placements import rigid_transform
+from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw

@@ -32,6 +32,7 @@ import numpy as np
 
 from connections._distribution import how_to_install
 from connections.checks import ModelError
+from connections.multibody.definition.host_kinematics import elementary_pose
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
@@ -40,7 +41,6 @@ from connections.multibody.description.mjcf_equality import (
     transform,
 )
 from connections.multibody.description.xml import file_of, read_root
-from connections.multibody.host_kinematics import elementary_pose
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from connections.multibody.model import Model
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from connections.checks import ModelError
-from connections.geometry.placements import turn_to
+from connections.geometry.rigid.placements import turn_to
 
 Element = ElementTree.Element
 _NUMBER = re.compile(r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)

@@ -10,7 +10,6 @@ Joints of one class are evaluated together: the definitions are the class functi
 read a joint as its `chain` of elementary joints instead.
 """
 
-from connections.multibody.joints.base import Joint, Transform
 from connections.multibody.joints.coordinates import (
     Cylindrical,
     Fixed,
@@ -21,6 +20,7 @@ from connections.multibody.joints.coordinates import (
     Universal,
 )
 from connections.multibody.joints.groups import Free, Spherical
+from connections.multibody.joints.joint import Joint, Transform
 
 __all__ = [
     "Cylindrical",

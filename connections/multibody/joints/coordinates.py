@@ -16,9 +16,9 @@ import numpy as np
 
 from connections.checks import ModelError, as_number
 from connections.geometry import CoordinateFrame, FrameField
-from connections.geometry.placements import Axis, unit_axis
-from connections.geometry.rotations import quaternion_about, quaternion_product, rotation_matrix
-from connections.multibody.joints.base import Joint, Transform
+from connections.geometry.rigid.placements import Axis, unit_axis
+from connections.geometry.rigid.rotations import quaternion_about, quaternion_product, rotation_matrix
+from connections.multibody.joints.joint import Joint, Transform
 
 _ANGLE, _LENGTH = np.pi, 1.0  # random coordinates lie within plus and minus these: rad, m
 _PARALLEL = 1e-6  # sine of the angle between the axes below which a universal joint has lost one direction

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.geometry import FrameField, SE3Frame, SO3Frame
-from connections.geometry.host_groups import random_quaternion
-from connections.multibody.joints.base import Joint, Transform
+from connections.geometry.rigid.host_groups import random_quaternion
+from connections.multibody.joints.joint import Joint, Transform
 
 
 @dataclass(frozen=True)

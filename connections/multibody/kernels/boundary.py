@@ -7,7 +7,7 @@ Quaternions are normalized on their way into the workspace; the caller's array i
 from connections.engines.inlined.rows import read_numbers, read_rows
 from connections.engines.inlined.simd import LANES, inlined, slots_of, store
 from connections.engines.inlined.vectors import normalize, reduced_angle
-from connections.geometry.scales import POINT_TOLERANCE
+from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
 
 

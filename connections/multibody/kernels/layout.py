@@ -5,8 +5,8 @@ functions `unpack_tree`, `unpack_clusters`, `unpack_closure` and `unpack_loop` r
 sizes as integers, tables as pointers, and sections of a workspace as first slots (for a loop, as pointers).
 """
 
-from connections.engines.inlined.layout import Layout, record
-from connections.engines.inlined.least_squares import factorization_slots
+from connections.engines.inlined.householder import factorization_slots
+from connections.engines.inlined.records import Layout, record
 from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.stamp import STAMP
 
@@ -88,7 +88,7 @@ TREE = Layout(
     ),
     numbers=(
         "parameters",  # (links + 1, PARAMETERS); the ground's begin with the acceleration of free fall
-        "limit",  # (1,) if no number that is given is larger, results are finite (`dynamics/tree_packing.py`)
+        "limit",  # (1,) if no number that is given is larger, results are finite (`program/tree_packing.py`)
         "work",  # the workspace for one configuration, behind everything else
     ),
     work={
@@ -225,7 +225,7 @@ LOOP = Layout(
     numbers=(
         "parameters",  # (links + 1, LOOP_PARAMETERS)
         "row_parameters",  # (rows, CONDITION)
-        "T",  # (columns, rows) by which K is made from the wrenches (`dynamics/loop_packing.py`)
+        "T",  # (columns, rows) by which K is made from the wrenches (`program/loop_packing.py`)
         "lengths",  # (2,) m: the sum of all lengths, and the characteristic length of the cluster
     ),
     work={  # for all loops the same slots

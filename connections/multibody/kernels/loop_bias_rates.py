@@ -23,7 +23,7 @@ where delta A is without its last term. Linear conditions have constant K and co
 Source: differentiation of LG of `loop_continuation`; [W] VI-C.
 """
 
-from connections.engines.inlined.least_squares import solve_least
+from connections.engines.inlined.householder import solve_least
 from connections.engines.inlined.simd import beyond, exact, inlined, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.clusters import LINEAR

@@ -28,7 +28,7 @@ Methods for Nonlinear Problems, chapter 5.
 
 import math
 
-from connections.engines.inlined.least_squares import column_length, factorize, solve_least
+from connections.engines.inlined.householder import column_length, factorize, solve_least
 from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import as_integers, beyond, exact, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
@@ -129,7 +129,7 @@ def _square(q, start):
 
 @exact
 def _solve_linear(table, solution):
-    """q_d = G q_i + g for one linear cluster; `table` is as `dynamics/loop_packing.py` writes it."""
+    """q_d = G q_i + g for one linear cluster; `table` is as `program/loop_packing.py` writes it."""
     integers = as_integers(table)
     dependent, width = integers[0], integers[1]
     numbers = beyond(table, 2 + dependent + width)

@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
+from connections.evaluation.compilation import compiled
 from connections.geometry import FrameField
-from connections.geometry.compilation import compiled
-from connections.geometry.least_squares import least_sine
+from connections.geometry.numerics.least_squares import least_sine
 from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.clusters import LINEAR, Clusters, Rows, make_read_only
+from connections.multibody.definition.kinematics import Coordinates, Kinematics
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
-from connections.multibody.kinematics import Coordinates, Kinematics
+from connections.multibody.loops.conditions import Continuation, LoopClosure
 from connections.multibody.loops.constraints import FunctionCondition
-from connections.multibody.loops.definition import Continuation, LoopClosure
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from connections.checks import ModelError, as_number
-from connections.geometry.placements import perpendicular
+from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION
 from connections.multibody.joints import (
     Cylindrical,

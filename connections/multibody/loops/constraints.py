@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ModelError
-from connections.geometry.compilation import compiled
+from connections.evaluation.compilation import compiled
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
-from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 
 

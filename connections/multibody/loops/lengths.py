@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from connections.multibody.definition.host_kinematics import elementary_motion, is_length
+from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
-from connections.multibody.host_kinematics import elementary_motion, is_length
 from connections.multibody.joints import Helical
-from connections.multibody.kinematics import Kinematics
 from connections.multibody.loops.closures import Coupling, Distance, Loop
 from connections.multibody.loops.constraints import ends_of, tied_by_coupling, tied_by_loop
 

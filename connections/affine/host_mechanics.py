@@ -1,0 +1,60 @@
+"""What computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for its motions.
+
+A connection or a system that has such an object as ``host`` is integrated through it. Everything that JAX
+traces takes the definition.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class HostMechanics(Protocol):
+    """A manifold with a metric and a connection, at one point (nq,), in NumPy.
+
+    All functions raise the errors of the public functions where they are not defined.
+    """
+
+    def point(self, name: str, q: Array) -> Array:
+        """The points of the manifold that q (..., nq) stands for; `name` is how the caller calls q."""
+
+    def require(self, q: Array) -> None:
+        """Raise the error of a point (nq,) at which nothing is defined, if `point` does not."""
+
+    def normalized(self, q: Array) -> Array:
+        """The points of the manifold nearest to q (..., nq), however far they are."""
+
+    def frame_matrix(self, q: Array) -> Array:
+        """X(q), (nq, n)."""
+
+    def mass_matrix(self, q: Array) -> Array:
+        """H(q), (n, n)."""
+
+    def mass_matrices(self, q: Array) -> Array:
+        """H at points (..., nq), (..., n, n)."""
+
+    def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """The points of the manifold next to points (s, nq), and rates (s, nq) scaled with them."""
+
+    def velocity(self, q: Array, v: Array, out: Array) -> None:
+        """Write qdot = X(q) v to `out` (nq,)."""
+
+    def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
+        """Write -Gamma(v, v) to `out` (n,)."""
+
+    def free_motion(self) -> Any:
+        """The geodesics."""
+
+    def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """Points q (s, nq) for which a curve's points stand, and velocities v (s, n) from its rates."""
+
+    def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
+        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+
+    def carrying(self, q: Array, v: Array) -> Array:
+        """Gamma(v, .) at points (s, nq), (s, n, n)."""

@@ -1,0 +1,106 @@
+"""Whether a geodesic is free of conjugate points: d exp is invertible at every time, not only where sampled.
+
+Within a step the derivative J(t) of the geodesic's point in its initial velocity is a polynomial, and a
+polynomial stays in the convex hull of its control points P_i. With the left inverse K of J at the middle,
+
+    ||K P_i - 1|| < 1 for all i    proves that    J(t) is injective during the whole piece,
+
+in every frame and in all units. A piece that is not proven is halved; what is not proven in the end has a
+conjugate point, of even multiplicity too, or one that cannot be told from it. At the beginning, where J
+vanishes, J(t) / t is judged. At the end the proof goes on for a further `MARGIN` of the geodesic's length.
+K is computed in units in which the rows of J, which belong to the coordinates, are of one size.
+Source: convex hulls of Bernstein's polynomials; Neumann's series.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import comb
+
+import numpy as np
+
+from connections.affine.logarithms.shooting import DEGREE, Pieces
+
+MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point the logarithm has no digits left
+_CLOSE = 0.95  # what counts as less than one
+_HALVINGS = 40
+_MOST_PIECES = 2_000  # of one geodesic
+
+
+def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
+    """Which of `count` geodesics, given by their steps from 0 to 1, are proven; (count,)."""
+    P, row = _control_points(pieces.spread), pieces.row
+    P = P / _sizes_of_rows(P, row, count)[row][:, None, :, None]
+    first, last = pieces.t == 0.0, row != np.append(row[1:], -1)[: len(row)]
+    P[first] = _over_time(P[first])
+    P[last] = _split(P[last], 1.0 + MARGIN / pieces.h[last])[0]
+    proven = np.ones(count, dtype=bool)
+    for _ in range(_HALVINGS):
+        left, right = _split(P, np.full(len(P), 0.5))
+        open_ = ~_injective(P, left[:, -1])
+        proven[np.bincount(row[open_], minlength=count) > _MOST_PIECES] = False
+        open_ &= proven[row]
+        if not open_.any():
+            return proven
+        row = np.repeat(row[open_], 2)
+        P = np.stack([left[open_], right[open_]], axis=1).reshape(-1, *P.shape[1:])
+    proven[row] = False
+    return proven
+
+
+def _injective(P: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """Whether the control points P (s, 8, nq, n) prove it, by the value in the `middle` (s, nq, n)."""
+    good = np.isfinite(P).all(axis=(1, 2, 3))
+    inverse = np.linalg.pinv(np.where(good[:, None, None], middle, 0.0))
+    gap = inverse[:, None] @ np.where(good[:, None, None, None], P, 0.0) - np.eye(P.shape[-1])
+    proven: np.ndarray = good & (np.linalg.norm(gap, axis=(2, 3)) < _CLOSE).all(axis=1)
+    return proven
+
+
+def _sizes_of_rows(P: np.ndarray, row: np.ndarray, count: int) -> np.ndarray:
+    """The largest entry of each row of J on a whole geodesic, (count, nq); one where all vanish."""
+    sizes = np.zeros((count, P.shape[2]))
+    np.maximum.at(sizes, row, np.nan_to_num(np.abs(P).max(axis=(1, 3))))
+    return np.where(sizes > 0.0, sizes, 1.0)
+
+
+def _split(P: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Control points on [0, x] and on [x, 1] of those on [0, 1], (s, 8, ..); de Casteljau."""
+    x = x[:, None, None, None]
+    left, right = [P[:, 0]], [P[:, -1]]
+    while P.shape[1] > 1:
+        P = (1.0 - x) * P[:, :-1] + x * P[:, 1:]
+        left.append(P[:, 0])
+        right.append(P[:, -1])
+    return np.stack(left, axis=1), np.stack(right[::-1], axis=1)
+
+
+def _over_time(P: np.ndarray) -> np.ndarray:
+    """Control points of J(x) / x, for J(0) = 0; of the same degree."""
+    order = np.arange(DEGREE + 1).reshape(-1, 1, 1)
+    lower = P[:, 1:] * DEGREE / order[1:]
+    ends = np.pad(lower, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    points: np.ndarray = order / DEGREE * ends[:, :-1] + (1.0 - order / DEGREE) * ends[:, 1:]
+    return points
+
+
+def _control_points(dense: np.ndarray) -> np.ndarray:
+    """Those of y + x (F0 + (1 - x)(F1 + x (F2 + ..))) for x in [0, 1], with dense = (y, F0, .., F6)."""
+    points: np.ndarray = np.einsum("ij,sj...->si...", _basis_change(), dense)
+    return points
+
+
+@cache
+def _basis_change() -> np.ndarray:
+    x = np.linspace(0.0, 1.0, DEGREE + 1)
+    columns, factor = [np.ones_like(x)], np.ones_like(x)
+    for index in range(DEGREE):
+        factor = factor * (x if index % 2 == 0 else 1.0 - x)
+        columns.append(factor)
+    order = np.arange(DEGREE + 1)
+    bernstein = (
+        np.array([comb(DEGREE, i) for i in order])
+        * x[:, None] ** order
+        * (1 - x[:, None]) ** (DEGREE - order)
+    )
+    return np.linalg.solve(bernstein, np.stack(columns, axis=1))

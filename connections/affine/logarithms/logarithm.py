@@ -1,0 +1,149 @@
+"""The logarithm of any connection, for NumPy and for JAX, with its implicit derivative.
+
+What `affine/logarithms/search.py` finds is a root v of exp(q0, v) = q1, in all of which q0, q1 and
+the connection's parameters p may vary:
+
+    (d exp / dv) dv = dq1 - (d exp / dq0) dq0 - (d exp / dp) dp.
+
+Where JAX traces, the search is called back on the host, and derivatives of any order are those of this
+equation: of the exponential, which JAX differentiates, at the root.
+Source: implicit function theorem.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.affine.logarithms.search import logarithms, searched
+from connections.affine.motions.geodesics import exponential
+from connections.checks import as_array, require_type
+from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
+from connections.evaluation.compilation import Structure, compiled, flattened, trace_state_clean
+from connections.geometry.numerics.definite import orthonormal_basis
+
+
+def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
+    """The initial velocity of the geodesic of `nabla` that leads from q0 to q1 in unit time.
+
+    JAX can differentiate it, any number of times, by q0, q1 and the parameters of `nabla`.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q0, q1 : (..., nq) points; unit quaternions q1 and -q1 are one point.
+
+    Returns
+    -------
+    (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
+    q1), has no conjugate point before q1 or within 1e-6 of its length behind it, and is the shortest that was
+    found; of a connection without a metric, the one of the smallest initial rate qdot, in the units of q.
+    Where JAX traces, the search is called back on the host; v is NaN where there would be an error.
+
+    Raises
+    ------
+    ConvergenceError : no such geodesic was found. Never a wrong answer in its place.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    size = (nabla.frame.ambient_dim,)
+    q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
+    arguments = Argument("q0", q0, size), Argument("q1", q1, size)
+    batch = batch_of(arguments, (q0, q1))
+    leaves = (q0, q1, *jax.tree_util.tree_leaves(nabla))
+    if not trace_state_clean() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        rows = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for q in (q0, q1)]
+        admitted = compiled(_admitted_at, nabla)(*rows)
+        return jax.vmap(partial(_logarithm, *flattened(nabla)))(*admitted).reshape(batch + (nabla.frame.dim,))
+    points = [evaluate(nabla, the_point, argument) for argument in arguments]
+    hosts = [np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points]
+    v: np.ndarray = logarithms(nabla, *hosts).reshape(batch + (nabla.frame.dim,))
+    return as_given(v, q0, q1)
+
+
+# --- where JAX traces --------------------------------------------------------------------------------------
+
+
+def _admitted_at(nabla: AffineConnection, *points: jax.Array) -> tuple[jax.Array, ...]:
+    """Rows of points (m, nq) on the manifold; NaN where the connection is not valid."""
+
+    def admitted(q: jax.Array) -> jax.Array:
+        p, ok = admit_at(nabla, q)
+        return jnp.where(ok, p, jnp.nan)
+
+    return tuple(map(jax.vmap(admitted), points))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _logarithm(structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array) -> jax.Array:
+    """v (n,) of valid points (nq,), for the connection of this structure and these numbers; or NaN."""
+    n = structure.made_of(numbers).frame.dim
+    shape = jax.ShapeDtypeStruct((n,), np.float64)
+    search = partial(_on_host, structure, n)
+    v: jax.Array = jax.pure_callback(search, shape, numbers, q0, q1, vmap_method="expand_dims")
+    return v
+
+
+@_logarithm.defjvp
+def _logarithm_jvp(structure: Structure, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    v = _logarithm(structure, *primals)
+    slope: jax.Array = compiled(_slope_at, structure)(primals, v, tangents)  # without callbacks: kept on disk
+    return v, slope
+
+
+def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -> jax.Array:
+    """The derivative of the root v (n,), for `tangents` of the numbers and of both points."""
+    _, along = jax.linearize(partial(_miss, structure), *primals, v)
+    moved, still = along(*tangents, jnp.zeros_like(v)), jax.tree_util.tree_map(jnp.zeros_like, primals)
+    by_v = jax.vmap(lambda w: along(*still, w), 0, 1)(jnp.eye(len(v)))
+    # Solved in orthonormal bases of both ends, which are constants here, so that units do not matter.
+    numbers, *ends = jax.lax.stop_gradient(primals)
+    nabla = structure.made_of(numbers)
+    (_, basis), (root, _) = (orthonormal_basis(nabla.gram_at(q)) for q in ends)
+    slope: jax.Array = -basis @ jnp.linalg.solve(root @ by_v @ basis, root @ moved)
+    return slope
+
+
+def _miss(
+    structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array, v: jax.Array
+) -> jax.Array:
+    """By what the geodesic misses q1, frame components there, (n,)."""
+    nabla = structure.made_of(numbers)
+    frame = nabla.frame
+    miss: jax.Array = frame.dual_at(q1) @ (frame.align_at(exponential(nabla, q0, v), q1) - q1)
+    return miss
+
+
+def _on_host(structure: Structure, n: int, numbers: Any, q0: Any, q1: Any) -> np.ndarray:
+    """v (..., n); axes of `jax.vmap` are in front of all arguments, of size one where these do not vary."""
+    numbers, q0, q1 = [np.asarray(number) for number in numbers], np.asarray(q0), np.asarray(q1)
+    axes = q0.ndim - 1
+    members = np.broadcast_shapes(*(number.shape[:axes] for number in numbers), (1,) * axes)
+    batch = np.broadcast_shapes(members, q0.shape[:-1], q1.shape[:-1])
+    starts, ends = (np.broadcast_to(q, batch + q.shape[-1:]) for q in (q0, q1))
+    v = np.full((*batch, n), np.nan)
+    for member in np.ndindex(members):
+        own = [number[_place(member, number.shape)] for number in numbers]
+        sizes = zip(member, members, strict=True)
+        rows = tuple(slice(i, i + 1) if size > 1 else slice(None) for i, size in sizes)
+        v[rows] = _of_member(structure.made_of(own), starts[rows], ends[rows])
+    return v
+
+
+def _place(member: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(min(i, size - 1) for i, size in zip(member, shape, strict=False))
+
+
+def _of_member(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """v (..., n) of points (..., nq), NaN where there is none."""
+    starts, ends = (q.reshape(-1, q.shape[-1]) for q in (q0, q1))
+    v = np.full((len(starts), nabla.frame.dim), np.nan)
+    valid = np.flatnonzero(np.isfinite(starts).all(axis=1) & np.isfinite(ends).all(axis=1))
+    found, reason = searched(nabla, starts[valid], ends[valid])
+    v[valid] = np.where(reason[:, None] == 0, found, np.nan)
+    return v.reshape(*q0.shape[:-1], -1)

@@ -1,0 +1,116 @@
+"""Curves of least energy from q0 to q1: guesses with which a logarithm begins, in any dimension.
+
+A curve is the straight line in the coordinates, at constant speed, and a sine series in an orthonormal basis,
+
+    x(s) = chord(s) + length E(s) sum_k y_k sin(k pi s) / (k pi),
+
+and its energy is the mean of |xdot|^2 / 2. In a flat space that is a constant and a multiple of ||y||^2, so
+L-BFGS needs few steps in others too. A curve of least energy is a geodesic of the metric as far as its modes
+go, and its initial velocity is good enough for Newton's method.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.shooting import Shooting
+
+_MODES, _PIECES, _STEPS = 16, 32, 100
+_ONE = 0.02  # curves whose initial velocities differ by less, relative to their size, are one
+_BEND = 1.0  # size of the random series with which further curves begin
+
+
+class Curves(NamedTuple):
+    """Curves of least energy.
+
+    Parameters
+    ----------
+    pair : (c,) whose they are.
+    w : (c, n) their initial velocities in the orthonormal basis at q0.
+    points : (c, 33, nq) their points at equal times.
+    """
+
+    pair: np.ndarray
+    w: np.ndarray
+    points: np.ndarray
+
+
+def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
+    """Curves of least energy, each once.
+
+    Parameters
+    ----------
+    chords : the pairs of points.
+    pairs : (p,) which of them.
+    starts : from how many curves the search begins: the straight one, and others bent at random.
+    """
+    n, nq = chords.shooting.n, chords.shooting.nq
+    rng, found = np.random.default_rng(0), []
+    bends = rng.standard_normal((starts, _MODES, n)) / np.arange(1, _MODES + 1)[:, None]
+    bends *= _BEND / np.sqrt(n) * (np.arange(starts) > 0)[:, None, None]
+    for pair in pairs:
+        ground = chords.nodes(pair, _PIECES + 1)
+        points, along = ground.q, chords.length[pair] * (ground.frame @ ground.basis)
+        mine: list[tuple[int, np.ndarray, np.ndarray]] = []
+        for bend in bends:
+            y = _least(chords, points, along, bend, chords.length[pair] ** 2)
+            w = chords.velocity[pair] + chords.length[pair] * y.sum(axis=0)
+            if all(np.linalg.norm(w - other) > _ONE * np.linalg.norm(other) for _, other, _ in mine):
+                mine.append((pair, w, points + np.einsum("sqn,sk,kn->sq", along, _sines(), y)))
+        found += mine
+    if not found:
+        return Curves(np.zeros(0, dtype=int), np.zeros((0, n)), np.zeros((0, _PIECES + 1, nq)))
+    return Curves(*map(np.array, zip(*found, strict=True)))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _least(
+    chords: Chords, points: np.ndarray, along: np.ndarray, bend: np.ndarray, size: float
+) -> np.ndarray:
+    """The series (modes, n) of least energy, from one that is given."""
+    from scipy.optimize import minimize
+
+    energy = chords.shooting.compiled(_energy_and_slope_at)
+
+    def value_and_slope(y: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = energy(y.reshape(bend.shape), points, along)
+        return float(value) / size, np.asarray(slope).ravel() / size
+
+    options = {"maxiter": _STEPS, "maxcor": 20, "gtol": 1e-5}
+    y: np.ndarray = minimize(value_and_slope, bend.ravel(), jac=True, method="L-BFGS-B", options=options).x
+    return y.reshape(bend.shape)
+
+
+def _energy_and_slope_at(
+    shooting: Shooting, y: jax.Array, points: jax.Array, along: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Of the curve with the series y (modes, n), and the derivative in y."""
+    nabla = shooting.nabla
+    frame = nabla.frame
+
+    def piece(a: jax.Array, b: jax.Array) -> jax.Array:
+        middle = frame.project_at((a + b) / 2.0)
+        v = frame.dual_at(middle) @ (b - a)
+        return v @ nabla.gram_at(middle) @ v
+
+    def energy(y: jax.Array, points: jax.Array, along: jax.Array) -> jax.Array:
+        curve = points + jnp.einsum("sqn,sk,kn->sq", along, _sines(), y)
+        curve = jax.vmap(frame.project_at)(curve)
+        return 0.5 * _PIECES * jnp.sum(jax.vmap(piece)(curve[:-1], curve[1:]))
+
+    return jax.value_and_grad(energy)(y, points, along)
+
+
+@cache
+def _sines() -> np.ndarray:
+    s, k = np.linspace(0.0, 1.0, _PIECES + 1)[:, None], np.arange(1, _MODES + 1)
+    sines: np.ndarray = np.sin(np.pi * k * s) / (np.pi * k)
+    return sines

@@ -1,0 +1,249 @@
+"""The search for a logarithm: the geodesic of any connection that leads from one point to another.
+
+A fan of geodesics leaves q0 in all directions. Where they come near q1, Newton's method with the exact
+derivative of the exponential begins; where none of that leads to q1, its target moves from q0 to q1 in
+stages. What arrives is refused unless it is proven free of conjugate points (`conjugate.py`), and the
+shortest of the rest is the answer. All of it is measured by the connection's own metric, in an orthonormal
+basis at each end, so that the answer is the same in all coordinates and units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.conjugate import free_of_conjugate_points
+from connections.affine.logarithms.fan import by_fan, distance
+from connections.affine.logarithms.relaxation import Curves, by_relaxation
+from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
+from connections.checks import ConvergenceError
+
+LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
+_NEAR = 1e-3  # the same, where the search on loose geodesics ends
+_ONE = 0.01  # velocities that differ by less, relative to their size, lead to one geodesic
+_NEWTON_STEPS, _TIGHT_STEPS = 12, 3
+_PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve that is followed
+_MOST = (6, 12)  # guesses of a fan for one pair
+_TRIED = 3  # of the geodesics found for one pair, the shortest
+_TOGETHER = 64  # logarithms that are searched together
+_REASONS = (
+    "",
+    "shooting does not converge",
+    "what leads there passes a conjugate point or leaves the domain",
+)
+
+
+def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """`logarithm` of rows of valid points, (m, nq) and (m, nq) -> (m, n).
+
+    Raises
+    ------
+    ConvergenceError : names the first pair for which no geodesic was found.
+    """
+    v, reason = searched(nabla, q0, q1)
+    for row in np.flatnonzero(reason):
+        start, end = (np.array2string(q[row], precision=4, threshold=8) for q in (q0, q1))
+        what = f"no minimizing geodesic from {start} to {end} was found"
+        raise ConvergenceError(f"logarithm: {what} ({_REASONS[reason[row]]})")
+    return v
+
+
+def searched(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """v (m, n), and for each pair 0 or why there is none."""
+    v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
+    order = np.lexsort(q0.T)  # equal starts beside each other share a fan
+    for begin in range(0, len(q0), _TOGETHER):
+        rows = order[begin : begin + _TOGETHER]
+        v[rows], reason[rows] = _Search(Shooting.of(nabla), q0[rows], q1[rows]).run()
+    return v, reason
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Guesses:
+    """Initial velocities that may lead to q1.
+
+    Parameters
+    ----------
+    pair : (c,) which pair of points.
+    w : (c, n) components in the orthonormal basis at q0, so that ||w|| is the geodesic's length.
+    """
+
+    pair: np.ndarray
+    w: np.ndarray
+
+    def __getitem__(self, which: np.ndarray) -> _Guesses:
+        return _Guesses(self.pair[which], self.w[which])
+
+    @property
+    def length(self) -> np.ndarray:
+        """||w||, (c,)."""
+        lengths: np.ndarray = np.linalg.norm(self.w, axis=1)
+        return lengths
+
+
+class _Search:
+    """The logarithms of some pairs of points, (m, nq) and (m, nq)."""
+
+    def __init__(self, shooting: Shooting, q0: np.ndarray, q1: np.ndarray) -> None:
+        self.shooting = shooting
+        self.start, self.end = shooting.ground(q0), shooting.ground(q1)
+        self.chords = Chords(shooting, self.start, self.end)
+        few = shooting.n <= 3
+        self._rays, self._starts = (32 if shooting.n == 2 else 62, 510), (0 if few else 3, 8)
+        self.best = np.zeros((len(q0), shooting.n))
+        self.reason = np.any(self.chords.aim != self.start.q, axis=1).astype(int)
+
+    def run(self) -> tuple[np.ndarray, np.ndarray]:
+        """v (m, n), and the reasons (m,)."""
+        for level in (0, 1):
+            left = np.flatnonzero(self.reason)
+            if len(left):
+                if self._starts[level]:
+                    self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
+                guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
+                guesses = guesses[guesses.length < self._known[guesses.pair]]
+                self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
+        return on(self.start.basis, self.best), self.reason
+
+    def _settle(self, found: _Guesses) -> None:
+        """For each pair the shortest of what was found that is proven, unless it has a shorter one."""
+        self.reason[found.pair[self.reason[found.pair] > 0]] = 2
+        gap = np.linalg.norm(found.w - self.best[found.pair], axis=1)
+        found = found[(self.reason[found.pair] > 0) | (gap > _ONE * found.length)]  # what is proven stays so
+        if not len(found.pair):
+            return
+        found = found[np.lexsort((found.length, found.pair))]
+        place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
+        exact, proven = self._proven(found[place < _TRIED])
+        exact = exact[proven & (exact.length < self._known[exact.pair])]
+        exact = exact[np.argsort(-exact.length)]  # the shortest is written last
+        self.best[exact.pair], self.reason[exact.pair] = exact.w, 0
+
+    @property
+    def _known(self) -> np.ndarray:
+        """The length of each pair's answer so far, (m,)."""
+        return np.where(self.reason > 0, np.inf, np.linalg.norm(self.best, axis=1))
+
+    # --- loose geodesics -----------------------------------------------------------------------------------
+
+    def _newton(self, guesses: _Guesses, end: Ground) -> np.ndarray:
+        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which did, each once, (c,)."""
+        pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
+        miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
+        todo = np.arange(len(w))
+        for _ in range(_NEWTON_STEPS):
+            if not len(todo):
+                break
+            trial = _Guesses(pair[todo], w[todo] - damping[todo, None] * step[todo])
+            correction, size, _ = self._shot(trial, end.take(todo), LOOSE)
+            better = size < (1.0 - 0.25 * damping[todo]) * miss[todo]
+            up = todo[better]
+            w[up], miss[up], damping[up] = trial.w[better], size[better], 1.0
+            step[up] = _at_most(correction[better], 0.5 * trial.length[better])
+            damping[todo[~better]] /= 3.0
+            near = miss <= _NEAR * np.linalg.norm(w, axis=1)
+            alive = np.isfinite(miss) & (damping > 0.03) & ~near
+            alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
+            todo = todo[alive[todo]]
+        arrived: np.ndarray = near & ~_follow(pair, w, miss)
+        return arrived
+
+    def _followed(self, curves: Curves) -> _Guesses:
+        """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""
+        guesses, points = _Guesses(curves.pair, curves.w), curves.points
+        for s in _PARTS:
+            here = points[:, round(s * (points.shape[1] - 1))]
+            part = _Guesses(guesses.pair, s * guesses.w)
+            near = self._newton(part, self.shooting.ground(here))
+            guesses, points = _Guesses(part.pair[near], part.w[near] / s), points[near]
+        return guesses
+
+    # --- tight geodesics -----------------------------------------------------------------------------------
+
+    def _proven(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray]:
+        """Guesses (c,) made exact; whether they lead to q1, inside the domain, without conjugate points."""
+        pair, end = guesses.pair, self.end.take(guesses.pair)
+        w = guesses.w - self._shot(guesses, end, MIDDLE)[0]
+        proven, todo = np.zeros(len(w), dtype=bool), np.arange(len(w))
+        for _ in range(_TIGHT_STEPS):
+            trial = _Guesses(pair[todo], w[todo])
+            correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
+            arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]
+            free = free_of_conjugate_points(shots.pieces, len(todo)) & self._inside(shots)
+            proven[todo] = arrived & free
+            w[todo] -= correction
+            todo = todo[np.isfinite(miss) & ~arrived]
+            if not len(todo):
+                break
+        return _Guesses(pair, w), proven
+
+    def _inside(self, shots: Shots) -> np.ndarray:
+        """Whether the geodesics stay where the connection is valid, judged at their steps; (c,)."""
+        valid = self.shooting.ground(shots.pieces.q[:, 1]).ok
+        inside: np.ndarray = shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
+        return inside
+
+    # --- shots ---------------------------------------------------------------------------------------------
+
+    def _spread(self, guesses: _Guesses, tol: float, keep: bool = False) -> Shots:
+        start = self.start.take(guesses.pair)
+        return self.shooting.spread(start, on(start.basis, guesses.w), tol, keep)
+
+    def _shot(
+        self, guesses: _Guesses, end: Ground, tol: float, keep: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, Shots]:
+        """Newton's corrections (c, n), the misses (c,), and the shots."""
+        shots = self._spread(guesses, tol, keep)
+        spread = shots.linear[:, : self.shooting.nq]
+        gap, derivative, miss = self.shooting.mapped(_gap_at, shots.q, spread, *end[:4])
+        return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
+
+
+def _gap_at(
+    shooting: Shooting, q: jax.Array, spread: jax.Array, q1: jax.Array, *measures: jax.Array
+) -> tuple[jax.Array, ...]:
+    """By what q misses q1 in an orthonormal basis there, its derivative, and its size.
+
+    Parameters
+    ----------
+    measures : the frame field, its left inverse and the root of the Gram matrix at q1.
+    """
+    frame, (_, dual, root) = shooting.nabla.frame, measures
+    gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
+    measure = root @ dual
+    return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, q1, *measures)
+
+
+def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
+    """Which velocities (c, n) have come to one of the same pair that misses by less."""
+    gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
+    behind: np.ndarray = ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    return behind
+
+
+def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Which velocities (c, n) are longer, by more than their step, than one of the same pair that is near."""
+    length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
+    np.minimum.at(shortest, pair[near], length[near])
+    longer: np.ndarray = length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
+    return longer
+
+
+def _inverse(A: np.ndarray) -> np.ndarray:
+    """Of matrices (c, n, n), without the directions that are hopeless; zero for NaN."""
+    finite = np.isfinite(A).all(axis=(1, 2))[:, None, None]
+    return np.linalg.pinv(np.where(finite, A, 0.0), rcond=1e-9)
+
+
+def _at_most(step: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Vectors (c, n), those that are longer than `size` (c,) shortened to it."""
+    length = np.maximum(np.linalg.norm(step, axis=1), 1e-300)
+    shortened: np.ndarray = step * np.minimum(1.0, size / length)[:, None]
+    return shortened

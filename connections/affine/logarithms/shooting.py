@@ -1,0 +1,320 @@
+"""Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
+
+Dormand-Prince 8(5,3). Only the right-hand side is compiled, for blocks of rows, so
+geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the metric that is
+known (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
+how accurate a geodesic is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Parametrized, derived
+from connections.geometry.numerics.definite import orthonormal_basis
+from connections.integration.dop853 import A_DENSE, DENSE, A, E
+
+TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
+DEGREE = 7  # of the polynomials that stand for a step
+MAX_STEPS = 5_000
+SMALLEST_STEP = 1e-9
+_FIRST_STEP = 1 / 16
+ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
+# Rows of a compiled call. Of what XLA compiles, eight cost little more than one; a recursion goes through
+# them one by one.
+_BLOCKS, _BLOCKS_ON_HOST = (8, 64, 512), (1, 64, 512)
+_SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
+
+
+class Pieces(NamedTuple):
+    """Accepted steps of several geodesics, in the order of time for each of them.
+
+    Parameters
+    ----------
+    row : (s,) which geodesic.
+    t, h : (s,) where the step begins, and how long it is.
+    q, q_dot : (s, 2, nq) points, not projected, and their derivatives at both ends.
+    spread : (s, 8, nq, n) the derivatives of the point in the initial velocity: their values at the
+        beginning, and seven coefficients (`connections.affine.logarithms.conjugate`); or (s, 0, nq, n).
+    """
+
+    row: np.ndarray
+    t: np.ndarray
+    h: np.ndarray
+    q: np.ndarray
+    q_dot: np.ndarray
+    spread: np.ndarray
+
+
+class Shots(NamedTuple):
+    """Geodesics at time 1.
+
+    Parameters
+    ----------
+    ok : (m,) whether the geodesic arrived; nothing is known of the others.
+    q : (m, nq) points, not projected.
+    linear : (m, nq + n, k) what was integrated along: derivatives of (q, v) in the components of the initial
+        velocity in the basis of `Ground`, or, in its last n rows, transported vectors; k may be 0.
+    pieces : the steps; none if they were not asked for.
+    """
+
+    ok: np.ndarray
+    q: np.ndarray
+    linear: np.ndarray
+    pieces: Pieces
+
+
+class Ground(NamedTuple):
+    """What measures vectors at the points q (m, nq), which are projected onto the manifold.
+
+    Parameters
+    ----------
+    frame, dual : (m, nq, n), (m, n, nq) the frame field and its left inverse.
+    root : (m, n, n) with |v| = ||root v||, the transposed Cholesky factor of the Gram matrix.
+    basis : (m, n, n) its inverse: the columns are an orthonormal basis.
+    grain : (m,) the length that the round-off of q amounts to.
+    ok : (m,) whether the connection is valid.
+    """
+
+    q: np.ndarray
+    frame: np.ndarray
+    dual: np.ndarray
+    root: np.ndarray
+    basis: np.ndarray
+    grain: np.ndarray
+    ok: np.ndarray
+
+    def norm(self, v: np.ndarray) -> np.ndarray:
+        """|v| of velocities (m, n), (m,)."""
+        lengths: np.ndarray = np.linalg.norm(on(self.root, v), axis=1)
+        return lengths
+
+    def take(self, which: np.ndarray) -> Ground:
+        """At some of the points."""
+        return Ground(*(array[which] for array in self))
+
+
+@dataclass(frozen=True)
+class _OfRows:
+    """(shooting, *rows) -> function(shooting, *row) of all rows."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, shooting: Shooting, *rows: jax.Array) -> Any:
+        return jax.vmap(partial(self.function, shooting))(*rows)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a geodesic, and of what is integrated along it: "geodesics", "spread" or "carry"."""
+
+    mode: str
+
+    def __call__(self, shooting: Shooting, *row: jax.Array) -> Any:
+        return shooting._step_at(self.mode, *row)
+
+
+class Shooting(Parametrized):
+    """The geodesics of a connection.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
+
+    def __init__(self, nabla: AffineConnection) -> None:
+        self.nabla, self.n, self.nq = nabla, nabla.frame.dim, nabla.frame.ambient_dim
+
+    @classmethod
+    def of(cls, nabla: AffineConnection) -> Shooting:
+        """The connection's, made once."""
+        known: Shooting = derived(nabla).setdefault(cls, cls(nabla))
+        return known
+
+    def geodesics(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+        """From points (m, nq) with velocities v (m, n)."""
+        return self._run("geodesics", start, v, np.zeros((len(v), self.nq + self.n, 0)), tol, keep)
+
+    def spread(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
+        """The same, with the derivatives of q and v in the initial velocity."""
+        linear = np.zeros((len(v), self.nq + self.n, self.n))
+        linear[:, self.nq :] = start.basis
+        return self._run("spread", start, v, linear, tol, keep)
+
+    def carry(self, start: Ground, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
+        """The same, with vectors z (m, n) transported along, which come out as ``linear[:, nq:, 0]``."""
+        size = start.norm(z)
+        linear = np.zeros((len(v), self.nq + self.n, 1))
+        linear[:, self.nq :, 0] = z / np.where(size > 0.0, size, 1.0)[:, None]
+        shots = self._run("carry", start, v, linear, tol, False)
+        return shots._replace(linear=shots.linear * size[:, None, None])
+
+    def ground(self, q: np.ndarray) -> Ground:
+        """The measures at points (m, nq)."""
+        return Ground(*self.mapped(Shooting._ground_at, q))
+
+    def mapped(self, function: Callable[..., Any], *rows: np.ndarray) -> Any:
+        """`function` of every row, compiled for blocks of rows; NumPy in and out.
+
+        Parameters
+        ----------
+        function : (shooting, *row), JAX-traceable; of a module or a class.
+        """
+        of_rows = self.compiled(_OfRows(function))
+        parts = []
+        sizes = _BLOCKS if self.nabla.host is None else _BLOCKS_ON_HOST
+        for begin, length, block in _blocks(len(rows[0]), sizes):
+            part = [array[begin : begin + length] for array in rows]
+            if length < block:
+                part = [np.resize(array, (block, *array.shape[1:])) for array in part]
+            parts.append(jax.tree_util.tree_map(lambda a, k=length: np.asarray(a)[:k], of_rows(*part)))
+        if len(parts) == 1:
+            return parts[0]
+        return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """*arguments -> function(shooting, *arguments), compiled once; `function` as for `mapped`."""
+        known: dict[Any, Callable[..., Any]] = derived(self)
+        if function not in known:
+            known[function] = compiled(function, self)
+        return known[function]
+
+    # --- private -----------------------------------------------------------------------------------------
+
+    def _ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
+        frame = self.nabla.frame
+        p = frame.project_at(q)
+        H, dual = self.nabla.gram_at(p), frame.dual_at(p)
+        root, basis = orthonormal_basis(H)
+        grain = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
+        return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
+
+    def _run(
+        self, mode: str, start: Ground, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
+    ) -> Shots:
+        """Steps until each geodesic is at time 1 or lost."""
+        m, nq, split = len(v), self.nq, self.nq + self.n
+        y = np.concatenate([start.q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
+        speed, t, h = start.norm(v), np.zeros(m), np.full(m, _FIRST_STEP)
+        ok, kept = np.isfinite(speed), [self._no_step(mode)]
+        speed[speed == 0.0] = 1.0  # what does not move has no scale, and no error
+        step = partial(self.mapped, _Step(mode))
+        for _ in range(MAX_STEPS):
+            todo = np.flatnonzero(ok & (t < 1.0))
+            if not len(todo):
+                break
+            length = np.minimum(h[todo], 1.0 - t[todo])
+            new, error, rates, dense = step(y[todo], length, speed[todo], np.full(len(todo), tol))
+            good = error <= 1.0  # False for NaN
+            known = np.maximum(np.nan_to_num(error, nan=np.inf), 1e-10)
+            h[todo] = length * np.clip(0.9 * known**-0.125, 0.2, 6.0)
+            todo, length, new = todo[good], length[good], new[good]
+            if keep:
+                ends = np.stack([y[todo, :nq], new[:, :nq]], axis=1)
+                kept.append((todo, t[todo], length, ends, rates[good], dense[good]))
+            y[todo], t[todo] = new, np.where(length < 1.0 - t[todo], t[todo] + length, 1.0)
+            ok &= (h > SMALLEST_STEP) | (t >= 1.0)
+        return Shots(ok & (t >= 1.0), y[:, :nq], y[:, split:].reshape(linear.shape), _in_order(kept))
+
+    def _rates_at(self, mode: str, y: jax.Array) -> jax.Array:
+        nabla, frame, split = self.nabla, self.nabla.frame, self.nq + self.n
+
+        def rates(state: jax.Array) -> jax.Array:
+            p, v = frame.project_at(state[: self.nq]), state[self.nq :]
+            return jnp.concatenate([frame.matrix_at(p) @ v, -nabla.apply_at(p, v, v)])
+
+        state, linear = y[:split], y[split:].reshape(split, -1)
+        if mode == "spread":
+            value, along = jax.linearize(rates, state)
+            return jnp.concatenate([value, jax.vmap(along, 1, 1)(linear).reshape(-1)])
+        if mode == "carry":
+            p, v = frame.project_at(state[: self.nq]), state[self.nq :]
+            moved = -nabla.apply_at(p, v, linear[self.nq :, 0])
+            return jnp.concatenate([rates(state), jnp.zeros(self.nq), moved])
+        return rates(state)
+
+    def _step_at(
+        self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """The state after a step, its error over what is allowed, qdot at both ends, and the interpolant."""
+        spread = mode == "spread"
+        stages = A_DENSE if spread else A
+
+        def stage(K: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            index, weights = item
+            return K.at[index].set(self._rates_at(mode, y + h * weights @ K)), None
+
+        K = jnp.zeros((len(stages), len(y)))
+        K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), jnp.asarray(stages)))[0]
+        change = h * stages[_END] @ K
+        fifth, third = (h * weights @ K[: _END + 1] for weights in E)
+        error = self._error_at(mode, y + change, fifth, third, speed, tol)
+        rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
+        if not spread:
+            return y + change, error, rates, jnp.zeros((0, self.nq, self.n))
+        first = (y, change, h * K[0] - change, 2.0 * change - h * (K[0] + K[_END]))
+        dense = jnp.concatenate([jnp.stack(first), h * DENSE @ K])[:, self.nq + self.n :]
+        return y + change, error, rates, dense.reshape(1 + DEGREE, -1, self.n)[:, : self.nq]
+
+    def _error_at(
+        self, mode: str, y: jax.Array, fifth: jax.Array, third: jax.Array, speed: jax.Array, tol: jax.Array
+    ) -> jax.Array:
+        """The largest error of q, v and the columns, relative to what is allowed.
+
+        Allowed is `tol` of the speed and of each column's own size, and the coordinates' round-off.
+        """
+        nq, split = self.nq, self.nq + self.n
+        _, _, dual, root, _, grain, _ = self._ground_at(y[:nq])
+
+        def sizes(row: jax.Array) -> jax.Array:
+            columns = jnp.concatenate([row[:split, None], row[split:].reshape(split, -1)], axis=1)
+            parts = root @ dual @ columns[:nq], root @ columns[nq:]
+            return jnp.stack([jnp.sqrt(jnp.sum(part**2, axis=0)) for part in parts])  # (2, 1 + k)
+
+        size = sizes(y).at[0, 0].set(0.0)  # not of q itself
+        looser = _SPREAD_LOOSER if mode == "spread" else 1.0
+        allowed = looser * tol * jnp.maximum(jnp.max(size, axis=0), 1.0) * jnp.ones((2, 1))
+        allowed = allowed.at[:, 0].set(tol * jnp.maximum(speed, size[1, 0])).at[0, 0].add(grain)
+        five, three = sizes(fifth) / allowed, sizes(third) / allowed
+        return jnp.max(five**2 / jnp.maximum(jnp.sqrt(five**2 + 0.01 * three**2), 1e-300))
+
+    def _no_step(self, mode: str) -> tuple[np.ndarray, ...]:
+        count = 1 + DEGREE if mode == "spread" else 0
+        shapes = (), (), (), (2, self.nq), (2, self.nq), (count, self.nq, self.n)
+        return tuple(np.zeros((0, *shape), dtype=float if k else int) for k, shape in enumerate(shapes))
+
+
+def _blocks(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+    """Where blocks begin, how many rows are in them, and how many have room; at least one block."""
+    begin = 0
+    while begin < max(count, 1):
+        left = count - begin
+        place = next((i for i, size in enumerate(sizes) if size >= left), len(sizes) - 1)
+        block = sizes[max(place - (4 * left <= sizes[place]), 0)]  # one that is not mostly empty
+        yield begin, min(left, block), block
+        begin += block
+
+
+def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Matrices (m, a, b) on vectors (m, b), row by row."""
+    turned: np.ndarray = np.einsum("mij,mj->mi", matrices, vectors)
+    return turned
+
+
+_END = 12  # the stage after the step
+
+
+def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
+    """All accepted steps, those of one geodesic one after the other."""
+    arrays = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
+    order = np.argsort(arrays[0], kind="stable")
+    return Pieces(*(array[order] for array in arrays))

@@ -1,0 +1,1 @@
+"""Differential equations of a connection: geodesics, transport, deviation, and who integrates them."""

@@ -1,0 +1,279 @@
+"""How neighbouring motions of vdot = -Gamma(v, v) + F separate: covariant and left-trivialized equations.
+
+With eta the deviation of the point in frame components and dv that of v,
+
+    etadot = dv + s(eta, v)                                                   in every frame,
+
+whatever the connection. With w = D_nabla v = dv + Gamma(eta, v) the same motion is, torsion included,
+
+    D_t eta = w + T(v, eta),    D_t w = -R(eta, v) v + nabla_eta F + (dF/dv) w,
+
+where D_t x = xdot + Gamma(v, x) and nabla_eta F takes v along by parallel transport. `deviation_map` leads
+from (eta, dv) to (eta, w). F is an acceleration, the force raised by H^-1.
+Source: [B]; equality of mixed derivatives of a variation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection
+from connections.affine.motions.flow import Flow, Record, Trajectories
+from connections.affine.motions.geodesics import Force, recorded
+from connections.affine.motions.sizes import motion_sizes
+from connections.checks import require_shape
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.parameters import Bound
+from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of, sizes_of_columns
+
+Definition = Callable[..., jax.Array]
+Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and their derivative
+
+
+def linearization(
+    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+) -> jax.Array:
+    """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q : (..., nq) points.
+    v : (..., n) velocities, frame components.
+    force : optional (t, q, v) -> (n,), acceleration components F; JAX-traceable.
+    t : (...,) time.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    return _evaluate(linearization_at, nabla, q, v, force, t)
+
+
+def covariant_linearization(
+    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+) -> jax.Array:
+    """A (..., 2n, 2n) of d/dt (eta, w) = A (eta, w), w = dv + Gamma(eta, v): curvature, torsion, and F.
+
+    Parameters
+    ----------
+    nabla, q, v, force, t : as for `linearization`.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    """
+    return _evaluate(covariant_linearization_at, nabla, q, v, force, t)
+
+
+def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
+    """M (..., 2n, 2n) with (eta, dv + Gamma(eta, v)) = M (eta, dv).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q : (..., nq) points.
+    v : (..., n) velocities, frame components.
+    """
+    arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
+    return evaluate(nabla, Bound(deviation_map_at, nabla), *arguments)
+
+
+def geodesic_flow(
+    nabla: AffineConnection, q0: Any, v0: Any, times: Any, force: Force | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
+
+    Parameters
+    ----------
+    nabla, q0, v0, times, force : as for `geodesic`.
+
+    Returns
+    -------
+    q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together; a step's error is at most 1e-10
+    of the largest that a component, or an entry of Phi, has been.
+
+    Raises
+    ------
+    As `geodesic`.
+    """
+    frame = nabla.frame
+    arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
+    return Trajectories.of(nabla).run("geodesic_flow", Bound(_geodesic_flow, nabla, force), arguments, times)
+
+
+def transport_flow(
+    nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, force: Force | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A vector transported along the geodesic through (q0, v0), with its sensitivity to where that starts.
+
+    D_t (D_eta z) = R(v, eta) z, D_eta z = dz + Gamma(eta, z): curvature turns z from geodesic to geodesic.
+
+    Parameters
+    ----------
+    nabla, q0, v0, times, force : as for `geodesic`.
+    z0 : (..., n) vectors at q0, frame components, held fixed.
+
+    Returns
+    -------
+    q (..., T, nq), z (..., T, n) and Z (..., T, n, 2n), dz at each time = Z (eta, dv) at times[0].
+
+    Raises
+    ------
+    As `geodesic`.
+    """
+    frame = nabla.frame
+    n = frame.dim
+    arguments = (
+        Argument("q0", q0, (frame.ambient_dim,)),
+        Argument("v0", v0, (n,)),
+        Argument("z0", z0, (n,)),
+    )
+    return Trajectories.of(nabla).run(
+        "transport_flow", Bound(_transport_flow, nabla, force), arguments, times
+    )
+
+
+# --- at one point ----------------------------------------------------------------------------------------
+
+
+def linearization_at(
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+) -> jax.Array:
+    """[[s(., v), 1], [L_. a, da/dv]] with a = F - Gamma(v, v), (2n, 2n)."""
+    frame = nabla.frame
+
+    def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
+        return -nabla.apply_at(p, w, w) + _force_at(force, t, p, w)
+
+    turning = frame.structure_functions_at(q) @ v
+    along = frame.lie_derivative_at(lambda p: acceleration(p, v), q).T
+    return _blocks(turning, jnp.eye(frame.dim), along, jax.jacfwd(acceleration, argnums=1)(q, v))
+
+
+def covariant_linearization_at(
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+) -> jax.Array:
+    """[[T(v, .) - Gamma(v, .), 1], [-R(., v) v + nabla F, dF/dv - Gamma(v, .)]], (2n, 2n)."""
+    n, Gamma = nabla.frame.dim, nabla.coefficients_at(q)
+    carried = jnp.einsum("ijk,j->ik", Gamma, v)  # Gamma(v, .)
+    torsion = jnp.einsum("ijk,j->ik", nabla.torsion_at(q), v)
+    bending = -jnp.einsum("lkij,k,j->li", nabla.curvature_at(q), v, v)
+    in_v = jnp.zeros((n, n))
+    if force is not None:
+        F, in_v = _force_at(force, t, q, v), jax.jacfwd(force, argnums=2)(t, q, v)
+        along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T
+        differentiated = jnp.einsum("ijk,k->ij", Gamma, F)  # Gamma(., F)
+        bending = bending + along + differentiated - in_v @ jnp.einsum("ijk,k->ij", Gamma, v)
+    return _blocks(torsion - carried, jnp.eye(n), bending, in_v - carried)
+
+
+def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax.Array:
+    """[[1, 0], [Gamma(., v), 1]], (2n, 2n)."""
+    n = nabla.frame.dim
+    return _blocks(
+        jnp.eye(n), jnp.zeros((n, n)), jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), v), jnp.eye(n)
+    )
+
+
+# --- private ---------------------------------------------------------------------------------------------
+
+
+def _geodesic_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+    frame = nabla.frame
+
+    def start(q: jax.Array, v: jax.Array) -> Any:
+        return q, v, jnp.eye(2 * frame.dim)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, Phi = state
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
+        return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), state[1], state[2]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
+        return _flow_sizes(nabla, q, jnp.abs(s), *state)
+
+    return Flow(start, rate, recorded, sizes, project=project)
+
+
+def _transport_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+    frame = nabla.frame
+    n = frame.dim
+
+    def start(q: jax.Array, v: jax.Array, z: jax.Array) -> Any:
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        return q, v, z, jnp.eye(2 * n), jnp.concatenate([turned, jnp.zeros((n, n))], axis=1)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, z, Phi, covariant = state
+        Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
+        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
+        carried = jnp.einsum("ijk,j->ik", Gamma, v)
+        bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
+        Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
+        return frame.matrix_at(q) @ v, acceleration, -carried @ z, Phi_dot, bent - carried @ covariant
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), *state[1:]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
+        q, v, z, Phi, covariant = state
+        elapsed = jnp.abs(s)
+        vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
+        q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
+        return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
+        q, _, z, Phi, covariant = state
+        turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
+        return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
+
+    return Flow(start, rate, record, sizes, project=project)
+
+
+def _force_at(force: Force | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+    """F(t, q, v), (n,); zero without a force."""
+    return jnp.zeros_like(v) if force is None else require_shape("force(t, q, v)", force(t, q, v), v.shape)
+
+
+def _flow_sizes(
+    nabla: AffineConnection, q0: jax.Array, elapsed: jax.Array, q: jax.Array, v: jax.Array, Phi: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What to expect of (q, v, Phi) when this time has elapsed; of Phi, the ratios of the fields' lengths."""
+    metric, n = nabla.known_metric, len(v)
+    if metric is None:
+        flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
+    else:
+        now, then = metric.matrix_at(q), metric.matrix_at(q0)
+        ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
+        flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
+    return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
+
+
+def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
+    return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
+
+
+def _under_force_at(
+    at: Callable[..., jax.Array], force: Force | None, q: jax.Array, v: jax.Array, t: jax.Array
+) -> jax.Array:
+    return at(q, v, force, t)
+
+
+def _evaluate(
+    at: Definition, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
+) -> jax.Array:
+    return evaluate(
+        nabla,
+        Bound(_under_force_at, Bound(at, nabla), force),
+        Argument("q", q, (nabla.frame.ambient_dim,)),
+        Argument("v", v, (nabla.frame.dim,)),
+        Argument("t", t, ()),
+    )

@@ -1,0 +1,165 @@
+"""Geodesics and the exponential of any connection.
+
+qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only Gamma's symmetric part enters: torsion does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.affine.constrained import ConstrainedConnection
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
+from connections.affine.motions.host_motions import HostMotion, on_host
+from connections.affine.motions.sizes import motion_sizes
+from connections.checks import require_function, require_shape, require_type
+from connections.evaluation.boundary import Argument
+from connections.evaluation.parameters import Bound
+
+Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
+State = tuple[jax.Array, jax.Array]
+
+
+def geodesic(
+    nabla: AffineConnection,
+    q0: Any,
+    v0: Any,
+    times: Any,
+    force: Force | None = None,
+    max_step: float | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Points and velocities (q, v) of the geodesic of `nabla` through (q0, v0).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q0 : (..., nq) initial points, at times[0].
+    v0 : (..., n) initial velocities, frame components.
+    times : (T,) strictly monotone.
+    force : optional (t, q, v) -> (n,) acceleration components added to the right-hand side; JAX-traceable.
+    max_step : optional, no step is longer. Forces that act for less than a step may be missed without it.
+
+    Returns
+    -------
+    q (..., T, nq), v (..., T, n); points on the manifold. A step's error is at most 1e-10, for every
+    component of v relative to the largest that it has been, of q to how far it has moved; in any units.
+
+    Raises
+    ------
+    IntegrationError : the curve leaves the chart, or the integration fails; names the time and the point.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    ValueError : `max_step` is not positive.
+
+    Source: [W] III-B.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    if force is not None:
+        require_function("force", force, "(t, q, v) -> acceleration (n,)")
+    arguments = (
+        Argument("q0", q0, (nabla.frame.ambient_dim,)),
+        Argument("v0", v0, (nabla.frame.dim,)),
+    )
+    recipe = Bound(geodesic_flow_of, nabla, force, as_max_step(max_step))
+    return Trajectories.of(nabla).run("geodesic", recipe, arguments, times)
+
+
+def geodesic_flow_of(
+    nabla: AffineConnection, force: Force | None = None, max_step: Any = None
+) -> Flow[State]:
+    """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
+    if isinstance(nabla, ConstrainedConnection):
+        return _feasible_flow(nabla, force, max_step)
+    frame = nabla.frame
+
+    def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
+        q, v = state
+        v_dot = -nabla.apply_at(q, v, v)
+        if force is not None:
+            v_dot = v_dot + require_shape("force(t, q, v)", force(t, q, v), v_dot.shape)
+        return frame.matrix_at(q) @ v, v_dot
+
+    def project(state: State) -> State:
+        return frame.project_at(state[0]), state[1]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(frame, nabla.known_metric, jnp.abs(s), *state)
+
+    host = _on_host(nabla, force)
+    return Flow(start_at_given, rate, recorded, sizes, project=project, max_step=max_step, host=host)
+
+
+def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
+    """The geodesics of a connection that computes itself in NumPy."""
+    host = nabla.host
+    if host is None:
+        return None
+    if force is None:
+        free: HostMotion = host.free_motion()
+        return free
+    extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
+
+    def forced(t: float, q: Any, v: Any, out: Any) -> None:
+        host.free_acceleration(q, v, out)
+        out += extra(t, q, v)
+
+    return HostMotion(host, forced)
+
+
+def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:
+    """The state of a flow that begins at what is given."""
+    return given
+
+
+def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
+    """The state itself; its first array is the point."""
+    return state, state[0], jnp.asarray(True)
+
+
+def _feasible_flow(nabla: ConstrainedConnection, force: Force | None, max_step: Any) -> Flow[State]:
+    """In ambient components, as the basis may be singular on the way where the constraints are not."""
+    frame, ambient = nabla.frame, nabla.ambient
+
+    def start(q0: jax.Array, v0: jax.Array) -> State:
+        return q0, nabla.basis_at(q0) @ v0
+
+    def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
+        q, V = state
+        free = -ambient.apply_at(q, V, V)
+        if force is not None:
+            given = force(t, q, frame.components_at(q) @ V)
+            free = free + nabla.basis_at(q) @ require_shape("force(t, q, v)", given, (frame.dim,))
+        return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
+
+    def project(state: State) -> State:
+        q = frame.project_at(state[0])
+        return q, nabla.feasible_at(q, state[1])
+
+    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(s), *state)
+
+    def record(t: jax.Array, state: State, *given: jax.Array) -> Record[State]:
+        q, V = state
+        return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
+
+    return Flow(start, rate, record, sizes, project=project, max_step=max_step)
+
+
+def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:
+    """exp_q0(v0), (..., nq): the geodesic of `nabla` after unit time.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    q0 : (..., nq) points.
+    v0 : (..., n) frame components.
+
+    Raises
+    ------
+    IntegrationError : the geodesic does not reach unit time.
+    """
+    return geodesic(nabla, q0, v0, np.array([0.0, 1.0]))[0][..., -1, :]

@@ -1,0 +1,202 @@
+"""Motions of what computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for them.
+
+A connection or a system that has an object like `HostMechanics` as ``host`` is integrated through it.
+Everything that JAX traces takes the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from connections.affine.host_mechanics import Array, HostMechanics
+from connections.checks import ShapeError
+from connections.evaluation.compilation import compiled
+from connections.integration.dop853 import C
+from connections.integration.steps import Attempt, numpy_attempt
+
+Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
+
+
+class _InNumPy:
+    """A motion whose steps are made of its rates."""
+
+    rate: Callable[..., None]
+    sizes: Callable[..., Array]
+
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion that begins at the time t0; theirs is counted from there."""
+        return numpy_attempt(
+            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.sizes(s, y, *given)
+        )
+
+
+class HostMotion(_InNumPy):
+    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `OneMotion`.
+
+    Parameters
+    ----------
+    host : the manifold.
+    acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
+    steps : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`; and the same of
+        rows of them, (5, m, k), NaN where the step raises an error.
+    """
+
+    def __init__(
+        self,
+        host: HostMechanics,
+        acceleration: Acceleration,
+        steps: tuple[Callable[..., Array], Callable[..., Array]] | None = None,
+    ) -> None:
+        self._host, self._acceleration = host, acceleration
+        self._step: Callable[..., Array] | None = None
+        self.steps: Callable[..., Array] | None = None
+        if steps is not None:
+            self._step, self.steps = steps
+
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one motion."""
+        step = self._step
+        if step is None:
+            return super().attempt(t0, y0, given)
+        return lambda s, h, y, f: step(h, abs(s + h), y, f)
+
+    def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
+        """As `OneMotion.start`; what is wrong with the first point is told here."""
+        given, y, origin, near = self.start_rows(np.asarray(q0)[None], np.asarray(v0)[None])
+        return tuple(array[0] for array in given), y[0], origin[0], bool(near[0])
+
+    def start_rows(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, Any]:
+        """The same of motions from q0 (m, nq) and v0 (m, n)."""
+        q = self._host.point("q0", q0)
+        for row in q:
+            self._host.require(row)
+        y, origin = np.concatenate([q, v0], axis=1), np.concatenate([q, np.zeros_like(v0)], axis=1)
+        return (q, v0), y, origin, np.ones(len(q), dtype=bool)
+
+    def rate(self, t: float, y: Array, out: Array, *given: Array) -> None:
+        """Write d/dt of (q, v) to `out` (k,)."""
+        q, v = self._split(y, given)
+        self._host.velocity(q, v, out[: len(q)])
+        self._acceleration(t, q, v, out[len(q) :])
+
+    def sizes(self, s: float, y: Array, *given: Array) -> Array:
+        """What the components of (q, v) can be expected to be (`motion_sizes`), (k,)."""
+        q, v = self._split(y, given)
+        lengths = np.sqrt(np.diagonal(self._host.mass_matrix(q)))
+        velocity = np.sum(lengths * np.abs(v)) / lengths
+        return np.concatenate([abs(s) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
+
+    def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, Any]:
+        """(q, v), q, and whether both are finite; of states (..., k)."""
+        q, v = self._split(y, given)
+        return (q, v), q, np.isfinite(y).all(axis=-1)
+
+    def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
+        n = given[1].shape[-1]
+        return self._host.normalized(y[..., :-n]), y[..., -n:]
+
+
+class HostTransport:
+    """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `OneMotion`.
+
+    Parameters
+    ----------
+    host : the manifold.
+    curve : (times (s,), *given) -> points (s, nq) and their rates (s, nq).
+    n : size of P.
+    """
+
+    def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, ...]], n: int) -> None:
+        self._host, self._curve, self._n = host, curve, n
+
+    def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
+        """The steps of one transport; what does not depend on P is computed for a whole step at once."""
+        host = self._host
+        lengths = self._lengths(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
+
+        def attempt(s: float, h: float, y: Array, f: Array) -> Array:
+            q, v = host.along(*self._at(t0 + (s + C * h), given))
+            found = host.linear_step(h, -host.carrying(q, v), y, f)
+            found[4] = np.divide.outer(lengths, self._lengths(q[-1])).T.ravel()
+            return found
+
+        return attempt
+
+    def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
+        """As `OneMotion.start`."""
+        one = np.eye(self._n).ravel()
+        return given, one, np.zeros_like(one), True
+
+    def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
+        """P, the curve's point, and whether P and the curve's velocity are finite."""
+        points, rates = self._at(t + 0.0 * C, given)
+        q = self._host.point("q", points[0])
+        self._host.mass_matrix(q)
+        return y.reshape(self._n, -1), q, bool(np.isfinite(rates[0]).all() and np.isfinite(y).all())
+
+    def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array]:
+        """What the curve gives at as many times as a step has stages: it is compiled for so many."""
+        points, rates = map(np.array, self._curve(times, *given))
+        return points, rates  # writable, as compiled code wants them
+
+    def _lengths(self, q: Array) -> Array:
+        """|X_i|, (n,)."""
+        return np.sqrt(np.diagonal(self._host.mass_matrix(q)))
+
+
+class HostReading(_InNumPy):
+    """zdot + Gamma(v, z) along a curve, with the functions of `OneMotion` and no state.
+
+    Parameters
+    ----------
+    host : the manifold.
+    moving : (t, *given) -> q, v, whether the curve's velocity is tangent, its own point (nq,), z and zdot.
+    """
+
+    def __init__(self, host: HostMechanics, moving: Callable[[Any], tuple[Any, ...]]) -> None:
+        self._host, self._moving = host, moving
+
+    def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
+        """Nothing."""
+        return given, np.zeros(0), np.zeros(0), True
+
+    def rate(self, t: float, y: Array, out: Array, *given: Any) -> None:
+        """Nothing, (0,)."""
+
+    def sizes(self, s: float, y: Array, *given: Any) -> Array:
+        """Nothing, (0,)."""
+        return y
+
+    def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
+        """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
+        q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t), *given))
+        q = self._host.point("q", own)
+        value = z_dot + self._host.carrying(q[None], v[None])[0] @ z
+        return value, q, bool(tangent) and bool(np.isfinite(value).all())
+
+
+def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> Callable[..., Array]:
+    """A function of users of numbers, for NumPy: called as it is if it does without JAX, else compiled.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> an array of this shape.
+    shape : of its values.
+    name : how the caller calls the function.
+    """
+    through_jax: list[Callable[..., Any]] = []
+
+    def call(*arguments: Any) -> Array:
+        value = through_jax[0](*arguments) if through_jax else function(*arguments)
+        if isinstance(value, jax.Array) and not through_jax:
+            through_jax.append(compiled(function))
+        result = np.array(value, dtype=np.float64)  # which compiled code may write to
+        if result.shape != shape:
+            raise ShapeError(name, shape, result.shape)
+        return result
+
+    return call

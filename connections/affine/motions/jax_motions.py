@@ -1,0 +1,274 @@
+"""Flows as the host follows them: what is compiled of a flow for JAX, and flows of what computes in NumPy.
+
+Both have the same three functions of many motions: where they begin, a step of some of them, and what is
+recorded of states. JAX compiles each for one row, a few, and many, which serves any number of motions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.affine.motions.host_motions import HostMotion
+from connections.evaluation.boundary import admit_at
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Bound
+from connections.integration.driver import PLACES, Attempts
+from connections.integration.steps import step_at
+
+Array = NDArray[np.float64]
+FEW = 8  # motions whose step is compiled together, if there are no more
+PLACES_OF_ROWS = 512  # motions whose next step is tried together, if that is a call of compiled code
+ROWS = 256  # states that are recorded together, if there is more than one motion
+
+
+class Started(NamedTuple):
+    """Where m motions begin.
+
+    Parameters
+    ----------
+    given : arrays (m, ...), the arguments of each, the first with its point on the manifold.
+    y, origin : (m, k) flat states, and from where their components are measured.
+    near : (m,) whether the first point is near its manifold.
+    """
+
+    given: tuple[Any, ...]
+    y: Array
+    origin: Array
+    near: NDArray[np.bool_]
+
+
+class OneMotion(NamedTuple):
+    """A flow as functions of one flat state y (k,); JAX-traceable.
+
+    Parameters
+    ----------
+    start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
+    rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
+    sizes : (t0, s, y, *given) -> what the components can be expected to be there, (k,).
+    record : (t, y, *given) -> (values, q, whether all is admissible and finite).
+    """
+
+    start: Callable[..., Any]
+    rate: Callable[..., jax.Array]
+    sizes: Callable[..., jax.Array]
+    record: Callable[..., Any]
+
+    @classmethod
+    def of(cls, owner: Any, flow: Any) -> OneMotion:
+        """The functions of a flow.
+
+        Parameters
+        ----------
+        owner : the `Trajectories` of the flow.
+        flow : the `Flow`.
+        """
+
+        def start(*given: jax.Array) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
+            near = jnp.asarray(True)
+            if owner.begin_at_a_point:
+                frame, q, rest = owner.frame, given[0], given[1:]
+                given, near = (frame.project_at(q), *rest), frame.near_at(q)
+            return given, *flow.start_at(*given), near
+
+        def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            values, q, ok = flow.record(t, flow.state_at(y, given), *given)
+            ok = ok & admit_at(owner.owner, q)[1]
+            for leaf in (q, *jax.tree_util.tree_leaves(values)):
+                ok = ok & jnp.all(jnp.isfinite(leaf))
+            return values, q, ok
+
+        return cls(start, flow.rate_at, flow.sizes_at, record)
+
+    def step(self, instants: jax.Array, state_and_rate: jax.Array, *given: jax.Array) -> jax.Array:
+        """A step of the method as `Attempt`, from instants (t0, s, h) and from y and dy/dt."""
+        (t0, s, h), (y, f) = instants, state_and_rate
+        rate, sizes = (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.sizes))
+        return step_at(rate, sizes, s, h, y, f)
+
+
+def motion_of(owner: Any, recipe: Callable[[], Any]) -> OneMotion:
+    """The functions of the flow that `recipe` makes; `owner` as for `OneMotion.of`."""
+    return OneMotion.of(owner, recipe())
+
+
+class JaxMotions:
+    """Motions by compiled functions.
+
+    Parameters
+    ----------
+    make : () -> one of them, bound to what it is made of.
+    """
+
+    def __init__(self, make: Bound[OneMotion]) -> None:
+        self._make, self.places = make, PLACES
+        self._start, self._step, self._record = (compiled(at, make) for at in (_started, _stepped, _recorded))
+
+    def start(self, rows: tuple[Array, ...], count: int) -> Started:
+        """Where motions with the arguments `rows`, each (m, ...), begin; m = `count`."""
+        return Started(*by_rows(lambda i: self._start(i, *(array[i] for array in rows)), count, _size(count)))
+
+    def attempts(self, t0: float, started: Started) -> Attempts:
+        """Their steps."""
+        count = len(started.y)
+        places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
+        given = started.given
+
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            full, real = np.zeros(places, dtype=int), len(which)
+            full[:real] = np.arange(real)
+            instants = np.stack([np.full(real, t0), s, h], axis=1)
+            states, which = np.stack([y, f], axis=1), which[full]
+            found = self._step(instants[full], states[full], *(array[which] for array in given))
+            return np.moveaxis(np.asarray(found), 1, 0)[:, :real]
+
+        return attempt
+
+    def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
+        """Values (m, T, ...), points (m, T, nq), and whether all is admissible there (m, T)."""
+        m, count = states.shape[:2]
+
+        def recorded(i: NDArray[np.int64]) -> Any:
+            one, at = np.divmod(i, count)
+            return self._record(times[at], states[one, at], *(array[one] for array in given))
+
+        found = by_rows(recorded, m * count, _size(m))
+        return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), found)
+
+    def nothing(self, rows: tuple[Array, ...], times: Array) -> Any:
+        """The values (0, T, ...) of no motions."""
+
+        def recorded(*own: jax.Array) -> Any:
+            motion = self._make()
+            given, y, _, _ = motion.start(*own)
+            return motion.record(jnp.zeros(()), y, *given)[0]
+
+        shapes = jax.eval_shape(recorded, *(jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows))
+        return jax.tree_util.tree_map(lambda leaf: np.zeros((0, len(times), *leaf.shape)), shapes)
+
+    def refused_at(self, motion: int) -> None:
+        """No step raises errors."""
+
+
+class HostMotions:
+    """Motions by functions of NumPy.
+
+    Parameters
+    ----------
+    functions : of one of them, such as `HostMotion`.
+    """
+
+    def __init__(self, functions: Any) -> None:
+        self._one, self._refused = functions, dict[int, ValueError]()
+        self._rows = functions if isinstance(functions, HostMotion) else None
+        self.places = PLACES_OF_ROWS if self._rows and self._rows.steps else PLACES
+
+    def start(self, rows: tuple[Array, ...], count: int) -> Started:
+        """As `JaxMotions.start`; raises what is wrong with a first point."""
+        if self._rows:
+            return Started(*self._rows.start_rows(*rows))
+        begun = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
+        given, y, origin, near = zip(*begun, strict=True)
+        return Started(given, np.stack(y), np.stack(origin), np.array(near))
+
+    def attempts(self, t0: float, started: Started) -> Attempts:
+        """Their steps; NaN where one raises a `ValueError`, because it meets a singularity."""
+        given = zip(*started.given, strict=True) if self._rows else started.given
+        steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
+
+        def each(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            found = []
+            for i, one in enumerate(which.tolist()):
+                try:
+                    found.append(steps[one](float(s[i]), float(h[i]), y[i], f[i]))
+                except ValueError as error:
+                    if h[i] == 0.0:
+                        raise
+                    self._refused[one] = error
+                    found.append(np.full((5, y.shape[1]), np.nan))
+            return found[0][:, None] if len(found) == 1 else np.stack(found, axis=1)
+
+        together = self._rows.steps if self._rows and len(steps) > 1 else None
+        if together is None:
+            return each
+
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            found: Array = together(h, np.abs(s + h), y, f)
+            bad = np.flatnonzero(~np.isfinite(found[1]).all(axis=-1))
+            if len(bad):  # the same one by one, for the errors
+                found[:, bad] = each(which[bad], s[bad], h[bad], y[bad], f[bad])
+            return found
+
+        return attempt
+
+    def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
+        """As `JaxMotions.record`; values are nothing if a motion fails."""
+        if self._rows:
+            return self._rows.record(0.0, states, *given)
+        m, count = states.shape[:2]
+        values, points, good = [], [], np.zeros((m, count), dtype=bool)
+        for i in range(m):
+            row: list[Any] = []
+            where: list[Any] = []
+            for j in range(count):
+                if not np.isfinite(states[i, j]).all():
+                    break
+                try:
+                    found, q, good[i, j] = self._one.record(np.float64(times[j]), states[i, j], *given[i])
+                except ValueError as error:
+                    self._refused[i] = error
+                    break
+                row.append(found)
+                where.append(q)
+            where += [np.full_like(where[-1] if where else np.zeros(1), np.nan)] * (count - len(where))
+            values.append(row)
+            points.append(np.stack(where))
+        if not good.all():
+            return (), points, good
+        stacked = [jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *row) for row in values]
+        return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *stacked), points, good
+
+    def refused_at(self, motion: int) -> ValueError | None:
+        """The error with which the last step of a motion was refused."""
+        return self._refused.get(motion)
+
+
+def by_rows(function: Callable[[NDArray[np.int64]], Any], count: int, size: int) -> Any:
+    """`function` of the rows 0, ..., count - 1, of `size` at a time, so that it is compiled for one shape."""
+    parts = [
+        function(np.minimum(np.arange(begin, begin + size), count - 1)) for begin in range(0, count, size)
+    ]
+    return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+
+
+# --- private ---------------------------------------------------------------------------------------------
+
+
+def _size(count: int) -> int:
+    return 1 if count == 1 else ROWS
+
+
+def _rows(function: Callable[..., Any], rows: tuple[jax.Array, ...]) -> Any:
+    """`function` of every row; one row is not vectorized, which compiles faster."""
+    if len(rows[0]) > 1:
+        return jax.vmap(function)(*rows)
+    return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf)[None], function(*(row[0] for row in rows)))
+
+
+def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) -> Any:
+    """The rows of `index` (w,) tell how many motions there are, where there is no argument that does."""
+    motion = make()
+    return _rows(lambda _, *given: motion.start(*given), (index, *rows))
+
+
+def _stepped(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
+    return _rows(make().step, rows)
+
+
+def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
+    return _rows(make().record, rows)

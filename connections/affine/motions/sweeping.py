@@ -1,0 +1,87 @@
+"""Motions of all members of a family from one start, followed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from connections.affine.motions.flow import Flow, Trajectories
+from connections.affine.motions.jax_motions import JaxMotions, OneMotion
+from connections.checks import IntegrationError
+from connections.evaluation.boundary import require_admissible
+from connections.evaluation.parameters import Bound
+from connections.integration.driver import follow
+from connections.integration.tolerances import MAX_STEPS
+
+
+def sweep_motions(
+    owner: Any,
+    member: Callable[[jax.Array], tuple[Any, Flow[Any]]],
+    numbers: np.ndarray,
+    start: tuple[np.ndarray, ...],
+    times: np.ndarray,
+    tolerances: tuple[float, float],
+    max_step: float | None = None,
+) -> Any:
+    """What the flows of all members record, with leading axes (m, T).
+
+    Parameters
+    ----------
+    owner : judges the first point.
+    member : numbers of one member (p,) -> the owner of its motion, and the flow; JAX-traceable; an object of
+        the library, or a function.
+    numbers : (m, p).
+    start : public arguments of the flows, the first a point; the same for all.
+    times : (T,) strictly monotone.
+    tolerances : relative and absolute, of a step.
+    max_step : no step is longer; None for any.
+
+    Raises
+    ------
+    IntegrationError names the member and the time; the errors of ``owner.explain`` at the first point.
+    """
+    motions = JaxMotions(Bound(_motion_of_member, member))
+    rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
+    if not len(numbers):
+        return motions.nothing(rows, times)
+    begun = motions.start(rows, len(numbers))
+    attempts = motions.attempts(times[0], begun)
+    clock = times - times[0]
+    found = follow(attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, max_step)
+    values, _, good = motions.record(times, found.states, begun.given)
+    if not (begun.near.all() and good[:, 0].all()):
+        require_admissible(owner, "q0", start[0])
+    if not good.all():
+        row, at = np.argwhere(~good)[0]
+        raise IntegrationError(
+            f"sweep: the motion of member {row}, {np.array2string(numbers[row], precision=4, threshold=12)}, "
+            f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps by t = {times[at]:.6g}; "
+            f"last seen at t = {times[0] + found.last[row]:.6g}"
+        )
+    return values
+
+
+def _motion_of_member(member: Callable[[jax.Array], tuple[Any, Flow[Any]]]) -> OneMotion:
+    """The motion of a member, whose numbers are the first of what is given."""
+
+    def functions(beta: jax.Array) -> OneMotion:
+        owner, flow = member(beta)
+        return OneMotion.of(Trajectories(owner), flow)
+
+    def begin(beta: jax.Array, *given: jax.Array) -> Any:
+        own, y, origin, near = functions(beta).start(*given)
+        return (beta, *own), y, origin, near
+
+    def rate(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).rate(t0, s, y, *given)
+
+    def sizes(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).sizes(t0, s, y, *given)
+
+    def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
+        return functions(beta).record(t, y, *given)
+
+    return OneMotion(begin, rate, sizes, record)

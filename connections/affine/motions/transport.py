@@ -1,0 +1,317 @@
+"""Parallel transport of any connection along any curve, holonomy, covariant derivatives along curves.
+
+zdot^i = -Gamma^i_jk v^j z^k with qdot = X v: the curve's velocity stands in the middle index. The equation
+is linear, so what is integrated is the operator P of Pdot = -Gamma(v, .) P, P = 1 at first; z = P z0.
+Source: [W] III-B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine.connection import AffineConnection
+from connections.affine.host_mechanics import HostMechanics
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_times, readings
+from connections.affine.motions.host_motions import HostReading, HostTransport
+from connections.checks import (
+    PointError,
+    ShapeError,
+    as_array,
+    batch_axes,
+    require_finite,
+    require_function,
+    require_type,
+)
+from connections.evaluation.boundary import Argument
+from connections.evaluation.compilation import compiled, shape_of
+from connections.evaluation.parameters import Bound
+from connections.geometry.curves import Curve, SampledCurve, SplinePath
+from connections.geometry.frames import FrameField
+from connections.geometry.numerics.scales import (
+    inverse_lengths_of,
+    lengths_of,
+    sizes_of_array,
+    sizes_of_columns,
+)
+
+CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
+CLOSURE_TOLERANCE = 1e-8  # of a closed curve's gap, relative to how far its coordinates go
+_TANGENT = 1e-7  # of a curve's velocity, relative to its terms
+_CLOSURE_SAMPLES = 65
+_ROUND_OFF = 1e-12  # of coordinates
+
+
+def parallel_transport(
+    nabla: AffineConnection, curve: Curve | tuple[Any, Any], z0: Any, times: Any
+) -> jax.Array:
+    """The vector(s) z0 transported parallelly along a curve, at every time.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    curve : t -> q (nq,), JAX-traceable; or samples (t, q) with t (S,) increasing and q (..., S, nq), joined
+        as `SampledCurve` does: of samples h apart, the transported vectors are off by O(h^6).
+    z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
+        column a at time T is ``result[a, T]``.
+    times : (T,) strictly monotone, within the samples.
+
+    Returns
+    -------
+    (..., T, n) frame components at the points of the curve: linear in z0, whatever its size. z^i is as
+    accurate as the entries P^i_k of the operator, of which a step's error is at most 1e-10 of the largest
+    that the entry has been (1e-15 of what the lengths of X_i and X_k make of it, where that is more).
+
+    Raises
+    ------
+    IntegrationError : the curve leaves the chart; names the time and the point.
+    PointError : samples off the manifold, or a time outside of them.
+
+    Source: [W] III-B.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
+    if not isinstance(vector, jax.core.Tracer):
+        require_finite("z0", vector)
+    operator = _transport_operator(nabla, path, times)
+    batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
+    by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
+    carried: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
+    return carried
+
+
+def holonomy(
+    nabla: AffineConnection,
+    curve: Curve | tuple[Any, Any],
+    t0: float | None = None,
+    t1: float | None = None,
+) -> jax.Array:
+    """The transport operator P of `nabla` once around a closed curve: z(t1) = P z(t0).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
+        `parallel_transport`, whose last point repeats the first: P is off by O(h^6) for smooth curves, which
+        may have a corner where they close.
+    t0, t1 : the parameter interval; of samples, the first and the last time if None.
+
+    Returns
+    -------
+    (..., n, n), in frame components at curve(t0).
+
+    Raises
+    ------
+    PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport); a
+        sample is off the manifold, or t0 or t1 outside of the samples. Where JAX traces, P is NaN instead.
+    TypeError : the interval of a function is not given.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    path = _as_curve(nabla, curve)
+    if isinstance(path, SampledCurve):
+        t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
+    if t0 is None or t1 is None:
+        raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
+    traced = any(isinstance(t, jax.core.Tracer) for t in (t0, t1))
+    ends: Any = jnp.stack([t0, t1]) if traced else np.array([t0, t1], dtype=float)
+    if isinstance(path, SampledCurve):
+        path.require_times("holonomy", ends)
+    closed = _require_closed(nabla, path, ends)
+    P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
+    return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # derivatives are NaN, too
+
+
+def covariant_derivative_along(
+    nabla: AffineConnection,
+    curve: Curve | tuple[Any, Any],
+    field: Curve | tuple[Any, Any],
+    times: Any,
+) -> jax.Array:
+    """nabla_{qdot} Z along a curve: zdot^i + Gamma^i_jk v^j z^k, (..., T, n).
+
+    Parameters
+    ----------
+    nabla : the connection.
+    curve : t -> q (nq,), JAX-traceable; or samples (t, q) with q (..., S, nq), as for `parallel_transport`.
+    field : t -> z (n,), frame components at curve(t), JAX-traceable; or samples (t, z) with z (..., S, n),
+        whose times need not be the curve's.
+    times : (T,) at which to evaluate, within the samples.
+
+    Returns
+    -------
+    (..., T, n) frame components. Of samples h apart, velocities and zdot are off by O(h^5), and so is this.
+
+    Raises
+    ------
+    IntegrationError : the curve leaves the chart; names the time and the point.
+    PointError : samples off the manifold, or a time outside of them.
+
+    Source: [W] III-B.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    clock = as_times(times)
+    paths = _as_curve(nabla, curve), _as_curve(None, field, "field", nabla.frame.dim, FIELD)
+    (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
+    recipe = Bound(_reading_flow, nabla, on, reading, len(points))
+    return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+class _Along(Trajectories):
+    """Integrations whose first argument is not a point: the curve's own points are judged instead."""
+
+    begin_at_a_point: ClassVar[bool] = False
+
+
+def _on(curve: Callable[..., jax.Array], t: jax.Array, *given: jax.Array) -> jax.Array:
+    """The curve's own point, (nq,)."""
+    return jnp.asarray(curve(t, *given), dtype=jnp.float64)
+
+
+def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Point of the manifold, frame components of the velocity there, and whether the velocity is tangent."""
+    q, q_dot = jax.jvp(lambda s: nabla.frame.project_at(_on(curve, s)), (t,), (jnp.ones_like(t),))
+    X, dual = nabla.frame.matrix_at(q), nabla.frame.dual_at(q)
+    v = dual @ q_dot
+    terms = jnp.abs(X) @ (jnp.abs(dual) @ jnp.abs(q_dot)) + sizes_of_array(q_dot)
+    return q, v, jnp.all(jnp.abs(X @ v - q_dot) <= _TANGENT * terms)
+
+
+def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = None, kind: str = CURVE) -> Any:
+    """A function of time, or the curve through samples; `kind` is the function that is expected."""
+    if isinstance(curve, tuple | list | SampledCurve):
+        return SampledCurve.through(owner, curve, name, size)
+    require_function(name, curve, kind, "write the samples as (t, q)")
+    expected = (owner.frame.ambient_dim if size is None else size,)
+    got = shape_of(curve, ())  # here, because an integration takes a `ValueError` for the end of the domain
+    if got != expected:
+        raise ShapeError(f"{name}(t)", expected, got)
+    return curve
+
+
+def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[..., Any], tuple[Argument, ...]]:
+    """The curve as a function (t, *numbers) -> q, and its numbers, which are none for a function of users."""
+    if not isinstance(curve, SampledCurve):
+        return curve, ()
+    curve.require_times("times", times)
+    return curve.path, curve.arguments(name)
+
+
+def _reading_flow(nabla: AffineConnection, curve: Any, field: Any, split: int) -> Flow[jax.Array]:
+    """zdot + Gamma(v, z) along curve(t, *numbers) of field(t, *more), first `split` numbers."""
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[jax.Array]:
+        q, v, ok, own, z, z_dot = _moving(nabla, curve, field, split, t, *given)
+        return z_dot + nabla.apply_at(q, v, z), own, ok
+
+    flow, host = readings(record), nabla.host
+    if host is None:
+        return flow
+    return replace(flow, host=HostReading(host, compiled(_moving, nabla, curve, field, split)))
+
+
+def _moving(
+    nabla: AffineConnection, curve: Any, field: Any, split: int, t: jax.Array, *given: jax.Array
+) -> tuple[jax.Array, ...]:
+    """As `HostReading` wants it."""
+    along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
+    z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
+    return *along, _on(curve, t, *given[:split]), z, z_dot
+
+
+def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Array | None:
+    """`PointError` unless the curve ends where it begins; if JAX traces it, whether it does, (..., 1, 1)."""
+    instants = jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
+    points = compiled(_points_at, nabla.frame, curve)(instants)
+    closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
+    if any(isinstance(array, jax.core.Tracer) for array in (closed, start, end)):
+        batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
+        return jnp.asarray(closed).reshape(*batch, 1, 1)
+    for row in np.flatnonzero(~np.asarray(closed)):
+        gap = f"curve({ends[0]:g}) = {np.asarray(start)[row]}, curve({ends[1]:g}) = {np.asarray(end)[row]}"
+        raise PointError(f"holonomy: the curve is not closed: {gap}")
+    return None
+
+
+def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Whether curves through points (S, rows, nq) end where they begin, but for `CLOSURE_TOLERANCE` of it."""
+    start, end = points[0], jax.vmap(frame.align_at)(points[-1], points[0])
+    reach = jax.vmap(sizes_of_array)(jnp.max(jnp.abs(points - start), axis=0))
+    allowed = CLOSURE_TOLERANCE * reach + _ROUND_OFF * jnp.abs(start)
+    return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
+
+
+def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.Array:
+    """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
+    times = as_times(times)
+    path, numbers = _as_data(curve, times)
+    since: Any = 0.0
+    max_step = curve.step_for_derivatives() if isinstance(curve, SampledCurve) else None
+    if numbers:  # a clock that is far from zero is too coarse for the times of a step's stages
+        (pieces, knots), since = numbers, times[0]
+        numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
+    recipe = Bound(_transport_flow, nabla, path, max_step)
+    return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
+
+
+def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:
+    """The points of the manifold on a curve at times (T,), one or several for each."""
+
+    def point(t: jax.Array) -> jax.Array:
+        q = _on(curve, t)
+        return frame.project_at(q) if q.ndim == 1 else jax.vmap(frame.project_at)(q.reshape(-1, q.shape[-1]))
+
+    return jax.vmap(point)(times)
+
+
+def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of a curve at times (T,), (T, nq) and (T, nq)."""
+    return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
+
+
+def _transport_flow(
+    nabla: AffineConnection, curve: Callable[..., jax.Array], max_step: Any
+) -> Flow[jax.Array]:
+    """Pdot = -Gamma(v, .) P, P (n, n), along curve(t, *given)."""
+    n, metric = nabla.frame.dim, nabla.known_metric
+
+    def start(*given: jax.Array) -> tuple[jax.Array]:
+        return (jnp.eye(n),)
+
+    def rate(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
+        q, v, _ = _velocity(nabla, lambda s: curve(s, *given), t)
+        return (-jax.vmap(lambda z: nabla.apply_at(q, v, z), 1, 1)(state[0]),)
+
+    def sizes(t0: jax.Array, s: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
+        if metric is None:
+            return (sizes_of_columns(state[0]),)
+        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
+        return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
+
+    def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> Record[jax.Array]:
+        return state[0], _on(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
+
+    host = nabla.host
+    if host is None:
+        return Flow(start, rate, record, sizes, points=(), max_step=max_step)
+
+    points = compiled(_points_and_rates_at, curve)
+    if isinstance(curve, SplinePath):
+        points = partial(_spline_in_numpy, host, curve)
+    motion = HostTransport(host, points, n)
+    return Flow(start, rate, record, sizes, points=(), max_step=max_step, host=motion)
+
+
+def _spline_in_numpy(
+    host: HostMechanics, path: SplinePath, times: np.ndarray, *given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_points_and_rates_at`."""
+    return host.projected(*path.values_and_rates(times, *given))

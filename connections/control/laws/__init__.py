@@ -1,0 +1,1 @@
+"""Control laws, references, closed loops, adaptation, the momentum observer."""

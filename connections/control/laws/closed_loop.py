@@ -1,0 +1,366 @@
+"""A plant under the passivity-based law: simulation, Lyapunov function, covariant form.
+
+    H sdot + (C + K_D) s = Y pi~ + f,        V = (1/2) s^T H s,        Vdot = -s^T K_D s + s^T (Y pi~ + f)
+
+with ``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)`` and f the plant's forces, which the law
+does not know. The Lyapunov function does not depend on the connection; the motion does.
+Source: [W] IV-A, (14) and Remark 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._figures import figure_of
+from connections.affine import ContorsionFamily, LeviCivita
+from connections.affine.motions.flow import Flow, Trajectories, as_max_step, as_times
+from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.sweeping import sweep_motions
+from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
+from connections.control.laws.passivity import PassivityController, connection_of, reference_force_at
+from connections.control.laws.references import FieldReference, Reference
+from connections.coriolis import MechanicalSystem
+from connections.evaluation.boundary import Argument, as_given
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Bound, Parametrized, plain
+from connections.geometry import FrameField
+from connections.integration.tolerances import ATOL, RTOL
+
+
+class Motion(NamedTuple):
+    """A closed-loop motion at T times; every array has the time axis after the batch axes.
+
+    Components of velocities are in the frame, of forces in the dual frame.
+    """
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(..., T, nq) configurations."""
+    v: jax.Array
+    """(..., T, n) velocities."""
+    v_r: jax.Array
+    """(..., T, n) reference velocities."""
+    a_r: jax.Array
+    """(..., T, n) rates of the components of v_r."""
+    tau: jax.Array
+    """(..., T, n) control forces."""
+    lyapunov: jax.Array
+    """(..., T), (1/2) s^T H s with the plant's H, J."""
+    lyapunov_rate: jax.Array
+    """(..., T), by [W] (14), W."""
+
+    @property
+    def s(self) -> jax.Array:
+        """The sliding variable v - v_r, (..., T, n)."""
+        return self.v - self.v_r
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel each for q, s, tau and V over time."""
+        return figure_of(self)
+
+    def __repr__(self) -> str:
+        if isinstance(self.q, jax.core.Tracer):
+            return f"Motion, traced, q {self.q.shape}"
+        t, batch = np.asarray(self.times), self.q.shape[:-2]
+        head = f"Motion, n = {self.v.shape[-1]}, {t.size} times from {t[0]:.6g} s to {t[-1]:.6g} s"
+        error, tau = (float(np.max(np.abs(x))) for x in (self.s[..., -1, :], self.tau))
+        lines = [head + f", batch {batch}" * bool(batch)]
+        lines += [f"  largest |tau| {tau:.3g}, largest |s| at the end {error:.3g}"]
+        return "\n".join([*lines, "  times, q, v, v_r, a_r, tau, s, lyapunov, lyapunov_rate"])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedLoop(Described, Parametrized):
+    """A plant, a controller and the reference that it follows.
+
+    Parameters
+    ----------
+    plant : the true system; its `forces` act on it and are unknown to the controller.
+    controller : the law, with its own model of the plant.
+    reference : what to follow.
+
+    Raises
+    ------
+    FrameError : the three are not in the same frame.
+
+    Source: [W] IV-A.
+    """
+
+    plant: MechanicalSystem
+    controller: PassivityController
+    reference: Reference
+
+    def __post_init__(self) -> None:
+        call = "write ClosedLoop(plant, controller, reference)"
+        require_type("plant", self.plant, MechanicalSystem, call)
+        require_type("controller", self.controller, PassivityController, call)
+        require_type("reference", self.reference, Reference, call)
+        frame = self.plant.metric.frame
+        require_same_frame(frame, "the plant", self.controller.model.metric.frame, "the controller's model")
+        require_same_frame(frame, "the plant", self.reference.frame, "the reference")
+
+    def torque_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """Tau (n,) at one instant."""
+        v_r, a_r = self._reference_at(t, q, v, state)
+        return self.controller.torque_at(q, v, v_r, a_r)
+
+    def mismatch_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """Y pi~ (n,): the model's force along the reference minus the plant's, each with its connection."""
+        model = reference_force_at(self.controller.model, q, v, v_r, a_r)
+        return model - reference_force_at(self.plant, q, v, v_r, a_r)
+
+    def lyapunov_at(self, q: jax.Array, s: jax.Array) -> jax.Array:
+        """V = (1/2) s^T H s, H the plant's."""
+        return 0.5 * s @ self.plant.metric.matrix_at(q) @ s
+
+    def lyapunov_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """Vdot = -s^T K_D s + s^T (Y pi~ + f), for a plant connection that is metric compatible.
+
+        Source: [W] (14), with the plant's unmodelled forces f added.
+        """
+        v_r, a_r = self._reference_at(t, q, v, state)
+        s = v - v_r
+        push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)
+        rate: jax.Array = s @ (push - self.controller.gain @ s)
+        return rate
+
+    def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
+        """H nabla_qdot s + K_D s - Y pi~ - f (n,), zero along the closed loop, by covariant derivatives.
+
+        vdot comes from Newton's law with the Levi-Civita connection, nabla_qdot v_r from the plant's
+        connection applied to the vector field v_r(t, .) plus its partial time derivative: no derivative of
+        components along the motion. Zero where the plant's connection has Riemannian geodesics; the reference
+        must be a `FieldReference`.
+        Source: [W] Remark 5.
+        """
+        field, frame, nothing = _field_of(self.reference), self.plant.metric.frame, jnp.zeros(0)
+        v_r, a_r = self._reference_at(t, q, v, nothing)
+        H, f = self.plant.metric.matrix_at(q), self.plant.forces_at(t, q, v)
+        tau = self.controller.torque_at(q, v, v_r, a_r)
+        drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
+        along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
+        nabla = connection_of(self.plant)
+        twist = nabla.apply_at(q, v, v) - LeviCivita(self.plant.metric).apply_at(q, v, v)
+        H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
+        s = v - v_r
+        H_nabla_s: jax.Array = H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))
+        damping: jax.Array = self.controller.gain @ s
+        return H_nabla_s + damping - self.mismatch_at(q, v, v_r, a_r) - f
+
+    def simulate_at(
+        self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
+    ) -> Motion:
+        """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
+        return self._flow(rtol, atol).solve_at(times, q0, v0)[0]
+
+    def simulate(
+        self,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
+    ) -> Motion:
+        """The motion from (q0, v0) at the given times.
+
+        Parameters
+        ----------
+        q0 : (..., nq) start.
+        v0 : (..., n) velocities at the start, frame components.
+        times : (T,) increasing, s; the motion starts at times[0].
+        rtol, atol : tolerances of a step: `rtol` relative to the largest that a component has been (of q, the
+            farthest it has moved), `atol` to what the speed lets it be, which counts where that is more.
+        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
+        for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
+        positive.
+        """
+        frame = self.plant.metric.frame
+        start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
+
+        self.reference.require_times("times", times)
+        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
+        motion = Trajectories.of(self).run("simulate", recipe, start, times)
+        return motion._replace(times=as_given(as_times(times), motion.q))
+
+    def member(self, beta: Any) -> ClosedLoop:
+        """The same loop with another connection in the controller's law, of the family of its metric.
+
+        Parameters
+        ----------
+        beta : (C(n, 3),) values, or q -> values, as for `ContorsionFamily.connection`.
+
+        Source: [W] eq. (12).
+        """
+        model = self.controller.model
+        connection = ContorsionFamily(model.metric).connection(beta)
+        controller = PassivityController(model, self.controller.gain, connection)
+        return ClosedLoop(self.plant, controller, self.reference)
+
+    def sweep(
+        self,
+        betas: Any,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
+    ) -> Motion:
+        """The motions from (q0, v0) with each connection of a family in the controller's law.
+
+        The plant stays. All members are integrated together, each with its own steps; what is compiled serves
+        any number of members, of times, and any values.
+
+        Parameters
+        ----------
+        betas : (m, C(n, 3)) members of the `ContorsionFamily` of the controller's metric.
+        q0 : (nq,) start.
+        v0 : (n,) velocity at the start, frame components.
+        times, rtol, atol, max_step : as for `simulate`.
+
+        Returns
+        -------
+        Motion whose arrays have the leading axis m.
+
+        Raises
+        ------
+        As `simulate`; IntegrationError names the member that cannot be followed.
+
+        Source: [W] IV-A2, eq. (12).
+        """
+        frame = self.frame
+        family, clock = ContorsionFamily(self.controller.model.metric), np.asarray(as_times(times))
+        betas = np.asarray(as_array("betas", betas, (None, family.dimension)))
+        start = (
+            np.asarray(as_array("q0", q0, (frame.ambient_dim,))),
+            np.asarray(as_array("v0", v0, (frame.dim,))),
+        )
+        for name, array, axes in (("betas", betas, 2), ("q0", start[0], 1), ("v0", start[1], 1)):
+            require_finite(name, array)
+            if array.ndim != axes:
+                raise ShapeError(name, array.shape[-axes:], array.shape)
+        self.reference.require_times("times", clock)
+        tolerances = float(rtol), float(atol)
+        motions = simulate_members(self, self.member, betas, start, clock, *tolerances, as_max_step(max_step))
+        return as_given(motions, q0, v0, betas)
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of plant, controller and reference."""
+        return self.plant.metric.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the plant is defined at q; one boolean."""
+        return self.plant.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the plant for a point that is not valid."""
+        self.plant.explain(q)
+
+    def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> Motion:
+        v_r, a_r = self._reference_at(t, q, v, state)
+        tau = self.controller.torque_at(q, v, v_r, a_r)
+        rate = self.lyapunov_rate_at(t, q, v, state)
+        return Motion(t, q, v, v_r, a_r, tau, self.lyapunov_at(q, v - v_r), rate)
+
+    def _reference_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        return self.reference.pair_at(t, q, v, state)
+
+    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[Motion]:
+        return Flow(
+            self._start_at,
+            self._rate_at,
+            self._entry_at,
+            self._sizes_at,
+            project=self._projected,
+            rtol=rtol,
+            atol=atol,
+            max_step=max_step,
+        )
+
+    def _start_at(self, q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
+        return q0, v0, self.reference.initial_state(q0, v0)
+
+    def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+        q, v, state = y
+        tau = self.torque_at(t, q, v, state)
+        v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
+        return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
+
+    def _entry_at(
+        self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Motion, jax.Array, jax.Array]:
+        return self._record_at(t, *y), y[0], jnp.asarray(True)
+
+    def _sizes_at(
+        self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Any, ...]:
+        q, v, state = y
+        metric = self.plant.metric
+        motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
+        return *motion, self.reference.state_sizes_at(metric, q, state)
+
+    def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self.plant.metric.frame.project_at(y[0]), *y[1:]
+
+
+def simulate_members(
+    owner: ClosedLoop,
+    member: Callable[[jax.Array], ClosedLoop],
+    numbers: np.ndarray,
+    start: tuple[np.ndarray, np.ndarray],
+    times: np.ndarray,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    max_step: float | None = None,
+) -> Motion:
+    """The motions of loops that differ in numbers; arrays of the result have the leading axis m.
+
+    Parameters
+    ----------
+    owner : one of the loops, whose plant judges the first point.
+    member : numbers (p,) -> the loop; JAX-traceable.
+    numbers : (m, p).
+    start : q0 (nq,), v0 (n,).
+    times, rtol, atol, max_step : as for `ClosedLoop.simulate`.
+
+    Raises
+    ------
+    As `ClosedLoop.sweep`.
+    """
+    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol), max_step)
+    motions: Motion = values._replace(times=jnp.asarray(times))
+    return motions
+
+
+class _FlowOf(Parametrized):
+    """The numbers of a loop -> the loop, and its flow."""
+
+    def __init__(self, member: Callable[[jax.Array], ClosedLoop]) -> None:
+        self.member = member
+
+    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[Motion]]:
+        loop = plain(self.member)(numbers)
+        return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
+
+
+def _field_of(reference: Reference) -> Any:
+    if not isinstance(reference, FieldReference):
+        raise TypeError(
+            f"the covariant form needs a FieldReference: {type(reference).__name__} is not a vector field"
+        )
+    return reference.field

@@ -1,0 +1,211 @@
+"""The momentum observer: an estimate of the forces that nobody measured.
+
+    p = H v,     pdot = tau + C^T v - g + f,     r = K (p - p_0 - int (tau + C^T v - g + r) dt)
+
+gives ``rdot = K (f - r)``: each component of r follows the unknown force f with time constant 1/K. It needs
+C^T v = Hdot v - C v, the same for every connection compatible with the metric that has Riemannian geodesics;
+with another one r is biased by the difference.
+Source: [W] II; De Luca, Albu-Schaeffer, Haddadin and Hirzinger (2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from connections._figures import figure_of
+from connections.affine import AffineConnection
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step, as_times
+from connections.affine.motions.sizes import motion_sizes
+from connections.checks import ShapeError, require_same_frame, require_type
+from connections.control.laws.gains import gain_matrix
+from connections.control.laws.passivity import connection_of
+from connections.coriolis import MechanicalSystem
+from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.parameters import Bound, Parametrized
+from connections.geometry import FrameField
+from connections.geometry.numerics.scales import lengths_of
+from connections.integration.tolerances import ATOL, RTOL
+
+
+class ObservedMotion(NamedTuple):
+    """A motion of the plant with the observer beside it, at T times."""
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(..., T, nq) configurations."""
+    v: jax.Array
+    """(..., T, n) velocities, frame components."""
+    residual: jax.Array
+    """(..., T, n) estimate r of the unknown force, covector components."""
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel each for q, v and the residual over time."""
+        return figure_of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentumObserver(Parametrized):
+    """r = K (p - z), zdot = tau + C^T v - g + r, with z starting at p.
+
+    Parameters
+    ----------
+    model : the observer's knowledge of the plant; its `forces` are the known ones and are taken off.
+    gain : K, scalar, (n,) or (n, n), positive definite, 1/s.
+    connection : the connection whose C^T v is used; None takes the model's.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, GainError; FrameError where model and connection are in different frames.
+
+    Source: [W] II.
+    """
+
+    model: MechanicalSystem
+    gain: Any
+    connection: AffineConnection | None = None
+
+    def __post_init__(self) -> None:
+        require_type("model", self.model, MechanicalSystem, "write MomentumObserver(system, gain)")
+        if self.connection is not None:
+            require_type("connection", self.connection, AffineConnection)
+        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.metric.frame.dim))
+        model = self.model
+        if self.connection is not None:
+            model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "connection", model.connection)
+
+    def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """The momentum p = H v, (n,) covector components; the observer's first state."""
+        return self.model.metric.matrix_at(q) @ v
+
+    def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v)^T v, (n,), of the observer's connection: (C^T v)_k = Gamma_ijk v^j v^i."""
+        p = self.momentum_at(q, v)
+        product: jax.Array = jax.vjp(lambda w: connection_of(self.model).apply_at(q, v, w), v)[1](p)[0]
+        return product
+
+    def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
+        """The estimate r = K (p - z), (n,): the estimate of the unknown force."""
+        r: jax.Array = self.gain @ (self.momentum_at(q, v) - z)
+        return r
+
+    def state_rate_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, tau: jax.Array, z: jax.Array
+    ) -> jax.Array:
+        """Rate of z: tau + known forces + C^T v - g + r, (n,)."""
+        known = tau + self.model.forces_at(t, q, v) - self.model.gravity_at(q)
+        return known + self.coriolis_transpose_product_at(q, v) + self.residual_at(q, v, z)
+
+    def coriolis_transpose_product(self, q: Any, v: Any) -> jax.Array:
+        """C(q, v)^T v, (..., n), covector components.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v : (..., n) velocities, frame components.
+
+        Source: [W] II, the product in pdot = tau + C^T v - g.
+        """
+        function = self.coriolis_transpose_product_at
+        return evaluate(self, function, *self._state(q, v))
+
+    def residual(self, q: Any, v: Any, z: Any) -> jax.Array:
+        """The estimate r = K (H v - z), (..., n), covector components.
+
+        Parameters
+        ----------
+        q, v : (..., nq), (..., n) measured state.
+        z : (..., n) state of the observer.
+        """
+        z = Argument("z", z, (self.model.metric.frame.dim,))
+        return evaluate(self, self.residual_at, *self._state(q, v), z)
+
+    def simulate(
+        self,
+        plant: MechanicalSystem,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        control: Any = None,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        max_step: float | None = None,
+    ) -> ObservedMotion:
+        """The plant under `control`, its forces unknown to the observer, and the observer's residual.
+
+        Parameters
+        ----------
+        plant : the true system; what its `forces` exceed the model's is what the residual estimates.
+        q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
+        times : (T,) increasing, s.
+        control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
+        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
+        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError;
+        ValueError if `max_step` is not positive.
+        """
+        require_same_frame(self.frame, "the observer's model", plant.metric.frame, "the plant")
+        n, frame = plant.metric.frame.dim, plant.metric.frame
+        start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
+
+        recipe = Bound(self._flow, plant, control, float(rtol), float(atol), as_max_step(max_step))
+        motion = Trajectories.of(self).run("simulate", recipe, start, times)
+        return motion._replace(times=as_given(as_times(times), motion.q))
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of the model."""
+        return self.model.metric.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the model is defined at q; one boolean."""
+        return self.model.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the model's error for a point that is not valid."""
+        self.model.explain(q)
+
+    def _flow(
+        self, plant: MechanicalSystem, control: Any, rtol: Any, atol: Any, max_step: Any
+    ) -> Flow[ObservedMotion]:
+        """The plant and the observer, together."""
+        n, frame = plant.metric.frame.dim, plant.metric.frame
+
+        def begin(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
+            return q0, v0, self.momentum_at(q0, v0)
+
+        def rate(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+            q, v, z = y
+            tau = jnp.zeros(n) if control is None else jnp.asarray(control(t, q, v))
+            if tau.shape != (n,):
+                raise ShapeError("control(t, q, v)", (n,), tau.shape)
+            v_dot = plant.forward_dynamics_at(q, v, tau, t)
+            return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
+
+        def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
+            return frame.project_at(y[0]), *y[1:]
+
+        def sizes(t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+            q, v, _ = y
+            length = lengths_of(plant.metric.matrix_at(q))
+            momentum = length * jnp.sum(length * jnp.abs(v))
+            return *motion_sizes(frame, plant.metric, jnp.abs(s), q, v), momentum
+
+        def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
+            q, v, z = y
+            return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
+
+        return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol, max_step=max_step)
+
+    def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
+        frame = self.model.metric.frame
+        return Argument("q", q, (frame.ambient_dim,)), Argument("v", v, (frame.dim,))

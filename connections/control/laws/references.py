@@ -1,0 +1,264 @@
+"""Reference velocities: what the passivity-based law is asked to follow.
+
+A reference gives v_r, the frame components of a time-varying vector field, and vdot_r, the time derivative of
+those components along the motion: ``vdot_r = d/dt v_r(q(t), t)`` with ``qdot = X(q) v``, by one
+Jacobian-vector product in (t, q), hence exact. `attractors` has fields that drive an error to zero; the
+reference of the acceleration level is integrated instead.
+Source: [W] IV-A and Remark 6.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.checks import ShapeError, as_array, require_finite, require_function, require_type
+from connections.control.laws.gains import gain_matrix
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import shape_of
+from connections.evaluation.parameters import Parametrized, with_parameters
+from connections.geometry import FrameField, Metric
+from connections.geometry.curves import require_within
+from connections.geometry.numerics.scales import sizes_of_array, velocity_sizes
+
+
+class Reference(Parametrized, abc.ABC):
+    """A reference velocity, its rate along the motion, and the state it integrates (possibly none)."""
+
+    frame: FrameField
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether q is a point at which the frame is valid; one boolean."""
+        return self.frame.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the frame's error for a point that is not valid."""
+        self.frame.explain(q)
+
+    @abc.abstractmethod
+    def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """State (m,) of the reference when the motion starts at (q, v); m = 0 for a vector field."""
+
+    @abc.abstractmethod
+    def velocity_at(self, t: jax.Array, q: jax.Array, state: jax.Array) -> jax.Array:
+        """v_r (n,), frame components."""
+
+    @abc.abstractmethod
+    def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """vdot_r (n,): time derivative of the components of v_r along the motion with velocity v."""
+
+    def pair_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(v_r, vdot_r) at one instant."""
+        return self.velocity_at(t, q, state), self.acceleration_at(t, q, v, state)
+
+    @abc.abstractmethod
+    def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """Time derivative of the state (m,)."""
+
+    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """What components of the state can be expected to be (m,): here as if all were of one unit."""
+        return sizes_of_array(state)
+
+    def require_times(self, name: str, times: Any) -> None:
+        """Raise `PointError` for a time at which there is nothing to follow; here there is none.
+
+        Parameters
+        ----------
+        name : how the caller calls the times.
+        times : (...), s.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class FieldReference(Reference):
+    """A time-varying vector field v_r(t, q) as the reference.
+
+    Parameters
+    ----------
+    frame : the frame of the components.
+    field : (t, q (nq,)) -> v_r (n,) frame components; JAX-traceable.
+    parameters : optional, the last argument of `field` (`ParametricFunction`).
+    span : the first and the last time, s, if the field follows samples; None where there is no end.
+
+    Raises
+    ------
+    ShapeError : the field returns another shape than (n,).
+
+    Source: [W] IV-A, Remark 6.
+    """
+
+    frame: FrameField
+    field: Callable[..., jax.Array]
+    parameters: InitVar[Any] = None
+    span: tuple[Any, Any] | None = None
+
+    def __post_init__(self, parameters: Any) -> None:
+        require_type("frame", self.frame, FrameField)
+        object.__setattr__(self, "field", with_parameters(self.field, parameters))
+        require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
+
+    def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """No state: shape (0,)."""
+        return jnp.zeros(0)
+
+    def velocity_at(self, t: jax.Array, q: jax.Array, state: jax.Array) -> jax.Array:
+        """v_r(t, q), (n,)."""
+        return self.field(t, q)
+
+    def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """d_t v_r + L_v v_r, (n,): the components' rate with qdot = X(q) v."""
+        return self.pair_at(t, q, v, state)[1]
+
+    def pair_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(v_r, vdot_r) by one Jacobian-vector product in (t, q)."""
+        tangent = (jnp.ones_like(t), self.frame.matrix_at(q) @ v)
+        return jax.jvp(self.field, (t, q), tangent)
+
+    def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """No state: shape (0,)."""
+        return jnp.zeros(0)
+
+    def require_times(self, name: str, times: Any) -> None:
+        """Raise `PointError` for a time outside of the trajectory's samples."""
+        if self.span is not None:
+            require_within(name, times, self.span, "the trajectory's samples")
+
+    def velocity(self, t: Any, q: Any) -> jax.Array:
+        """v_r, (..., n) frame components.
+
+        Parameters
+        ----------
+        t : (...) time, s.
+        q : (..., nq) points.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, the errors of the frame; PointError : a time outside of a trajectory's
+        samples.
+        """
+        self.require_times("t", t)
+        return evaluate(self, self._velocity_of_point_at, *self._at(t, q))
+
+    def acceleration(self, t: Any, q: Any, v: Any) -> jax.Array:
+        """vdot_r along the motion, (..., n) frame components.
+
+        Parameters
+        ----------
+        t : (...) time, s.
+        q : (..., nq) points.
+        v : (..., n) velocity of the motion, frame components.
+
+        Raises
+        ------
+        As `velocity`.
+        """
+        self.require_times("t", t)
+
+        return evaluate(
+            self, self._acceleration_of_point_at, *self._at(t, q), Argument("v", v, (self.frame.dim,))
+        )
+
+    def _velocity_of_point_at(self, q: jax.Array, t: jax.Array) -> jax.Array:
+        return self.field(t, q)
+
+    def _acceleration_of_point_at(self, q: jax.Array, t: jax.Array, v: jax.Array) -> jax.Array:
+        return self.acceleration_at(t, q, v, jnp.zeros(0))
+
+    def _at(self, t: Any, q: Any) -> tuple[Argument, Argument]:
+        return Argument("q", q, (self.frame.ambient_dim,)), Argument("t", t, ())
+
+
+@dataclass(frozen=True, eq=False)
+class AccelerationReference(Reference):
+    """The reference integrated from a desired acceleration: vdot_r = -k (v_r - v) + a_d(t, q, v).
+
+    Parameters
+    ----------
+    frame : the frame of the components.
+    acceleration : (t, q (nq,), v (n,)) -> a_d (n,), rate of the frame components; JAX-traceable.
+    gain : k, scalar, (n,) or (n, n), positive definite, 1/s.
+    initial : v_r at the start (n,); None starts at v.
+    parameters : optional, the last argument of `acceleration` (`ParametricFunction`).
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, GainError.
+
+    Source: [W] Remark 6.
+    """
+
+    frame: FrameField
+    acceleration: Callable[..., jax.Array]
+    gain: Any
+    initial: Any = None
+    parameters: InitVar[Any] = None
+
+    def __post_init__(self, parameters: Any) -> None:
+        require_type("frame", self.frame, FrameField)
+        object.__setattr__(self, "acceleration", with_parameters(self.acceleration, parameters))
+        n = self.frame.dim
+        object.__setattr__(self, "gain", gain_matrix("gain", self.gain, n))
+        require_output("acceleration(t, q, v)", self.acceleration, (n,), (), (self.frame.ambient_dim,), (n,))
+        if self.initial is not None:
+            object.__setattr__(self, "initial", _vector("initial", self.initial, n))
+
+    def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """v_r at the start, (n,)."""
+        return v if self.initial is None else self.initial
+
+    def velocity_at(self, t: jax.Array, q: jax.Array, state: jax.Array) -> jax.Array:
+        """v_r is the state, (n,)."""
+        return state
+
+    def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """-k (v_r - v) + a_d(t, q, v), (n,)."""
+        pull: jax.Array = self.gain @ (state - v)
+        return self.acceleration(t, q, v) - pull
+
+    def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
+        """vdot_r, (n,)."""
+        return self.acceleration_at(t, q, v, state)
+
+    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """Of v_r its speed over |X_i|, (n,)."""
+        return velocity_sizes(metric.matrix_at(q), state)
+
+
+def require_output(
+    name: str, function: Callable[..., Any], expected: tuple[Any, ...], *inputs: tuple[Any, ...]
+) -> None:
+    """Raise `ShapeError` unless `function` maps float64 arrays of the input shapes to the expected shape."""
+    got = _output_shape(name, function, inputs)
+    if got != expected:
+        raise ShapeError(name, expected, got)
+
+
+def output_length(name: str, function: Callable[..., Any], largest: int, *inputs: tuple[Any, ...]) -> int:
+    """Length m of a vector function with 1 <= m <= largest."""
+    got = _output_shape(name, function, inputs)
+    if len(got) != 1 or not 1 <= got[0] <= largest:
+        raise ShapeError(name, f"(m,) with 1 <= m <= {largest}", got)
+    return got[0]
+
+
+def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[int, ...]:
+    called, _, given = name.partition("(")
+    require_function(called, function, f"of ({given}")
+    return shape_of(function, *inputs)
+
+
+def _vector(name: str, value: Any, dim: int) -> jax.Array:
+    array = as_array(name, value, (dim,))
+    if array.ndim != 1:
+        raise ShapeError(name, (dim,), array.shape)
+    require_finite(name, array)
+    return jnp.asarray(array)

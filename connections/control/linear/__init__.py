@@ -1,0 +1,1 @@
+"""Linear-quadratic regulators, and what they need: reachability, Riccati equations."""

@@ -1,0 +1,1 @@
+"""The audit of a Coriolis matrix given as a black box."""

@@ -1,0 +1,417 @@
+"""The public boundary: one point in, any batch out, compiled once, validated inside the compiled call.
+
+Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
+batch axes broadcast together, the compiled function is found by the definition and the structure of what it
+is bound to, and validity (finite numbers, points on their manifold, positive definite metrics, frames of full
+rank) is one boolean computed beside the values, because a separate test on the host costs more than the
+mathematics. When that boolean is false, the owner's ``explain`` looks for the culprit in plain Python and
+raises its error.
+
+A point next to its manifold (``near_at``) stands for the nearest point there (``project_at``). It is
+projected here, once: definitions see unit quaternions, and none of them normalizes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from types import MethodType
+from typing import Any, NamedTuple, NoReturn, ParamSpec, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._jax import Value
+from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
+from connections.evaluation.compilation import OPTIONS, compiled, trace_state_clean
+from connections.evaluation.memory import (
+    common_count,
+    is_small,
+    over_pieces,
+    piece_size,
+    require_room_for_one,
+)
+from connections.evaluation.parameters import Bound, Function, Parametrized, derived
+
+_PAUSE = 0.05  # s, after which an interrupt is noticed
+MOST_KEPT = 64  # definitions of one owner; they are more only where users give many functions
+
+P = ParamSpec("P")
+
+
+class Argument(NamedTuple):
+    """A public argument: its name, its value, the shape of one item, and whether leading axes are batches."""
+
+    name: str
+    value: Any
+    core: tuple[int | None, ...]
+    batched: bool = True
+
+
+def evaluate(
+    owner: Any,
+    definition: Callable[..., Value],
+    *arguments: Argument,
+    checked: bool = True,
+    long: bool = False,
+    numbers: int = 0,
+) -> Value:
+    """A definition at one point over all batch axes of `arguments`, compiled once for its structure.
+
+    Parameters
+    ----------
+    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
+    definition : JAX-traceable, of one point: a method of the owner, or `Bound` to objects and functions.
+    arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
+    checked : whether the first argument is judged, and projected on the manifold.
+    long : whether it may take seconds; an interrupt then ends the call at once.
+    numbers : of the largest array made at one point; batches that would need much memory are cut in `pieces`.
+
+    Returns
+    -------
+    What `definition` returns, with the broadcast batch shape in front of every array; arrays are NumPy's
+    unless one of the arguments is JAX's.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, and the errors of ``owner.explain``.
+    MemoryError : not even one point fits in the machine's memory, or the result does not.
+    """
+    arrays = [as_array(item.name, item.value, item.core) for item in arguments]
+    pair = _pair_of(owner, definition, arguments, checked)
+    values: Value
+    one = _is_one(arguments, arrays)
+    try:
+        if long:
+            values, ok = _interruptible(pair[0 if one else 1], arrays)
+        elif one and is_small(numbers):
+            values, ok = pair[0](*arrays)
+        else:
+            what = f"{_name(definition)} of {type(owner).__name__}"
+            require_room_for_one(numbers, what)
+            values, ok = pair[0](*arrays) if one else _called(pair[1], arguments, arrays, numbers, what)
+    except _BatchError:
+        _raise_batch_error(arguments, arrays)
+    if isinstance(ok, jax.core.Tracer):
+        return values
+    if not (ok and (not one or _is_finite(values))):
+        _explain(owner, _name(definition), values, arguments, arrays, checked)
+    return as_given(values, *(item.value for item in arguments))
+
+
+def _is_one(arguments: Sequence[Argument], arrays: Sequence[Any]) -> bool:
+    """Whether no argument has batch axes."""
+    return all(array.ndim == len(item.core) for item, array in zip(arguments, arrays, strict=True))
+
+
+def _is_finite(values: Any) -> bool:
+    """Whether all numbers at one point are finite, as far as they are known.
+
+    NumPy judges them: with the test beside them, XLA computes the numbers of small arrays twice.
+    """
+    for leaf in jax.tree_util.tree_leaves(values):
+        ok: Any
+        if isinstance(leaf, jax.core.Tracer):  # of `grad`, where the numbers are known, or of `vmap`
+            ok = jnp.isfinite(leaf).all()
+        else:
+            ok = np.isfinite(np.asarray(leaf)).all()
+        if not isinstance(ok, jax.core.Tracer) and not ok:
+            return False
+    return True
+
+
+def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
+    """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
+
+    After an interrupt the thread still finishes its computation, whose result is dropped. Settings of JAX
+    that hold only in the calling thread, such as a device, do not hold in another: with one, no thread is
+    used.
+    """
+    config: Any = jax.config
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not trace_state_clean() or config.jax_default_device is not None:
+        return function(*arrays)
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append((jax.block_until_ready(function(*arrays)), None))
+        except BaseException as error:
+            found.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_PAUSE)
+    value: Value
+    value, error = found[0]
+    if error is not None:
+        raise error
+    return value
+
+
+@overload
+def as_given(values: np.ndarray, *given: Any) -> jax.Array: ...
+@overload
+def as_given(values: Value, *given: Any) -> Value: ...
+def as_given(values: Any, *given: Any) -> Any:
+    """Arrays of the kind that was given: JAX's if one of `given` is, and NumPy's else.
+
+    What JAX is tracing stays what it is. Annotations say `jax.Array` for both kinds.
+    """
+    for value in given:
+        if isinstance(value, jax.Array):
+            return jax.tree_util.tree_map(jnp.asarray, values)
+    return jax.tree_util.tree_map(_numpy, values)
+
+
+def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
+    """A function that computes with NumPy, whose results are as `as_given` says of its arguments."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Value:
+        result = function(*args, **kwargs)
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, jax.Array)]
+        return as_given(result, *given) if given else result
+
+    return call
+
+
+def _numpy(leaf: Any) -> Any:
+    """A NumPy array that may be written; the pieces of a batch were already joined into one."""
+    return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
+
+
+Compiled = Callable[..., Any]
+
+
+def _pair_of(
+    owner: Any, definition: Any, arguments: Sequence[Argument], checked: bool
+) -> tuple[Compiled, Compiled]:
+    """The compiled definition, of one point and of batches; kept with the owner for what it is bound to."""
+    function, things = _parts(definition)
+    shape = tuple((item.core, item.batched) for item in arguments)
+    key = (
+        function,
+        tuple(thing if isinstance(thing, Function) else id(thing) for thing in things),
+        shape,
+        checked,
+    )
+    known = derived(owner).setdefault(_pair_of, {})
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MOST_KEPT:
+            known.pop(next(iter(known)), None)
+        at = Bound(function, *things)
+        cores = tuple(len(core) for core, _ in shape)
+        call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
+        made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
+        found = *made, things  # which keeps their ids from being given away
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((owner, at))):
+            known[key] = found
+    return found[0], found[1]
+
+
+def _parts(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function of a definition, and the things that it is bound to."""
+    if isinstance(definition, MethodType):
+        return definition.__func__, (definition.__self__,)
+    if isinstance(definition, Bound):
+        return definition.function, definition.things
+    return definition, ()
+
+
+def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The point (nq,) that q (nq,) stands for, and whether q is near it and `owner` valid there."""
+    p = owner.frame.project_at(q)
+    return p, owner.frame.near_at(q) & owner.valid_at(p)
+
+
+def require_admissible(owner: Any, name: str, q: Any) -> np.ndarray:
+    """The point (nq,) that q (nq,) stands for, or the error that says why `owner` is not valid there.
+
+    Parameters
+    ----------
+    owner : as for `evaluate`. name : how the caller calls q.
+    """
+    p: np.ndarray = owner.frame.require_near(name, q)
+    owner.explain(p)
+    return p
+
+
+class _BatchError(ValueError):
+    """Batch axes do not broadcast; translated into a `ShapeError` that names the arguments."""
+
+
+@dataclass(frozen=True)
+class _Boundary:
+    """(owner, definition, *arrays) -> the values over the batch, and whether all is valid.
+
+    That includes whether the arguments are finite, and in a batch the values.
+
+    Parameters
+    ----------
+    cores : axes of one item of each argument. batched : whether batch axes precede them. checked : whether
+        the first is a point.
+    """
+
+    cores: tuple[int, ...]
+    batched: tuple[bool, ...]
+    checked: bool
+
+    def __call__(self, owner: Any, definition: Callable[..., Any], *arrays: Any) -> tuple[Any, Any]:
+        triples = list(zip(arrays, self.cores, self.batched, strict=True))
+        shapes = [a.shape[: a.ndim - c] for a, c, b in triples if b]
+        try:
+            batch = jnp.broadcast_shapes(*shapes)
+        except ValueError as error:
+            raise _BatchError from error
+        if not batch:
+            return self._at_point(owner, definition, *arrays)
+        flat = [
+            jnp.broadcast_to(a, batch + a.shape[a.ndim - c :]).reshape((-1,) + a.shape[a.ndim - c :])
+            if b
+            else a
+            for a, c, b in triples
+        ]
+
+        def at_point(*point: Any) -> tuple[Any, Any]:
+            values, ok = self._at_point(owner, definition, *point)
+            return values, _finite_at(ok, *jax.tree_util.tree_leaves(values))
+
+        values, ok = jax.vmap(at_point, in_axes=tuple(0 if b else None for b in self.batched))(*flat)
+        return jax.tree_util.tree_map(lambda leaf: leaf.reshape(batch + leaf.shape[1:]), values), jnp.all(ok)
+
+    def _at_point(self, owner: Any, definition: Callable[..., Any], *arrays: Any) -> tuple[Any, Any]:
+        ok: Any = True
+        if self.checked:
+            p, ok = admit_at(owner, arrays[0])
+            arrays = (p, *arrays[1:])
+        return definition(*arrays), _finite_at(ok, *arrays)
+
+
+def _finite_at(ok: Any, *numbers: Any) -> Any:
+    """Whether `ok` and all numbers are finite."""
+    for leaf in numbers:
+        ok = ok & jnp.all(jnp.isfinite(leaf))
+    return ok
+
+
+def _called(
+    function: Compiled, arguments: Sequence[Argument], arrays: Sequence[Any], numbers: int, what: str
+) -> tuple[Any, Any]:
+    """The values of a batch and their validity, in pieces if it is large."""
+    cores = [len(item.core) for item in arguments]
+    batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
+    if trace_state_clean() and not any(isinstance(array, jax.core.Tracer) for array in arrays):
+        batched = [item.batched for item in arguments]
+        count = common_count([batch for batch, b in zip(batches, batched, strict=True) if b])
+        size = piece_size(count, numbers)
+        if size:
+            cut = partial(_with_room, function, what=what)
+            return over_pieces(cut, arrays, cores, batched, size, what)
+    found: tuple[Any, Any] = _with_room(function, arrays, what)
+    return found
+
+
+def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str) -> Value:
+    """The function of the arrays; MemoryError if XLA finds no room for what it makes."""
+    try:
+        return function(*arrays)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(f"{what}: the machine has not enough memory for a batch of this size") from error
+
+
+def _name(definition: Any) -> str:
+    """What a definition is called: ``torsion`` for ``torsion_at``."""
+    return _parts(definition)[0].__name__.removesuffix("_at").lstrip("_")
+
+
+def the_point(q: jax.Array) -> jax.Array:
+    """The point that q stands for, as a definition."""
+    return q
+
+
+def batch_of(arguments: Sequence[Argument], arrays: Sequence[Any]) -> tuple[int, ...]:
+    """The axes before those of one item, to which all arrays broadcast.
+
+    Raises
+    ------
+    ShapeError : they do not; the message gives all shapes.
+    """
+    shapes = [
+        array.shape[: array.ndim - len(item.core)] for item, array in zip(arguments, arrays, strict=True)
+    ]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return _raise_batch_error(arguments, arrays)
+
+
+def _raise_batch_error(arguments: Sequence[Argument], arrays: Sequence[Any]) -> NoReturn:
+    shapes = {item.name: a.shape for item, a in zip(arguments, arrays, strict=True) if item.batched}
+    text = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    raise ShapeError("batch axes", "shapes that broadcast together", text)
+
+
+def _explain(
+    owner: Any,
+    name: str,
+    values: Any,
+    arguments: Sequence[Argument],
+    arrays: Sequence[Any],
+    checked: bool,
+) -> None:
+    for item, array in zip(arguments, arrays, strict=True):
+        require_finite(item.name, array)
+    if checked:
+        for q in np.asarray(arrays[0]).reshape((-1,) + np.shape(arrays[0])[-1:]):
+            require_admissible(owner, arguments[0].name, q)
+    points = np.asarray(arrays[0]).reshape(-1, np.shape(arrays[0])[-1]) if np.ndim(arrays[0]) else arrays[0]
+    for leaf in jax.tree_util.tree_leaves(values):
+        flat = np.asarray(leaf).reshape(len(points), -1) if np.size(leaf) % max(len(points), 1) == 0 else None
+        if flat is not None and not np.isfinite(flat).all():
+            row = int(np.argmin(np.isfinite(flat).all(axis=1)))
+            raise_at(NonFiniteError, f"{name} of {type(owner).__name__} is not finite", points[row])
+    raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
+
+
+class Pair(Parametrized):
+    """Two objects in one frame, as a connection and a metric, both of which must be valid."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def of(cls, first: Any, second: Any) -> Pair:
+        """The pair; what is compiled for the second object is kept with the first."""
+        known = derived(first).get(cls)
+        if known is None or known.second is not second:
+            known = derived(first)[cls] = cls(first, second)
+        pair: Pair = known
+        return pair
+
+    @property
+    def frame(self) -> Any:
+        """The frame of both."""
+        return self.first.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Both are valid."""
+        both: jax.Array = self.first.valid_at(q) & self.second.valid_at(q)
+        return both
+
+    def explain(self, q: Any) -> None:
+        """The error of the one that is not valid."""
+        self.first.explain(q)
+        self.second.explain(q)
+
+
+def batch_shape(array: Any, core_ndim: int) -> Sequence[int]:
+    """Leading axes of `array` before its last `core_ndim` axes."""
+    return tuple(np.shape(array)[: np.ndim(array) - core_ndim])

@@ -1,0 +1,237 @@
+"""`jax.jit` for what runs a few times to a few thousand times: compiled in half the time, as fast afterwards.
+
+XLA's fusion emitters for processors take half of the time of compilation, and its division of a function into
+parts that several threads compile another tenth. At one point, what they gain does not show: Christoffel
+symbols and curvature of a chart, mass matrices of trees are as fast without. For batches it may be a fourth,
+so `evaluate` compiles those with `jax.jit`. Options hold for functions called from outside of `jit`; inside,
+the caller's hold.
+
+What is compiled is found by a function of the library and the structure of what it is applied to
+(`parameters`), and by nothing else; the numbers of these things are arguments.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, Generic
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._jax import Value
+from connections.evaluation.parameters import Bound, owned
+from connections.evaluation.parameters import trace_state_clean as trace_state_clean
+
+OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+RECENT = 64  # compiled functions kept after their last user is gone, 2.5 MB each; the oldest is dropped first
+
+#: Errors of a definition that needs a number while it is traced, as `float`, `if` and NumPy do.
+NEEDS_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+_IN_ITS_PLACE = "use jax.numpy instead of numpy, math and float, and jnp.where instead of if"
+_LONGEST = 80  # characters of a user's line in an error
+_INSIDE = ("inside of jit",)
+_LIBRARY = __name__.partition(".")[0]
+
+
+class Structure:
+    """What decides what has to be compiled for an object; there is one for equal structures.
+
+    Parameters
+    ----------
+    tree : the object without its numbers, of JAX. places : of each leaf among the numbers that are given.
+    """
+
+    def __init__(self, tree: Any, places: tuple[int, ...]) -> None:
+        self._tree, self._places = tree, places
+
+    def made_of(self, numbers: Sequence[Any]) -> Any:
+        """The object with these numbers, which JAX may be tracing."""
+        return jax.tree_util.tree_unflatten(self._tree, [numbers[place] for place in self._places])
+
+
+_KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def flattened(thing: Any) -> tuple[Structure, list[Any]]:
+    """The structure of a pytree, and its numbers; one that occurs twice, such as a frame's, is given once."""
+    leaves, tree = jax.tree_util.tree_flatten(thing)
+    numbers: dict[Any, Any] = {}
+    for at, leaf in enumerate(leaves):
+        numbers.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
+    order = {name: place for place, name in enumerate(numbers)}
+    key = tree, tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
+    with _LOCK:
+        structure = _KNOWN.get(key)
+        if structure is None:
+            structure = _KNOWN[key] = Structure(*key)
+    with jax.ensure_compile_time_eval():
+        given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in numbers.values())
+        return structure, [jnp.asarray(number) for number in given]
+
+
+def compiled(
+    function: Callable[..., Any], *things: Any, options: dict[str, Any] | None = OPTIONS
+) -> Callable[..., Any]:
+    """*arguments -> function(*things, *arguments), compiled when first called for each shape of arguments.
+
+    All functions with the same `function` and the same structure of `things` share what is compiled: the
+    numbers in `things` are an argument of it.
+
+    Parameters
+    ----------
+    function : JAX-traceable; of a module or a class, or a bound method of an object of the library. Anything
+        else, such as a lambda function, is compiled for itself.
+    things : objects, functions of users, containers of them.
+    options : of the compiler, if the function is called from outside of `jit`.
+    """
+    whole = Bound(function, *things) if things else owned(function)
+    if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
+        whole = Bound(called, whole)  # an object that can be called: its numbers are data
+    if isinstance(whole, Bound):
+        use, (structure, numbers) = whole.function, flattened(whole)
+    else:
+        use, (structure, numbers) = function, flattened(())
+    choice = None if options is None else tuple(options.items())
+    found: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
+
+    def call(*arguments: Any) -> Any:
+        outside = choice if trace_state_clean() else _INSIDE
+        if outside not in found:
+            found[outside] = _shared(use, structure, outside)
+        try:
+            return found[outside](numbers, *arguments)
+        except (*NEEDS_NUMBERS, ValueError) as error:
+            if outside is not _INSIDE:
+                raise_in_words(error)
+            raise
+
+    return call
+
+
+def forget() -> None:
+    """Have definitions compiled anew for new objects; for tests that replace a definition."""
+    _shared.cache_clear()
+    _IN_USE.clear()
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's value."""
+    return function(*arguments)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """Around what traces functions of users other than by `compiled`: errors are told in words."""
+    try:
+        yield
+    except (*NEEDS_NUMBERS, ValueError) as error:
+        if trace_state_clean():
+            raise_in_words(error)
+        raise
+
+
+def shape_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what a user's function returns for float64 arrays of these shapes; nothing is computed."""
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
+    with tracing():
+        return tuple(jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *arguments).shape)
+
+
+def raise_in_words(error: Exception) -> None:
+    """Raise `TypeError` with the user's line that needs numbers where JAX traces it, if that is the error."""
+    if isinstance(error, ValueError) and not isinstance(error.__cause__ or error.__context__, NEEDS_NUMBERS):
+        return
+    if isinstance(error, ValueError) and "array element" not in str(error):  # not NumPy's, but a user's
+        return
+    place = _place_of(error)
+    if place is None:
+        what = "a function that JAX traces needs the numbers in an array"
+        raise TypeError(f"{what}: {_IN_ITS_PLACE}") from error
+    what = "needs the numbers in an array while JAX traces it"
+    raise TypeError(f"{place} {what}: {_IN_ITS_PLACE}") from None
+
+
+def _place_of(error: BaseException) -> str | None:
+    """The innermost function of a user in the traceback, with file and line."""
+    place = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if not is_installed(str(frame.f_globals.get("__name__"))):
+            file, name = frame.f_code.co_filename, frame.f_code.co_name
+            text = shorten(linecache.getline(file, number), _LONGEST, placeholder=" ...")
+            called = "a lambda function" if name == "<lambda>" else f"the function {name!r}"
+            place = f"{called} ({Path(file).name}, line {number}{text and ': '}{text})"
+    return place
+
+
+@lru_cache(maxsize=RECENT)
+def _shared(
+    use: Callable[..., Any], structure: Structure, options: tuple[Any, ...] | None
+) -> Callable[..., Any]:
+    """The compiled function of (numbers, *arguments), use(*things, *arguments)."""
+    known = _IN_USE.get((use, structure, options))
+    if known is None:
+
+        def function(numbers: Any, *arguments: Any) -> Any:
+            made = structure.made_of(numbers)
+            return made(*arguments) if isinstance(made, Bound) else use(*arguments)
+
+        known = _IN_USE[use, structure, options] = _jitted(function, options)
+    return known
+
+
+_IN_USE: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
+
+
+def _jitted(function: Callable[..., Any], options: tuple[Any, ...] | None) -> Callable[..., Any]:
+    chosen = None if options is None or options == _INSIDE else dict(options)
+    return jax.jit(function, compiler_options=chosen)
+
+
+@lru_cache(maxsize=4096)
+def is_installed(module: str) -> bool:
+    """Whether a module belongs to a library, this one included, and not to a user's program."""
+    root = module.partition(".")[0]
+    if root in ("__main__", "builtins"):
+        return False
+    if root in sys.stdlib_module_names:
+        return True
+    file = str(getattr(sys.modules.get(root), "__file__", None) or "")
+    return root == _LIBRARY or "site-packages" in file or "dist-packages" in file
+
+
+class traced_once(Generic[Value]):  # noqa: N801 - a decorator
+    """A method of arrays that is traced once for each object, and not again wherever it is used.
+
+    JAX runs a definition in Python each time that a function containing it is compiled, vectorized or
+    differentiated. Of a function under `jax.jit` it keeps what it has traced. The object must not change.
+    """
+
+    def __init__(self, method: Callable[..., Value]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Value]:
+        if instance is None:
+            return self._method
+        function = jax.jit(partial(self._method, instance))
+        known: Callable[..., Value] = instance.__dict__.setdefault(self._name, function)
+        return known

@@ -1,0 +1,1 @@
+"""Linear algebra of the geometry: units of rows, positive definite systems, least squares."""

@@ -1,0 +1,1 @@
+"""Rigid motions: rotations, twists, and their groups in NumPy."""

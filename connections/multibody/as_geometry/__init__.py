@@ -1,0 +1,1 @@
+"""A robot as a space: its fast connection, its metric, its motions, its operations in JAX."""

@@ -1,0 +1,188 @@
+"""A robot in NumPy at one configuration, for motions that are integrated on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connections.affine.motions.host_motions import HostMotion
+from connections.engines.arguments import InputRefused
+from connections.engines.inlined.simd import LANES
+from connections.engines.pieces import in_pieces
+from connections.engines.workspaces import Workspaces, aligned
+from connections.geometry.rigid.host_groups import (
+    quaternion_frame,
+    quaternion_velocity,
+    rotated_back,
+    rotation_matrix,
+)
+from connections.integration.dop853 import A, E
+from connections.multibody.definition.host_kinematics import configuration
+from connections.multibody.joints import Free, Spherical
+from connections.multibody.program.compiled import compiled
+
+if TYPE_CHECKING:
+    from connections.multibody.definition.kinematics import Kinematics
+    from connections.multibody.loops.closed_kinematics import ClosedKinematics
+    from connections.multibody.program.program import Program
+
+Array = np.ndarray
+_WEIGHTS = np.vstack([A, E])
+
+
+class HostRobot:
+    """A robot by its recursions, as `affine.host_motion.HostMechanics`.
+
+    Parameters
+    ----------
+    kinematics : of the robot.
+    program : its recursions; `free_acceleration` is that of geodesics if they are without gravity.
+    """
+
+    def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
+        self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
+        self._turning = [
+            (int(kinematics.q_starts[i]), int(kinematics.v_starts[i]), isinstance(joint, Free))
+            for i, joint in enumerate(kinematics.joints)
+            if isinstance(joint, Spherical | Free)
+        ]
+        size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
+        self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
+        self._X = np.zeros((kinematics.nq, kinematics.nv))
+        for i, joint in enumerate(kinematics.joints):
+            if not isinstance(joint, Spherical | Free):
+                for k in range(joint.nv):
+                    self._X[kinematics.q_starts[i] + k, kinematics.v_starts[i] + k] = 1.0
+
+    def point(self, name: str, q: Array) -> Array:
+        """Configurations (..., nq) with unit quaternions; loops are closed by whatever comes next.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError; PointError for a quaternion of norm other than one.
+        """
+        return configuration(self._kinematics, name, q)
+
+    def normalized(self, q: Array) -> Array:
+        """q with its quaternions normalized, (..., nq)."""
+        if self._turning:
+            q = q.copy()
+            for at, _, free in self._turning:
+                part = q[..., at + 3 : at + 7] if free else q[..., at : at + 4]
+                part /= np.sqrt(part @ part if q.ndim == 1 else np.sum(part**2, axis=-1, keepdims=True))
+        return q
+
+    def require(self, q: Array) -> None:
+        """Raise the error of loops that do not close at q (nq,)."""
+        if self._program.loops is not None:
+            self.mass_matrix(q)
+
+    def frame_matrix(self, q: Array) -> Array:
+        """X(q), (nq, nv): qdot = X v, pdot = R v and 2 quaternion_dot = quaternion * (omega, 0)."""
+        if not self._turning:
+            return self._X
+        X = self._X.copy()
+        for at, column, free in self._turning:
+            first = at + 3 if free else at
+            quaternion = q[first : first + 4]
+            X[first : first + 4, column : column + 3] = quaternion_frame(quaternion)
+            if free:
+                X[at : at + 3, column + 3 : column + 6] = rotation_matrix(quaternion)
+        return X
+
+    def mass_matrix(self, q: Array) -> Array:
+        """H(q), (nv, nv)."""
+        return self._call("mass_matrix", q, None)
+
+    def mass_matrices(self, q: Array) -> Array:
+        """H at configurations (..., nq), (..., nv, nv)."""
+        return self._program.evaluate("mass_matrix", (q,), None)
+
+    def velocity(self, q: Array, v: Array, out: Array) -> None:
+        """Write qdot = X(q) v to `out` (nq,)."""
+        out[:] = self.frame_matrix(q) @ v if self._turning else v
+
+    def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
+        """Write the acceleration without forces to `out` (nv,); without gravity, it is -Gamma(v, v)."""
+        out[:] = self._call("forward_dynamics", q, v, self._nothing, None)
+
+    def free_motion(self) -> HostMotion:
+        """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
+        steps = (self._step, self._steps) if self._program.loops is None else None
+        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), steps)
+
+    def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
+        """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
+        out[:] = self._call("forward_dynamics", q, v, tau, None)
+
+    def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """The configurations (s, nq) for which a curve's points stand, and its velocities (s, nv)."""
+        if not self._turning:
+            return points, rates
+        q, rates = self.projected(points, rates)
+        v = rates @ self._X
+        for at, column, free in self._turning:
+            first = at + 3 if free else at
+            part = slice(first, first + 4)
+            v[:, column : column + 3] = quaternion_velocity(q[:, part], rates[:, part])
+            if free:
+                v[:, column + 3 : column + 6] = rotated_back(q[:, part], rates[:, at : at + 3])
+        return q, v
+
+    def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
+        """Configurations (s, nq) with unit quaternions, and rates (s, nq) over the same norms."""
+        points, rates = points.copy(), rates.copy()
+        for at, _, free in self._turning:
+            part = slice(at + 3, at + 7) if free else slice(at, at + 4)
+            norm = np.sqrt(np.sum(points[:, part] ** 2, axis=1, keepdims=True))
+            points[:, part] /= norm
+            rates[:, part] /= norm
+        return points, rates
+
+    def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
+        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+        found = np.empty((5 + len(A), len(y)))
+        compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
+        return found[:5]
+
+    def carrying(self, q: Array, v: Array) -> Array:
+        """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
+        C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
+        carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        return carrying
+
+    def _step(self, h: float, elapsed: float, y: Array, rate: Array) -> Array:
+        """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""
+        found = np.empty((5 + len(A), len(y)))
+        if not compiled.motion_at(self._program.memory, _WEIGHTS, h, elapsed, y, rate, found):
+            q, v = np.split(found[0], [len(y) - len(self._nothing)])
+            given = self.normalized(q), v, self._nothing, None
+            raise InputRefused(self._program.functions["forward_dynamics"], given)
+        return found[:5]
+
+    def _steps(self, h: Array, elapsed: Array, y: Array, rate: Array) -> Array:
+        """`_step` of rows, (5, m, k); NaN where that refuses the input."""
+        found = np.empty((len(y), 5, y.shape[1]))
+
+        def fill(piece: slice) -> bool:
+            work = self._workspaces.take()
+            given = h[piece], elapsed[piece], y[piece], rate[piece], found[piece]
+            good: bool = compiled.motion_rows(self._program.memory, work, _WEIGHTS, *given)
+            self._workspaces.give_back(work)
+            return good
+
+        in_pieces(len(y), fill)
+        return found.swapaxes(0, 1)
+
+    def _call(self, name: str, *arguments: Any) -> Array:
+        """The result of a recursion.
+
+        Raises
+        ------
+        InputRefused : the input is bad.
+        """
+        result: Array | None = self._program.quiet[name](*arguments)
+        if result is None:
+            raise InputRefused(self._program.functions[name], arguments)
+        return result

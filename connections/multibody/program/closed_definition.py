@@ -1,0 +1,101 @@
+"""Solutions of loops by their definition, in JAX: for users' functions as closures, and for traced code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.evaluation.compilation import compiled
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.solutions import SolutionLayout
+
+
+class Refused(Exception):
+    """The input was refused. The caller that catches this finds out why."""
+
+
+class Definition:
+    """The results of `loop_continuation` and `loop_bias_rates`, computed by JAX.
+
+    Parameters
+    ----------
+    closed : the kinematics of the mechanism.
+    layout : of its solutions.
+    """
+
+    def __init__(self, closed: ClosedKinematics, layout: SolutionLayout) -> None:
+        self._closed, self._layout = closed, layout
+
+    def packed_solution_at(self, q: jax.Array) -> jax.Array:
+        """The solution (size,) at q (nq,), NaN where q is off the manifold; JAX-traceable."""
+        frame = self._closed.joint_frame
+        solution = jnp.concatenate(self._layout.pack(*self._closed.closure_at(frame.project_at(q))))
+        return jnp.where(frame.near_at(q), solution, jnp.nan)
+
+    def solve(self, q: np.ndarray) -> np.ndarray:
+        """The solutions (size,) or (m, size) at q (nq,) or (m, nq).
+
+        Raises
+        ------
+        Refused : loops do not close, or are singular.
+        """
+        if q.ndim == 1:
+            solution = np.array(self._one(q))
+        elif not len(q):
+            return np.zeros((0, self._layout.size))
+        else:  # JAX compiles for each number of rows; with only powers of two, that is seldom
+            count = len(q)
+            repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
+            solution = np.array(self._many(repeated)[:count])
+        if not np.isfinite(solution).all():
+            raise Refused
+        return solution
+
+    def spanning(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,). Raises `Refused`."""
+        q_s = np.asarray(self._followed(q, start))
+        if not np.isfinite(q_s).all():
+            raise Refused
+        return q_s
+
+    def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
+        q_s, in_G = solution[..., : self._layout.nq], self._layout.in_G
+        rows = zip(np.atleast_2d(q_s), np.atleast_2d(v), strict=True)
+        turned = [np.asarray(self._bias_rates(*row)).ravel()[in_G] for row in rows]
+        return np.array(turned).reshape(*v.shape[:-1], len(in_G))
+
+    @cached_property
+    def _one(self) -> Callable[[np.ndarray], jax.Array]:
+        return compiled(self.packed_solution_at)
+
+    @cached_property
+    def _many(self) -> Callable[[np.ndarray], jax.Array]:
+        return compiled(jax.vmap(self.packed_solution_at))
+
+    @cached_property
+    def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+        """(q, start) -> q_s for rows of q; NaN if q is off the manifold."""
+        closed, frame = self._closed, self._closed.joint_frame
+
+        def at(q: jax.Array, start: jax.Array) -> jax.Array:
+            return jnp.where(frame.near_at(q), closed.spanning_from_at(frame.project_at(q), start), jnp.nan)
+
+        return jax.jit(jax.vmap(at, in_axes=(0, None)))
+
+    @cached_property
+    def _bias_rates(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
+        """(q_s, v) -> L_j (L_v G) v for every j, (nv_s, nv)."""
+        closed = self._closed
+
+        def at(q_s: jax.Array, v: jax.Array) -> jax.Array:
+            rate = closed.joint_frame.lie_derivative_at(
+                lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
+            )
+            return rate.T
+
+        return compiled(at)

@@ -1,0 +1,414 @@
+"""A model made ready for the recursions: flat arrays, workspaces, calls, batches, and errors for bad input.
+
+A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
+dtypes, batches, bad input) goes to `Program.evaluate`, which converts, broadcasts, and raises the errors.
+Batches are cut into pieces for threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from types import CodeType
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from connections.checks import MetricError, NonFiniteError, PointError, batch_axes, raise_at, require_finite
+from connections.engines.arguments import (
+    apart,
+    as_rows,
+    is_lazy,
+    numbers,
+    plain,
+    refuse_traced,
+    require_output,
+)
+from connections.engines.inlined.simd import LANES
+from connections.engines.pieces import in_pieces
+from connections.engines.workspaces import Workspaces, aligned, with_workspace
+from connections.evaluation.boundary import as_given
+from connections.multibody.definition.host_kinematics import body_motions
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.joints import Free, Spherical
+from connections.multibody.kernels.layout import CLUSTERS, TREE
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.closed_definition import Refused
+from connections.multibody.program.cluster_packing import pack_clusters
+from connections.multibody.program.compiled import compiled
+from connections.multibody.program.loop_solutions import Loops
+from connections.multibody.program.regularity import first_irregular
+from connections.multibody.program.solutions import Solution
+from connections.multibody.program.table import BODY_FACTORS, IN_JAX, RECURSIONS, is_force_cross
+from connections.multibody.program.tree_packing import nonzero_blocks, pack
+
+Gravity = tuple[float, float, float]
+_CHUNK = 128  # closed chains: configurations whose solutions are in memory at the same time
+# Errors of the direct call after which `Program.evaluate` looks at the arguments. Numba raises TypeError, but
+# ValueError for empty lists; an unknown body factor is a KeyError, an argument without `ndim` AttributeError.
+_NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+
+# The public call of a recursion; `at` is the compiled function for one configuration, which would take a
+# masked array for its data.
+_CALL = """
+def call(q, {vectors}{factor}out):
+    try:
+        if {exact} and q.ndim == 1:
+            result = empty(core) if out is None else out
+            {keep}
+            {solve}
+            if at({given}, {vectors}{choice}{bias_rates}result):
+                return result
+    except NOT_AS_THEY_ARE:
+        pass
+    {otherwise}
+"""
+_ELSE = "return evaluate(name, (q, {vectors}), out{factor_given})"
+
+
+class _Batch:
+    """A recursion for rows of configurations: compiled function, nonzero blocks of the result, workspaces."""
+
+    def __init__(self, function: Any, blocks: np.ndarray, slots: int) -> None:
+        self._function, self._blocks = function, blocks
+        self._workspaces = Workspaces(lambda: aligned(slots, LANES))
+
+    def fill(self, arrays: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+        """Fill the last argument. Returns whether the input was good.
+
+        Workspaces are made of zeros, because kernels do not write entries that are identically zero.
+        """
+        work = self._workspaces.take()
+        good: bool = self._function(*arrays, work, self._blocks, *arguments)
+        self._workspaces.give_back(work)
+        return good
+
+
+class Program:
+    """A mechanism, a tree or a closed chain, as the recursions need it.
+
+    Parameters
+    ----------
+    kinematics : of the tree or the closed chain.
+    gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+    Attributes
+    ----------
+    functions : name of a recursion -> its call ``(q, vectors..., body_factor, out)``; arguments that the
+        recursion does not have are left out.
+    quiet : the same for one configuration in float64 arrays; None if the input is bad, without saying why.
+    arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
+        chains the flat arrays of the loops and of the clusters.
+    loops : the solver of the loops, None for trees.
+    cores : name of a recursion -> the shape of its result for one configuration.
+    sizes : sizes of the last axes of q and of up to three vectors.
+    slots : of a workspace, without results.
+
+    Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
+    them apart. Pieces of batches have workspaces of their own, kept for later batches.
+    """
+
+    def __init__(self, kinematics: Kinematics | ClosedKinematics, gravity: Gravity) -> None:
+        self._kinematics, self._gravity = kinematics, gravity
+        self.loops: Loops | None = None
+        if isinstance(kinematics, ClosedKinematics):
+            tree, self.loops = pack(kinematics.spanning, gravity), Loops(kinematics)
+            clusters = pack_clusters(kinematics, tree)
+            self.slots = CLUSTERS.read(clusters, "result")
+            self.memory = with_workspace(tree, self.slots)
+            self.arrays: tuple[np.ndarray, ...] = (self.memory, self.loops.closure, clusters)
+        else:
+            tree = pack(kinematics, gravity)
+            self.slots = TREE.read(tree, "result")
+            self.memory = with_workspace(tree, self.slots)
+            self.arrays = (self.memory,)
+        n, bodies = kinematics.nv, len(kinematics.tree.joints)
+        self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
+        self.functions, self.quiet = _Functions(self, _ELSE), _Functions(self, "return None")
+        self.sizes = ((kinematics.nq,), *[(n,)] * 3)
+        self._batches: dict[str, _Batch] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self._kinematics, self._gravity)
+
+    def evaluate(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
+        """The result of the recursion `name` for any input that can be converted to arrays of numbers.
+
+        Parameters
+        ----------
+        name : a key of `RECURSIONS`.
+        given : q (..., nq) and then vectors (..., nv).
+        out : the array to fill, or None.
+        body_factor : name of the body-level factor, if the recursion has a choice.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : as in
+            `functions`.
+        """
+        row = RECURSIONS[name]
+        choice = (is_force_cross(body_factor),) if row.body_factor else ()
+        names = "q", *row.vectors
+        if is_lazy(given, out):
+            from connections.engines.dask_arrays import lazy  # imports Dask
+
+            function = partial(_evaluated, self, name, body_factor)
+            return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
+        refuse_traced(name, names, given, IN_JAX.get(name, ""))
+        vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
+        batch, core = batch_axes(names, vectors), self.cores[name]
+        if out is not None:
+            require_output(out, (*batch, *core))
+            vectors = apart(vectors, out)
+        result = np.empty((*batch, *core)) if out is None else out
+        if batch:
+            rows = [as_rows(vector, batch) for vector in vectors]
+            flat = result.reshape(len(rows[0]), math.prod(core))
+            good = in_pieces(
+                len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
+            )
+        else:
+            given_factor = [body_factor] * row.body_factor
+            good = self.quiet[name](*map(plain, vectors), *given_factor, result) is not None
+        if not good:
+            self._explain(name, names, vectors, result)
+        if out is None and {*map(type, given)} != {np.ndarray}:
+            result = cast("np.ndarray", as_given(result, *given))
+        return result
+
+    def solution(self, q: Any) -> Solution:
+        """The solution of the loops at q (..., nq); for closed chains only.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError : as the public functions.
+        ClosureError : loops do not close, or are singular.
+        """
+        assert self.loops is not None  # asked of closed chains only
+        q = numbers("q", q, self.sizes[0])
+        try:
+            solved = self.loops.solve(as_rows(q, q.shape[:-1]))
+        except Refused:
+            self._explain("mass_matrix", ("q",), [q], q)
+        return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
+
+    def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
+        """q_s (..., nq_s) at q (..., nq), followed from `start` (nq_s,), or from the reference.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
+        """
+        assert self.loops is not None and isinstance(self._kinematics, ClosedKinematics)
+        q = numbers("q", q, self.sizes[0])
+        try:
+            q_s = self.loops.spanning(as_rows(q, q.shape[:-1]), start)
+        except Refused:
+            require_finite("q", q)
+            if start is not None:
+                for each in q.reshape(-1, q.shape[-1]):
+                    point = self._kinematics.joint_frame.require_near("q", each)
+                    self._kinematics.explain_loops(point, start)
+            self._explain("mass_matrix", ("q",), [q], q)
+        return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
+
+    # --- rows of configurations ----------------------------------------------------------------------------
+
+    def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
+        """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good."""
+        loops = self.loops
+        if loops is None:
+            return self._batch(name).fill(self.arrays, (*rows, *choice, out))
+        bias_rates = RECURSIONS[name].bias_rates
+        try:
+            for first in range(0, len(out), _CHUNK):
+                chunk = slice(first, first + _CHUNK)
+                q, *others = (row[chunk] for row in rows)
+                given = q if loops.linear else loops.solve(q)
+                if bias_rates:
+                    others.append(loops.bias_rates(given, others[0]))
+                arguments = given, *others, *choice, out[chunk]
+                if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
+                    return False
+        except Refused:
+            return False
+        return True
+
+    def _batch(self, name: str) -> _Batch:
+        """The recursion `name` for rows of configurations, made at the first call."""
+        try:
+            return self._batches[name]
+        except KeyError:
+            tree = self.loops is None
+            slabs = tree and RECURSIONS[name].mirrored
+            self._batches[name] = _Batch(
+                compiled.require(f"{name}_rows" if tree else f"closed_{name}_rows"),
+                self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name)),
+                self.slots + math.prod(self.cores[name]) + LANES,
+            )
+            return self._batches[name]
+
+    def _nonzero(self, name: str) -> np.ndarray:
+        """Which entries of the result are not identically zero."""
+        return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
+
+    def _slab_blocks(self, name: str) -> np.ndarray:
+        """The argument `blocks` of `boundary.write_slabs`: slots of a slab's entries, and nonzero blocks."""
+        n = self._kinematics.nv
+        own = np.arange(n * n).reshape(n, n)
+        mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
+        places = np.where(mirrored, own.T, own)
+        firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
+        flat = self._nonzero(name).reshape(n, n * n)
+        flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
+        flags[:, -1] = True  # if the last block were cleared, it could clear a part of the block before
+        return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
+
+    def _brackets(self) -> np.ndarray:
+        """Which pairs of columns have a nonzero bracket, (n, n) booleans.
+
+        They are columns of one spherical or free joint, with different axes, and not both linear.
+        """
+        kinematics = self._kinematics
+        pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
+        angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
+        blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
+        for joint, _, own in kinematics.slices():
+            if type(joint) in blocks:
+                pairs[own, own] = blocks[type(joint)]
+        return pairs
+
+    # --- errors --------------------------------------------------------------------------------------------
+
+    def _explain(
+        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+    ) -> NoReturn:
+        """Raise the error that says why the recursion `name` refused its input, or what it got from it."""
+        for vector_name, vector in zip(names, vectors, strict=True):
+            require_finite(vector_name, vector)
+        configurations = vectors[0].reshape(-1, self._kinematics.nq)
+        for q in configurations:
+            self._kinematics.explain(q)
+        if self.loops is not None:
+            for q in configurations:
+                self.loops.explain(q)
+        if RECURSIONS[name].inverse:
+            for q in configurations:
+                self._require_regular(q)
+            if name == "inverse_mass_matrix":
+                raise MetricError("the mass matrix is singular, or nearly so")
+            self.evaluate("inverse_mass_matrix", (vectors[0],), None)
+        self._require_finite_result(name, names, vectors, result)
+        raise PointError("q is not a configuration of the model")
+
+    def _require_finite_result(
+        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+    ) -> None:
+        """Raise `NonFiniteError`, naming the largest number that was given, if a result is not finite."""
+        batch = batch_axes(names, vectors)
+        rows = [as_rows(vector, batch) for vector in vectors]
+        results = result.reshape(len(rows[0]), -1)
+        if self.loops is not None and RECURSIONS[name].bias_rates:
+            with suppress(Refused), np.errstate(all="ignore"):  # if they are not finite, there is no result
+                rates = self.loops.bias_rates(self.loops.solve(rows[0]), rows[1])
+                results = np.where(np.isfinite(rates).all(axis=1, keepdims=True), results, np.nan)
+        bad = ~np.isfinite(results).all(axis=1)
+        if not bad.any():
+            return
+        sizes = [np.where(bad[:, None], np.abs(x), 0.0) for x in rows]
+        argument = max(range(len(rows)), key=lambda k: sizes[k].max())
+        row, entry = np.unravel_index(np.argmax(sizes[argument]), sizes[argument].shape)
+        largest = f"{names[argument]}[{entry}] = {rows[argument][row, entry]:.6g}"
+        what = f"{name} is not finite: the arguments, or the model's numbers, are too large for it"
+        raise_at(NonFiniteError, f"{what}; the largest argument is {largest}", rows[0][row])
+
+    def _require_regular(self, q: np.ndarray) -> None:
+        """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
+        kinematics = self._kinematics
+        with np.errstate(all="ignore"):
+            if isinstance(kinematics, ClosedKinematics):
+                q_s, G, _ = self.solution(q)
+                A, sizes = body_motions(kinematics.spanning, q_s, G)
+            else:
+                A, sizes = body_motions(kinematics, q)
+            H = np.einsum("nai,nab,nbj->ij", A, kinematics.tree.inertias, A)
+        if not np.isfinite(H).all():
+            raise_at(NonFiniteError, "the mass matrix is not finite: q is too large for it", q)
+        found = first_irregular(kinematics.tree.inertias, A, sizes)
+        if found is not None:
+            joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
+            raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+
+
+def _evaluated(program: Program, name: str, body_factor: Any, *given: np.ndarray) -> np.ndarray:
+    """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
+    return program.evaluate(name, given, None, body_factor)
+
+
+class _Functions(dict[str, Callable[..., np.ndarray]]):
+    """The public calls of a program, each made at its first use."""
+
+    def __init__(self, program: Program, otherwise: str) -> None:
+        super().__init__()
+        self._program, self._otherwise = program, otherwise
+
+    def __missing__(self, name: str) -> Callable[..., np.ndarray]:
+        self[name] = _call(self._program, name, self._otherwise)
+        return self[name]
+
+
+@cache
+def _code(name: str, text: str) -> CodeType:
+    return compile(text, f"<{name}>", "exec")
+
+
+def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarray]:
+    """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code.
+
+    `otherwise` is what follows if compiled code does not take the input as it is.
+    """
+    row, loops = RECURSIONS[name], program.loops
+    vectors = "".join(f"{vector}, " for vector in row.vectors)
+    names = {
+        "vectors": vectors,
+        "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray",
+        "factor": "body_factor, " * row.body_factor,
+        "factor_given": ", body_factor" * row.body_factor,
+        "choice": "factors[body_factor], " * row.body_factor,
+        "keep": "",
+        "solve": "",
+        "bias_rates": "",
+        "given": "memory, q",
+    }
+    scope: dict[str, Any] = {
+        "name": name,
+        "core": program.cores[name],
+        "apart": apart,
+        "empty": np.empty,
+        "ndarray": np.ndarray,
+        "evaluate": program.evaluate,
+        "factors": BODY_FACTORS,
+        "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
+        "memory": program.memory,
+    }
+    if row.inverse:  # if H is singular, `out` is already overwritten when `evaluate` needs the arguments
+        names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
+    if loops is not None:
+        names["given"] = "memory, closure, clusters, solved, given"
+        names["solve"] = "given = q" if loops.linear else "given = solve(q)"
+        names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
+        scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
+        scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
+    at = f"{name}_at" if loops is None else f"closed_{name}_at"
+
+    def first_call(*arguments: Any) -> bool:
+        scope["at"] = compiled.require(at)
+        return bool(scope["at"](*arguments))
+
+    scope["at"] = first_call
+    names["otherwise"] = otherwise.format(**names)
+    exec(_code(name, _CALL.format(**names)), scope)
+    call: Callable[..., np.ndarray] = scope["call"]
+    return call

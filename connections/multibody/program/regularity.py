@@ -1,0 +1,98 @@
+"""Whether H is positive definite: whether every velocity of a mechanism moves something that has inertia.
+
+H = A^T diag(I_b) A is eliminated column by column, from the last to the first, as in the recursions. A pivot
+is compared with the terms of its diagonal entry before they cancel,
+
+    s_k = sum_b (|omega_bk| sqrt(tr Ibar_b) + |u_bk| sqrt(m_b))^2,    [omega; u] = A.
+
+s_k has the unit of the pivot, whatever the unit of the velocity, and the round-off of the pivot is small
+relative to s_k. So a pivot above `SMALLEST_PIVOT` s_k is positive, below -`SMALLEST_PIVOT` s_k negative, and
+in between unknown. The test is run once, at one configuration, when a model is built. Inertias that no
+physical body has may pass it and still make H indefinite at other configurations. Source: Featherstone, Rigid
+Body Dynamics Algorithms, chapters 6 and 7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connections.checks import ModelError
+from connections.multibody.definition.host_kinematics import body_motions, is_length
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.closure_conditions import HostConditions
+from connections.multibody.tolerances import SMALLEST_PIVOT
+
+
+def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
+    """Raise `ModelError` naming the joint and body along which the inertia is zero or negative.
+
+    Parameters
+    ----------
+    kinematics : of a tree, tested at a random configuration with a fixed seed; or of closed chains, tested at
+        their reference configuration.
+    """
+    if isinstance(kinematics, ClosedKinematics):
+        A, sizes = _reduced_motions(kinematics)
+    else:
+        A, sizes = body_motions(kinematics, _generic(kinematics))
+    found = first_irregular(kinematics.tree.inertias, A, sizes)
+    if found is None:
+        return
+    column, negative = found
+    body, tree = kinematics.body_of[column], kinematics.tree
+    of_tree = f"joint '{tree.joint_names[body]}' moves body '{tree.body_names[body]}'"
+    of_loops = f"the velocity of joint '{tree.joint_names[body]}' moves its cluster"
+    what = of_loops if isinstance(kinematics, ClosedKinematics) else of_tree
+    how = (
+        "of negative inertia: the mass matrix is indefinite"
+        if negative
+        else "without inertia, or with one that is lost in round-off: the mass matrix is singular"
+    )
+    raise ModelError(f"{what} and what it carries in a direction {how}")
+
+
+def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> tuple[int, bool] | None:
+    """The first column, counted from the last, whose pivot is not positive, and whether it is negative.
+
+    Parameters
+    ----------
+    inertias : (N, 6, 6) of the bodies.
+    A : (N, 6, nv) twists of the bodies.
+    sizes : (N, 2, nv) bounds of the terms in the angular and in the linear parts of A.
+
+    Returns None if all pivots are positive.
+    """
+    H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
+    roots = np.sqrt(np.abs(np.einsum("naa->na", inertias[:, :3, :3])).sum(axis=1))
+    energies = (sizes[:, 0] * roots[:, None] + sizes[:, 1] * np.sqrt(inertias[:, 5, 5])[:, None]) ** 2
+    least = SMALLEST_PIVOT * energies.sum(axis=0)
+    for column in reversed(range(len(H))):
+        pivot = H[column, column]
+        if not pivot > least[column]:
+            return column, bool(pivot < -least[column])
+        H[:column, :column] -= np.outer(H[:column, column], H[column, :column]) / pivot
+    return None
+
+
+def _generic(kinematics: Kinematics) -> np.ndarray:
+    """A random configuration (nq,), with lengths of the size of the tree's own lengths."""
+    inertias = kinematics.tree.inertias
+    heavy = inertias[:, 5, 5] > 0.0
+    arms = np.sqrt(np.linalg.norm(inertias[heavy, :3, :3], axis=(1, 2)) / inertias[heavy, 5, 5])
+    size = max(np.linalg.norm(kinematics.tree.positions, axis=1).max(), arms.max(initial=0.0))
+    q = kinematics.random(np.random.default_rng(0))
+    return np.where(is_length(kinematics.joints), (size if size > 0.0 else 1.0) * q, q)
+
+
+def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarray]:
+    """A (N, 6, nv) at the reference configuration, and bounds of its terms, (N, 2, nv)."""
+    spanning, q = kinematics.spanning, kinematics.reference
+    K = HostConditions(spanning, kinematics.rows, kinematics.functions).at(q)[1]
+    dependent = np.flatnonzero(~kinematics.clusters.independent[spanning.body_of])
+    lengths = np.linalg.norm(K[:, dependent], axis=0)  # so that the units of the joints do not matter
+    G = np.zeros((spanning.nv, kinematics.nv))
+    G[kinematics.v_columns, np.arange(kinematics.nv)] = 1.0
+    solved = np.linalg.lstsq(K[:, dependent] / lengths, K[:, kinematics.v_columns], rcond=None)[0]
+    G[dependent] = -solved / lengths[:, None]
+    return body_motions(spanning, q, G)

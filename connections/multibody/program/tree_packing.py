@@ -1,0 +1,230 @@
+"""A tree of bodies written as the flat array `layout.TREE`.
+
+Joints are expanded into elementary links, so that every link has constant columns in its own axes: a
+universal joint, for example, is two revolute joints with a massless body between them (``Joint.chain``). A
+constant rotation E turns the axis of a one-degree-of-freedom link into the link's z axis. Only the regressor
+uses E, because its result refers to the bodies' own axes. Columns are numbered like v.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from connections.checks import ModelError
+from connections.engines.inlined.simd import LANES
+from connections.geometry.rigid.host_groups import skew
+from connections.geometry.rigid.placements import perpendicular
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
+from connections.multibody.kernels.layout import (
+    FREE,
+    HELICAL,
+    PARAMETERS,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    TREE,
+)
+
+_KINDS: dict[type[Joint], int] = {
+    Revolute: REVOLUTE,
+    Helical: HELICAL,
+    Prismatic: PRISMATIC,
+    Spherical: SPHERICAL,
+    Free: FREE,
+}
+
+_DEGREE = 19  # of the results, in the numbers that they are made of (`_limit`)
+
+
+class Links(NamedTuple):
+    """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground."""
+
+    parent: np.ndarray  #: the link relative to which it moves
+    kind: np.ndarray  #: of its joint, as in `kernels.layout`; -1 for the ground
+    body: np.ndarray  #: the body whose joint has the link; -1 for the ground
+    #: (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground
+    carrier: np.ndarray
+    coordinate: np.ndarray  #: its first coordinate in q
+    first: np.ndarray  #: (links + 2,) its first column
+    parameters: np.ndarray  #: (links + 1, PARAMETERS)
+
+    @classmethod
+    def of(cls, kinematics: Kinematics) -> Links:
+        """The links of the chains of all joints."""
+        tree = kinematics.tree
+        parents, kinds, bodies, carrier = [0], [-1], [-1], [0]
+        elements: list[Joint] = []
+        parameters = [np.concatenate([np.zeros(PARAMETERS.axes), np.eye(3).ravel()])]
+        for body, joint in enumerate(tree.joints):
+            parent = carrier[tree.parents[body] + 1]  # -1 is the ground
+            rotation = Rotation.from_quat(tree.quaternions[body]).as_matrix()
+            position, nothing = tree.positions[body], np.zeros((6, 6))
+            for place, element in enumerate(joint.chain, start=1):
+                last, E = place == len(joint.chain), _axis_to_z(element)
+                E_parent = parameters[parent][PARAMETERS.axes :].reshape(3, 3)
+                placed = E_parent.T @ rotation @ E, E_parent.T @ position
+                parameters.append(_parameters(*placed, tree.inertias[body] if last else nothing, element, E))
+                parents.append(parent)
+                kinds.append(_kind(element, tree.joint_names[body]))
+                bodies.append(body)
+                elements.append(element)
+                parent, rotation, position = len(elements), np.eye(3), np.zeros(3)
+            carrier.append(parent)
+        return cls(
+            parent=np.array(parents),
+            kind=np.array(kinds),
+            body=np.array(bodies),
+            carrier=np.array([*carrier[1:], 0]),
+            coordinate=np.cumsum([0, 0, *(element.nq for element in elements)])[:-1],
+            first=np.cumsum([0, 0, *(element.nv for element in elements)]),
+            parameters=np.stack(parameters),
+        )
+
+    @property
+    def massless(self) -> np.ndarray:
+        """Whether the mass, centre of mass and inertia of the link are zero."""
+        return np.asarray(~self.parameters[:, PARAMETERS.mass : PARAMETERS.pitch].any(axis=1))
+
+
+def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
+    """The flat array of a tree, float64 with integers stored bit by bit, without workspace.
+
+    The ground's parameters begin with the acceleration of free fall, m/s^2.
+    """
+    links = Links.of(kinematics)
+    count, nv = len(links.parent) - 1, kinematics.nv
+    up, end = _columns_before(links), np.arange(1, nv + 1)
+    for column in range(nv - 1, -1, -1):
+        if up[column] >= 0:
+            end[up[column]] = max(end[up[column]], end[column])
+    origin = _origins(links)
+    noncommuting = np.flatnonzero(links.kind >= SPHERICAL)
+    links.parameters[0, :3] = gravity
+    is_body = np.arange(count + 1) == links.carrier[links.body]
+    return TREE.pack(
+        sizes={
+            "links": count,
+            "nv": nv,
+            "nq": kinematics.nq,
+            "bodies": len(kinematics.tree.joints),
+            "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
+            "noncommuting_count": len(noncommuting),
+        },
+        integers={
+            "parent": links.parent,
+            "kind": links.kind,
+            "coordinate": links.coordinate,
+            "first": links.first,
+            "origin": origin,
+            "body": np.where(is_body, links.body, -1),
+            "up": up,
+            "run": first_of_runs(up),
+            "end": end,
+            "link_of": np.repeat(np.arange(count + 1), np.diff(links.first)),
+            "noncommuting": noncommuting,
+        },
+        numbers={"parameters": links.parameters, "limit": [_limit(links, nv)], "work": ()},
+    )
+
+
+def first_of_runs(before: np.ndarray) -> np.ndarray:
+    """The first of the consecutive columns, each `before` the next, that end at a column; (n,)."""
+    run = np.arange(len(before))
+    for column in range(1, len(run)):
+        if before[column] == column - 1:
+            run[column] = run[column - 1]
+    return run
+
+
+def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
+    """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
+    return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
+
+
+def _limit(links: Links, nv: int) -> float:
+    """If no number that is given is larger in size than this, a result without division is finite.
+
+    Let X >= 1 bound all numbers that are given (lengths and angles in q, vectors, for closed chains also G,
+    LG and T) and all constants of the model, and M = links + nv. Kernels without division only add and
+    multiply. By induction along a kernel, a stored number that is a polynomial of degree d in these numbers
+    is at most (100 M)^(d-1) X^d: rotations, sines and cosines do not count, because they keep lengths, and a
+    step sums at most M products, each with at most 36 terms. The degrees are
+
+        lengths p           2 (a pitch times an angle)     columns Phi               2
+        inertias            5 (m p p)                      columns P of clusters     3
+        G v                 2                              twists                    4
+        accelerations       8 (P' G v, with P' = V x P)    forces                   13
+        their derivatives  10 and 15                       these along G            15 + 2 + 1 + 1
+
+    so none is above 19, and none of the numbers overflows if (100 M X)^19 <= 10^300.
+
+    Zero if a constant of the model is larger: then results are always looked at.
+    """
+    limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + nv))
+    return float(limit) if np.abs(links.parameters).max() <= limit else 0.0
+
+
+def _kind(element: Joint, joint: str) -> int:
+    """The kind of an elementary link of the joint named `joint`."""
+    if type(element) not in _KINDS:
+        known = ", ".join(kind.__name__ for kind in _KINDS)
+        raise ModelError(
+            f"joint '{joint}': the recursions do not know {type(element).__name__}; its chain must consist "
+            f"of {known}"
+        )
+    return _KINDS[type(element)]
+
+
+def _axis_to_z(joint: Joint) -> np.ndarray:
+    """E (3, 3), a rotation whose third column is the joint's axis; the identity if the joint has no axis."""
+    axis = getattr(joint, "axis", None)
+    if axis is None:
+        return np.eye(3)
+    z = np.array(axis)
+    return np.column_stack([*perpendicular(z), z])
+
+
+def _parameters(
+    rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, joint: Joint, E: np.ndarray
+) -> np.ndarray:
+    """Placement (9 + 3), mass, centre of mass (3), inertia about it (6), pitch, E (9), in the link's axes."""
+    mass = inertia[5, 5]
+    h = inertia[[2, 0, 1], [4, 5, 3]]
+    c = h / mass if mass > 0.0 else np.zeros(3)
+    about_center = E.T @ (inertia[:3, :3] + mass * skew(c) @ skew(c)) @ E
+    upper = about_center[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    pitch = getattr(joint, "pitch", 0.0)
+    return np.concatenate([rotation.ravel(), position, [mass], E.T @ c, upper, [pitch], E.ravel()])
+
+
+def _columns_before(links: Links) -> np.ndarray:
+    """The column before each column, of the same link or the last of the parent link; -1 if there is none."""
+    up = np.arange(-1, int(links.first[-1]) - 1)
+    up[links.first[1:-1]] = links.first[links.parent[1:] + 1] - 1  # the ground has no columns
+    return up
+
+
+def _origins(links: Links) -> np.ndarray:
+    """For each link, the link at which the origin of its subtree lies, so that cancellation is small.
+
+    It is the first link that turns. Links before it only translate: they may be far away, and their rows of H
+    depend on masses only, not on the origin. If the first link that turns is massless and carries only a
+    sliding link (a cylindrical joint), it is that link, which may have slid far along the axis.
+    """
+    parent, kind, massless = links.parent, links.kind, links.massless
+    children = np.bincount(parent[1:], minlength=len(parent))
+    root = np.arange(len(parent))
+    chosen: dict[int, int] = {}
+    for link in range(1, len(parent)):
+        if parent[link]:
+            root[link] = root[parent[link]]
+        above = parent[link]
+        if kind[link] != PRISMATIC:
+            chosen.setdefault(int(root[link]), link)
+        elif above and chosen.get(int(root[link])) == above and massless[above] and children[above] == 1:
+            chosen[int(root[link])] = link
+    return np.array([0] + [chosen.get(int(root[link]), int(root[link])) for link in range(1, len(parent))])

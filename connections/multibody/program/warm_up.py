@@ -1,0 +1,127 @@
+"""Everything compiled now, by several processes, so that no later call on this machine has to compile."""
+
+from __future__ import annotations
+
+import operator
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from connections.engines.notices import announce_compilation
+from connections.engines.threads import get_num_threads
+from connections.multibody.program.compiled import compiled, seconds
+
+# What a process does: it compiles the functions named in its arguments, and writes each name when it is done.
+_PROGRAM = "from connections.multibody.program.warm_up import _work; _work()"
+
+
+def warm_up(processes: int | None = None) -> Path:
+    """Compile all recursions, of trees and of closed chains, that are not in the cache on disk yet.
+
+    It takes minutes once on a machine, and then no first call of `multibody` has to compile; if all is in the
+    cache, a few seconds. On the command line, ``connections warm-up`` does the same and shows progress.
+
+    Parameters
+    ----------
+    processes : how many compile beside each other; by default `get_num_threads`.
+
+    Returns
+    -------
+    The folder of the cache.
+
+    Raises
+    ------
+    ValueError : `processes` is not a positive whole number.
+    OSError : no folder can be written.
+    ChildProcessError : a process ended before it had compiled everything.
+    """
+    count = processes_given(processes)
+    folder, names = cache_folder(), not_compiled()
+    announce_compilation(f"{len(names)} functions", about(names, count))
+    for _ in compile_together(names, count):
+        pass
+    return folder
+
+
+def processes_given(processes: int | None) -> int:
+    """The number of processes. Raises `ValueError`."""
+    if processes is None:
+        return get_num_threads()
+    if isinstance(processes, bool) or not hasattr(processes, "__index__") or operator.index(processes) < 1:
+        raise ValueError(f"processes: expected a positive whole number, got {processes!r}")
+    return operator.index(processes)
+
+
+def cache_folder() -> Path:
+    """The folder below which machine code is kept. Raises `OSError` if none can be written."""
+    found = [folder for folder in map(compiled.folder, compiled.names) if folder is not None]
+    if len(found) < len(compiled.names):
+        raise OSError(
+            "no folder can be written in which compiled functions could be kept: let the variable "
+            "NUMBA_CACHE_DIR name one"
+        )
+    return Path(os.path.commonpath(found))
+
+
+def not_compiled() -> list[str]:
+    """The functions that are not in the cache; such that neighbours have much of their code in common."""
+    missing = [name for name in compiled.names if not compiled.is_kept(name)]
+    return sorted(missing, key=lambda name: (name.endswith("_rows"), name))
+
+
+def about(names: Sequence[str], processes: int) -> float:
+    """About how many seconds so many processes take to compile these functions."""
+    shares = _shares(names, processes)
+    return max((sum(map(seconds, share)) for share in shares), default=0.0)
+
+
+def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
+    """Compile the functions by so many processes, and yield the name of each when it is done.
+
+    Raises
+    ------
+    ChildProcessError : a process ended before it had compiled everything.
+    """
+    root = str(Path(__file__).parents[3])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "CONNECTIONS_QUIET": "1"}
+    reader, writer = os.pipe()  # of all processes; a line is written at once, so lines do not mix
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _PROGRAM, *share], stdout=writer, env=environment)
+        for share in _shares(names, processes)
+    ]
+    os.close(writer)
+    try:
+        with open(reader, encoding="utf-8") as lines:
+            for line in lines:
+                yield line.strip()
+        if any(worker.wait() for worker in workers):
+            raise ChildProcessError(
+                "a process that compiled functions ended before it had compiled all of them"
+            )
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def _shares(names: Sequence[str], processes: int) -> list[list[str]]:
+    """The names cut into pieces of about equal time, one for each process."""
+    ends = list(accumulate(map(seconds, names)))
+    shares: list[list[str]] = [[] for _ in range(processes)]
+    for name, end in zip(names, ends, strict=True):
+        middle = end - 0.5 * seconds(name)
+        shares[int(processes * middle / ends[-1])].append(name)
+    return [share for share in shares if share]
+
+
+def _work() -> None:
+    """Compile the functions named in the arguments of this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    for name in sys.argv[1:]:
+        compiled.require(name)
+        os.write(1, f"{name}\n".encode())

@@ -1,0 +1,264 @@
+"""Faults of relative size 1e-6, one or more for every row of `verify`: what the row is about, a little wrong.
+
+A fault replaces a definition at one point, or a function, by the same with its largest entry multiplied by
+1 + 1e-6: always the same entry, the largest at the first call. The system under test is made anew, as what is
+compiled stays with it.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from connections import coriolis, systems
+from connections.affine import (
+    ConstrainedConnection,
+    ContorsionFamily,
+    FullConnection,
+    InducedConnection,
+    LeviCivita,
+)
+from connections.affine.combinations import TorsionFreePart
+from connections.affine.connection import AffineConnection
+from connections.checks import Check
+from connections.coriolis.matrix import CoriolisConnection
+from connections.evaluation import compilation
+from connections.geometry import MatrixFrame, MatrixMetric
+from connections.geometry.frames import FrameField
+from connections.multibody import from_urdf
+from connections.multibody.definition import spatial
+from connections.verify import induced, nonholonomic_subject
+from connections.verify.built_in import BUILT_IN
+from connections.verify.propositions import NONHOLONOMIC_ORDER, ORDER, Sample, catalogue
+from connections.verify.robots import robot_subject
+from connections.verify.subjects import subject_of
+
+SIZE = 1e-6
+
+
+class Fault(NamedTuple):
+    """A function of an owner, and how an entry's share in what the row is about is measured."""
+
+    owner: Any
+    name: str
+    share: Callable[[np.ndarray], np.ndarray] = np.abs
+
+
+def recorded(function, share, found):
+    """The function, which puts the shape of its values and the place of the entry to change into `found`."""
+
+    def note(value):
+        found.append((value.shape, int(np.argmax(share(value)))))
+
+    def original(*arguments, **keywords):
+        value = jnp.asarray(function(*arguments, **keywords))
+        jax.debug.callback(note, value)
+        return value
+
+    return original
+
+
+def nudged(function, shape, place):
+    """The function with one entry of its values of that shape multiplied by 1 + SIZE."""
+
+    def wrong(*arguments, **keywords):
+        value = jnp.asarray(function(*arguments, **keywords))
+        if value.shape != shape:
+            return value
+        return value.ravel().at[place].multiply(1.0 + SIZE).reshape(shape)
+
+    return wrong
+
+
+def turning(Gamma):
+    """The part of coefficients that torsion sees."""
+    return np.abs(Gamma - np.swapaxes(Gamma, 1, 2))
+
+
+GAMMA = Fault(LeviCivita, "coefficients_at")
+BRACKETS = Fault(FrameField, "structure_functions_at")
+HAMEL = Fault(coriolis.MechanicalSystem, "hamel_at")
+DERIVATIVE = Fault(AffineConnection, "covariant_derivative_at")
+LAW = Fault(induced, "induced_coriolis_matrix")
+FULL = Fault(FullConnection, "coefficients_at")
+CONSTRAINED = Fault(ConstrainedConnection, "coefficients_at")
+CURVATURE = Fault(ConstrainedConnection, "curvature_at")
+FORWARD = Fault(coriolis.NonholonomicSystem, "forward_dynamics_at")
+FORCE = Fault(coriolis.NonholonomicSystem, "constraint_force_at")
+
+#: Row -> what is nudged, one after the other: each alone has to be noticed.
+FAULTS = {
+    "A1": [DERIVATIVE],
+    "A2": [DERIVATIVE],
+    "Thm III.1": [GAMMA],
+    "Koszul": [DERIVATIVE],
+    "(5)": [GAMMA],
+    "(8)": [GAMMA, BRACKETS],
+    "(9)": [GAMMA],
+    "Prop III.1 if": [GAMMA],
+    "Prop III.1 only if": [GAMMA],
+    "Prop III.2 if": [GAMMA],
+    "Prop III.2 only if": [GAMMA],
+    "Thm III.2": [Fault(TorsionFreePart, "coefficients_at")],
+    "Cor III.1": [Fault(ContorsionFamily, "contorsion_of")],
+    "(6)": [GAMMA, HAMEL],
+    "Prop IV.1 if": [GAMMA],
+    "Prop IV.1 only if": [Fault(CoriolisConnection, "coefficients_at")],
+    "Prop IV.2 if": [GAMMA],
+    "Prop IV.2 only if": [GAMMA],
+    "Cor IV.1": [GAMMA],
+    "(12)": [Fault(ContorsionFamily, "contorsion_of")],
+    "Thm V.1": [Fault(InducedConnection, "apply_at")],
+    "Prop V.1": [LAW],
+    "Prop V.2": [LAW],
+    "Prop V.3": [LAW],
+    "Remark 7": [LAW],
+    "Remark 8": [Fault(induced, "task_space_coriolis_matrix_at")],
+    "(18)": [GAMMA, Fault(spatial, "body_coriolis")],
+    "(19)": [Fault(spatial, "body_coriolis_blocks")],
+    "(20)": [GAMMA],
+    "(21)": [Fault(spatial, "body_factor")],
+    "model": [Fault(InducedConnection, "coefficients_at")],
+    "(29)": [GAMMA],
+    "(30)": [GAMMA, BRACKETS],
+    "(31)": [GAMMA],
+    "(32)": [GAMMA],
+    "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
+    "Z power": [FORCE],
+    "Z (5)": [FORWARD],
+    "Z energy": [FORWARD],
+    "Z (6)": [FULL],
+    "Z (7)": [CONSTRAINED],
+    "Z Lemma 3.1": [FULL],
+    "Z Thm 3.2": [CONSTRAINED],
+    "Z Thm 3.2 forms": [Fault(ConstrainedConnection, "input_coefficients_at")],
+    "Z Thm 3.2 functions": [Fault(ConstrainedConnection, "input_coefficients_of_functions_at")],
+    "Z Lemma 3.3": [CONSTRAINED],
+    "Z metric": [CONSTRAINED],
+    "Z transport": [CONSTRAINED],
+    "Z torsion": [Fault(ConstrainedConnection, "coefficients_at", turning)],
+    "Z Koszul": [CONSTRAINED],
+    "Z full torsion": [FULL],
+    "Z full metric": [FULL],
+    "Z curvature": [CURVATURE],
+    "Z Schouten": [CURVATURE, Fault(ConstrainedConnection, "schouten_curvature_at")],
+}  # fmt: skip
+
+#: Rows that count the rank of equations in which only n occurs: nothing in them could be a little wrong.
+COUNTS = {"Thm III.1 unique", "Thm III.2 unique", "Cor III.2"}
+
+
+def fresh(name, seed=0):
+    """A built-in system made anew, with one sample."""
+    (make, points), rng = BUILT_IN[name], np.random.default_rng([seed, *b"fresh"])
+    system, bodies = make.__wrapped__()
+    return subject_of(name, system, points(rng, 1), rng, seed, bodies)
+
+
+def generic_system(seed=0):
+    """Three feasible fields in four dimensions without any symmetry: no tensor of it vanishes; one sample."""
+    rng, n = np.random.default_rng([3, *b"generic"]), 4
+    S, slopes, turns, W = (rng.normal(size=(n,) * k) for k in (2, 3, 3, 1))
+
+    def frame(q):
+        return jnp.eye(n) + 0.3 * jnp.sin(jnp.einsum("ijk,k->ij", turns, q))
+
+    def mass_matrix(q):
+        root = jnp.eye(n) + 0.3 * jnp.sin(S + jnp.einsum("ijk,k->ij", slopes, q))
+        return root @ root.T
+
+    def forms(q):
+        return (W + jnp.cos(S @ q))[None]
+
+    def basis(q):  # oblique: the form solved for the first velocity
+        w = forms(q)[0] * jnp.array([3.0, 1.0, 1.0, 1.0])
+        change = jnp.eye(n - 1) + 0.2 * jnp.sin(q[:3]) * S[:3, :3]
+        return jnp.concatenate([-w[None, 1:] / w[0], jnp.eye(n - 1)]) @ change
+
+    def weighted_forms(q):
+        return forms(q) * jnp.array([3.0, 1.0, 1.0, 1.0])
+
+    metric = MatrixMetric(MatrixFrame(frame, n, n), mass_matrix)
+    nabla = ConstrainedConnection(metric, basis, forms=weighted_forms)
+    system = coriolis.NonholonomicSystem(
+        nabla, potential=lambda q: jnp.sin(q @ W), inputs=lambda q: jnp.stack([jnp.cos(q), W])
+    )
+    own = np.random.default_rng([seed, *b"fresh"])
+    return nonholonomic_subject("generic", system, own.uniform(-0.3, 0.3, size=(1, n)), own, seed=seed)
+
+
+def robot(seed=0):
+    """Two moving links of a file, made anew."""
+    path = Path(__file__).parents[1] / "data" / "branched.urdf"
+    return robot_subject(from_urdf(path), "branched", samples=1, seed=seed)
+
+
+def sleigh(seed=0):
+    """The Chaplygin sleigh made anew, with its group and one sample."""
+    rng, system = np.random.default_rng([seed, *b"fresh"]), systems.chaplygin_sleigh().numeric()
+    action = systems.ACTIONS["chaplygin_sleigh"]()
+    return nonholonomic_subject("sleigh", system, rng.normal(size=(1, 3)), rng, seed=seed, action=action)
+
+
+SUBJECTS = {key: "random frame" for key in ORDER} | {
+    key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
+}
+SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
+
+
+def made(name):
+    """A subject made anew."""
+    makers = {"generic": generic_system, "sleigh": sleigh, "robot": robot}
+    return makers[name]() if name in makers else fresh(name)
+
+
+@cache
+def recorder(name):
+    """A subject whose functions note what they return, and the notes of every fault: one serves all rows."""
+    return made(name), {fault: [] for found in FAULTS.values() for fault in found}
+
+
+@cache
+def place_of(fault, name, key):
+    """Shape and place of the entry of a function that is to be wrong, where a row uses it."""
+    subject, notes = recorder(name)
+    for found in notes.values():
+        found.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        for each, found in notes.items():
+            function = recorded(getattr(each.owner, each.name), each.share, found)
+            patch.setattr(each.owner, each.name, function)
+        measure(subject, key)
+        jax.effects_barrier()
+    return notes[fault][0]
+
+
+@cache
+def subject_of_fault(fault, name, shape, place):
+    """A subject on which nothing is compiled but with that fault."""
+    return made(name)
+
+
+def measured(key, fault):
+    """The row's check with the fault."""
+    name = SUBJECTS[key]
+    where = place_of(fault, name, key)
+    compilation.forget()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fault.owner, fault.name, nudged(getattr(fault.owner, fault.name), *where))
+        check = measure(subject_of_fault(fault, name, *where), key)
+    compilation.forget()
+    return check
+
+
+def measure(subject, key):
+    """The row's check at the subject's sample."""
+    (item,) = [item for item in catalogue(type(subject)) if item.key == key]
+    sample = Sample(subject.q[0], subject.v[0], subject.a[0])
+    forgetful = subject.redrawn(0)  # it has what is compiled, and no value of another row
+    return Check(key, *item.measure(forgetful, sample, False), 1e-9)
