@@ -56,7 +56,7 @@ def path(t):
 
 def quantities(nabla):
     return {
-        "C": cn.coriolis_matrix(nabla, metric, q, v),
+        "C": cn.coriolis_matrix(nabla, q, v),
         "torsion": nabla.torsion(q)[:, 2, 3],
         "carried": cn.parallel_transport(nabla, path, start, np.array([0.0, 2.0]))[-1],
     }

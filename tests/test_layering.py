@@ -63,7 +63,7 @@ WRONG = {
         "connections.multibody.kernels.wrong_library -> numba",
     ),
     "engines/wrong_room.py": (
-        "from connections.multibody import spatial",
+        "from connections.multibody.definition import spatial",
         "connections.engines.wrong_room -> connections.multibody.definition.spatial",
     ),
     "multibody/wrong_library.py": (

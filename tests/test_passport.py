@@ -59,7 +59,7 @@ def pose(rng):
 
 
 def of(nabla, metric, draw, riemannian=True):
-    return Producer(metric, lambda q, v: cn.coriolis_matrix(nabla, metric, q, v), draw, riemannian)
+    return Producer(metric, lambda q, v: cn.coriolis_matrix(nabla, q, v, metric), draw, riemannian)
 
 
 def _body():
@@ -90,7 +90,7 @@ def _induced():
 
     def law(x, v):
         A, A_dot = np.asarray(inclusion(x)), derivative_along(inclusion, frame, x, v)
-        C = cn.coriolis_matrix(TOP_NABLA, TOP, attitude(x), A @ v)
+        C = cn.coriolis_matrix(TOP_NABLA, attitude(x), A @ v, TOP)
         return cn.induced_coriolis_matrix(C, TOP.matrix(attitude(x)), A, A_dot)
 
     return nabla, law
@@ -185,22 +185,22 @@ def test_passport(name, rng):
 
 WRONG = {
     "last index": (
-        lambda q, v: np.einsum("ikj,j->ik", LEVI_CIVITA.first_kind(METRIC, q), v),
+        lambda q, v: np.einsum("ikj,j->ik", LEVI_CIVITA.first_kind(q, METRIC), v),
         {"skew", "torsion"},
     ),
     "transposed": (
-        lambda q, v: np.asarray(cn.coriolis_matrix(LEVI_CIVITA, METRIC, q, v)).T,
+        lambda q, v: np.asarray(cn.coriolis_matrix(LEVI_CIVITA, q, v, METRIC)).T,
         {"bias", "torsion"},
     ),
     "compatible only": (of(METRIC_ONLY, METRIC, points).coriolis, {"bias", "torsion"}),
     "geodesics only": (of(GEODESICS_ONLY, METRIC, points).coriolis, {"skew", "torsion"}),
     "no structure": (of(GENERAL, METRIC, points).coriolis, {"bias", "skew", "torsion"}),
     "twice": (
-        lambda q, v: 2.0 * np.asarray(cn.coriolis_matrix(LEVI_CIVITA, METRIC, q, v)),
+        lambda q, v: 2.0 * np.asarray(cn.coriolis_matrix(LEVI_CIVITA, q, v, METRIC)),
         {"bias", "skew", "torsion"},
     ),
     "constant added": (
-        lambda q, v: np.asarray(cn.coriolis_matrix(LEVI_CIVITA, METRIC, q, v)) + np.eye(3),
+        lambda q, v: np.asarray(cn.coriolis_matrix(LEVI_CIVITA, q, v, METRIC)) + np.eye(3),
         {"linear", "bias", "skew", "rest"},
     ),
 }

@@ -169,18 +169,18 @@ def test_tensors_of_a_connection(kind):
             "apply": back(nabla.apply(q, V / u.a, W / u.a), "u"),
             "curvature": back(nabla.curvature(q), "uddd"),
             "ricci": back(nabla.ricci(q), "dd"),
-            "scalar": nabla.scalar(metric, q) * u.mu,
-            "sectional": nabla.sectional(metric, q, V / u.a, W / u.a) * u.mu,
-            "first kind": back(nabla.first_kind(metric, q), "ddd", 1),
+            "scalar": nabla.scalar(q, metric) * u.mu,
+            "sectional": nabla.sectional(q, V / u.a, W / u.a, metric) * u.mu,
+            "first kind": back(nabla.first_kind(q, metric), "ddd", 1),
             "covariant derivative": back(nabla.covariant_derivative(X, Y, q), "u"),
             "symmetric product": back(nabla.symmetric_product(X, Y, q), "u"),
             "linearization": _undo_pair(u, linearization(nabla, q, V * u.k / u.a)) / u.k,
         }
         if kind in ("contorsion", "coefficients"):
             values["torsion"] = back(nabla.torsion(q), "udd")
-            values["contorsion"] = back(nabla.contorsion(metric, q), "ddd", 1)
+            values["contorsion"] = back(nabla.contorsion(q, metric), "ddd", 1)
         if kind in ("coefficients", "torsion_free"):
-            values["nonmetricity"] = back(nabla.nonmetricity(metric, q), "ddd", 1)
+            values["nonmetricity"] = back(nabla.nonmetricity(q, metric), "ddd", 1)
         return values
 
     compare(quantities)
@@ -213,7 +213,7 @@ def test_induced_and_constrained_connections():
         r = b * jnp.array([0.4, -0.3])
         forms = lambda p: jnp.stack([shear(p / u.c) * u.a])  # noqa: E731
         free = cn.ConstrainedConnection(metric, forms=forms)
-        C = cn.coriolis_matrix(space, metric, q, V / u.a)
+        C = cn.coriolis_matrix(space, q, V / u.a, metric)
         A = free.basis(q)
         root = jnp.sqrt(u.mu)  # the fields of the computed basis are orthonormal
         return {
@@ -322,7 +322,7 @@ def test_mechanical_systems():
             "v": u.back(velocities, "u", time=1),
             "C's connection": u.back(cn.connection_from_coriolis(metric, C).coefficients(q), "udd"),
             "task": cn.task_space_coriolis_matrix(
-                system.connection, metric, lambda p: (p / u.c)[:2] ** 2 + p[2:] / u.c[2:], q, v
+                system.connection, lambda p: (p / u.c)[:2] ** 2 + p[2:] / u.c[2:], q, v, metric
             )
             / (u.mu * u.k),
         }
@@ -513,10 +513,10 @@ def test_checks_say_the_same(kind):
         }[kind]()
         if kind == "admissible":
             family = cn.ContorsionFamily(metric)
-            beta = np.asarray(family.beta_of(nabla.contorsion(metric, q), q))
+            beta = np.asarray(family.beta_of(nabla.contorsion(q, metric), q))
             assert np.abs(beta / (u.mu * np.prod(np.asarray(u.a))) - reference_beta()).max() < TOLERANCE
-        found = nabla.check_torsion_free(q), nabla.check_metric_compatible(metric, q)
-        return *found, nabla.check_same_geodesics(metric, q)
+        found = nabla.check_torsion_free(q), nabla.check_metric_compatible(q, metric)
+        return *found, nabla.check_same_geodesics(q, metric)
 
     expected = measured(ONE)
     verdicts = {"admissible": "011", "general": "000"}[kind]
@@ -531,7 +531,7 @@ def test_checks_say_the_same(kind):
 @cache
 def reference_beta():
     metric = systems.METRIC
-    return np.asarray(cn.ContorsionFamily(metric).beta_of(systems.ADMISSIBLE.contorsion(metric, points())))
+    return np.asarray(cn.ContorsionFamily(metric).beta_of(systems.ADMISSIBLE.contorsion(points(), metric)))
 
 
 def arm_mass_matrix(q):

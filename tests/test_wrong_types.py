@@ -169,9 +169,9 @@ OBJECTS = {
 }
 
 CALLS = {
-    "scalar of a connection": (lambda: NABLA.scalar(NABLA, Q), NOT_A_METRIC + A_CONNECTION),
-    "point before metric": (lambda: NABLA.first_kind(Q, METRIC), NOT_A_METRIC + "an array of shape (2,)"),
-    "contorsion of a matrix": (lambda: NABLA.contorsion(H, Q), "write ConstantMetric(frame, H)"),
+    "scalar of a connection": (lambda: NABLA.scalar(Q, NABLA), NOT_A_METRIC + A_CONNECTION),
+    "point before metric": (lambda: NABLA.first_kind(METRIC, Q), NOT_A_METRIC + "an array of shape (2,)"),
+    "contorsion of a matrix": (lambda: NABLA.contorsion(Q, H), "write ConstantMetric(frame, H)"),
     "a vector as X": (lambda: NABLA.covariant_derivative(V, field, Q), "X: " + NOT_A_FIELD),
     "a vector as Y": (lambda: NABLA.covariant_derivative(field, V, Q), "Y: " + NOT_A_FIELD),
     "symmetric product": (lambda: NABLA.symmetric_product(field, V, Q), "Y: " + NOT_A_FIELD),
@@ -185,9 +185,9 @@ CALLS = {
         "forms: expected a function q -> components (p, n)",
     ),
     "geodesic of a metric": (lambda: cn.geodesic(METRIC, Q, V, TIMES), NOT_A_CONNECTION),
-    "force": (
+    "acceleration": (
         lambda: cn.geodesic(NABLA, Q, V, TIMES, V),
-        "force: expected a function (t, q, v) -> acceleration",
+        "acceleration: expected a function (t, q, v) -> acceleration",
     ),
     "exponential": (lambda: cn.exponential(METRIC, Q, V), NOT_A_CONNECTION),
     "logarithm": (lambda: cn.logarithm(METRIC, Q, V), NOT_A_CONNECTION),
@@ -209,7 +209,7 @@ CALLS = {
         lambda: SYSTEM.simulate(Q, V, TIMES, V),
         "control: expected a function (t, q, v) ->",
     ),
-    "metric before connection": (lambda: coriolis.coriolis_matrix(METRIC, NABLA, Q, V), NOT_A_CONNECTION),
+    "metric before connection": (lambda: coriolis.coriolis_matrix(METRIC, Q, V, NABLA), NOT_A_CONNECTION),
 }
 
 

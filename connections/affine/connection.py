@@ -279,28 +279,29 @@ class AffineConnection(PointwiseConnection):
         vectors = (self._vector("v", v), self._vector("w", w))
         return evaluate(self, self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3))
 
-    def scalar(self, metric: Metric, q: Any) -> jax.Array:
+    def scalar(self, q: Any, metric: Metric | None = None) -> jax.Array:
         """Scalar curvature H^jk Ric_jk, (...,).
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
 
         Raises
         ------
         FrameError : the metric is in another frame.
+        TypeError : there is no metric, neither given nor the connection's own.
         """
-        return self._with_metric(self._scalar_at, metric, q, numbers=self._numbers(4))
+        return self._with_metric(self._scalar_at, q, metric, numbers=self._numbers(4))
 
-    def sectional(self, metric: Metric, q: Any, u: Any, w: Any) -> jax.Array:
+    def sectional(self, q: Any, u: Any, w: Any, metric: Metric | None = None) -> jax.Array:
         """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
         u, w : (..., n) components of two independent vectors.
+        metric : a metric in the connection's frame; the connection's own if None.
 
         Raises
         ------
@@ -308,48 +309,49 @@ class AffineConnection(PointwiseConnection):
         """
         vectors = (self._vector("u", u), self._vector("w", w))
         try:
-            return self._with_metric(self._sectional_at, metric, q, *vectors, numbers=self._numbers(3))
+            return self._with_metric(self._sectional_at, q, metric, *vectors, numbers=self._numbers(3))
         except NonFiniteError:
-            _require_planes(metric, q, u, w)
+            _require_planes(metric_of(self, metric), q, u, w)
             raise
 
-    def first_kind(self, metric: Metric, q: Any) -> jax.Array:
+    def first_kind(self, q: Any, metric: Metric | None = None) -> jax.Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
 
         Raises
         ------
         FrameError : the metric is in another frame.
+        TypeError : there is no metric, neither given nor the connection's own.
         """
-        return self._with_metric(self._first_kind_at, metric, q)
+        return self._with_metric(self._first_kind_at, q, metric)
 
-    def contorsion(self, metric: Metric, q: Any) -> jax.Array:
+    def contorsion(self, q: Any, metric: Metric | None = None) -> jax.Array:
         """D[..., i, j, k] = Gamma*_ijk - Gamma_ijk, all indices low; star is the metric's Levi-Civita.
 
         The sign is [W]'s; a D without the (1, 3) antisymmetry also contains the non-metricity.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
 
         Source: [W] III-C1.
         """
-        return self._with_metric(self._contorsion_at, metric, q)
+        return self._with_metric(self._contorsion_at, q, metric)
 
-    def nonmetricity(self, metric: Metric, q: Any) -> jax.Array:
+    def nonmetricity(self, q: Any, metric: Metric | None = None) -> jax.Array:
         """Q[..., i, j, k] = (nabla_i g)(X_j, X_k) = L_i H_jk - Gamma_kij - Gamma_jik.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
         """
-        return self._with_metric(self._nonmetricity_at, metric, q)
+        return self._with_metric(self._nonmetricity_at, q, metric)
 
     # --- derivatives of fields ----------------------------------------------------------------------------
 
@@ -401,33 +403,33 @@ class AffineConnection(PointwiseConnection):
         """
         return worst_check("torsion_free", evaluate(self, self._worst_torsion_at, self._point(q)), tol)
 
-    def check_metric_compatible(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
+    def check_metric_compatible(self, q: Any, metric: Metric | None = None, tol: float = 1e-9) -> Check:
         """Whether Q = nabla g = 0 at all points, that is D_ijk = -D_kji.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
         tol : of every component, relative to the sum of its terms before cancellation.
 
         Source: [W] Prop. III.1.
         """
         return worst_check(
-            "metric_compatible", self._with_metric(self._worst_nonmetricity_at, metric, q), tol
+            "metric_compatible", self._with_metric(self._worst_nonmetricity_at, q, metric), tol
         )
 
-    def check_same_geodesics(self, metric: Metric, q: Any, tol: float = 1e-9) -> Check:
+    def check_same_geodesics(self, q: Any, metric: Metric | None = None, tol: float = 1e-9) -> Check:
         """Whether the geodesics are the metric's, D_ijk = -D_ikj, at all points.
 
         Parameters
         ----------
-        metric : a metric in the connection's frame.
         q : (..., nq) points.
+        metric : a metric in the connection's frame; the connection's own if None.
         tol : of every component, relative to the sum of its terms before cancellation.
 
         Source: [W] Prop. III.2.
         """
-        return worst_check("same_geodesics", self._with_metric(self._worst_acceleration_at, metric, q), tol)
+        return worst_check("same_geodesics", self._with_metric(self._worst_acceleration_at, q, metric), tol)
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -454,11 +456,10 @@ class AffineConnection(PointwiseConnection):
         return worst(D + jnp.swapaxes(D, 1, 2), terms + jnp.swapaxes(terms, 1, 2))
 
     def _with_metric(
-        self, at: Callable[..., Value], metric: Metric, q: Any, *more: Argument, numbers: int = 0
+        self, at: Callable[..., Value], q: Any, metric: Metric | None, *more: Argument, numbers: int = 0
     ) -> Value:
         """The definition at(metric, q, ...)."""
-        require_type("metric", metric, Metric)
-        require_same_frame(self.frame, "the connection", metric.frame, "the metric")
+        metric = metric_of(self, metric)
         as_array("q", q, (self.frame.ambient_dim,))
         owner = Pair.of(self, metric)
         return evaluate(owner, Bound(at, metric), self._point(q), *more, numbers=numbers)
@@ -553,6 +554,23 @@ def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
     if len(flat):
         points = np.broadcast_to(q, (*np.shape(uu), np.shape(q)[-1]))
         raise_at(NonFiniteError, "sectional: u and w are linearly dependent", points[tuple(flat[0])])
+
+
+def metric_of(nabla: AffineConnection, metric: Metric | None) -> Metric:
+    """The metric that was given, else the connection's own.
+
+    Raises
+    ------
+    FrameError : the given metric is in another frame.
+    TypeError : it is no metric, or there is none.
+    """
+    if metric is None:
+        if nabla.known_metric is None:
+            raise TypeError(f"{type(nabla).__name__} has no metric of its own: give metric=")
+        return nabla.known_metric
+    require_type("metric", metric, Metric)
+    require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
+    return metric
 
 
 def carried(low: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections._jax import solve
-from connections.affine.connection import AffineConnection, ConnectionOfMetric
+from connections.affine.connection import AffineConnection, ConnectionOfMetric, metric_of
 from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
 from connections.checks import (
     FrameError,
@@ -24,7 +24,7 @@ from connections.checks import (
     finite_result,
     raise_at,
     require_finite,
-    require_same_frame,
+    require_function,
     require_type,
 )
 from connections.evaluation.boundary import Argument, as_given, evaluate
@@ -38,15 +38,15 @@ _INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative
 _LINEAR = 1e-9  # of every component of C(q, v), relative to its terms Gamma_ijk v^j
 
 
-def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> jax.Array:
+def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | None = None) -> jax.Array:
     """C[..., i, k] = Gamma_ijk v^j, the Coriolis matrix of the connection `nabla`.
 
     Parameters
     ----------
     nabla : the connection whose C this is; `LeviCivita(metric)` gives the Christoffel-consistent one.
-    metric : the kinetic-energy metric, in the connection's frame.
     q : (..., nq) points.
     v : (..., n) velocities, frame components.
+    metric : the kinetic-energy metric, in the connection's frame; the connection's own if None.
 
     Returns
     -------
@@ -55,13 +55,12 @@ def coriolis_matrix(nabla: AffineConnection, metric: Metric, q: Any, v: Any) -> 
     Raises
     ------
     FrameError : the metric is in another frame.
+    TypeError : there is no metric, neither given nor the connection's own.
 
     Source: [W] eq. (10).
     """
-    call = "write coriolis_matrix(connection, metric, q, v)"
-    require_type("nabla", nabla, AffineConnection, call)
-    require_type("metric", metric, Metric, call)
-    require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
+    require_type("nabla", nabla, AffineConnection, "write coriolis_matrix(connection, q, v)")
+    metric = metric_of(nabla, metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
     return evaluate(nabla, Bound(coriolis_matrix_at, nabla, metric), point, velocity)
 
@@ -139,7 +138,11 @@ def _independent_rows(H: jax.Array, J: jax.Array) -> jax.Array:
 
 
 def task_space_coriolis_matrix(
-    nabla: AffineConnection, metric: Metric, task: Callable[[jax.Array], jax.Array], q: Any, v: Any
+    nabla: AffineConnection,
+    task: Callable[[jax.Array], jax.Array],
+    q: Any,
+    v: Any,
+    metric: Metric | None = None,
 ) -> jax.Array:
     """C_task = A^T C A + A^T H A_dot, (..., m, m), with A = H^-1 J^T Lambda and J = L_X task.
 
@@ -149,15 +152,16 @@ def task_space_coriolis_matrix(
     Parameters
     ----------
     nabla : the connection of C.
-    metric : the kinetic-energy metric.
     task : q (nq,) -> x (m,); JAX-traceable.
     q : (..., nq) points.
     v : (..., n) velocities.
+    metric : the kinetic-energy metric; the connection's own if None.
 
     Source: [W] Remark 8, eq. (17).
     """
-    require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
-
+    require_type("nabla", nabla, AffineConnection, "write task_space_coriolis_matrix(connection, task, q, v)")
+    require_function("task", task, "q (nq,) -> x (m,)")
+    metric = metric_of(nabla, metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
     return evaluate(nabla, Bound(task_space_coriolis_matrix_at, nabla, metric, task), point, velocity)
 

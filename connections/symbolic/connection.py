@@ -147,9 +147,9 @@ class SymbolicConnection(abc.ABC):
         def build() -> np.ndarray:
             if route == "projection":
                 Gamma = self.full_coefficients(simplify)
-                low = distributions.first_kind(self.metric, Gamma, A, E, q)
+                low = distributions.first_kind(Gamma, self.metric, A, E, q)
                 return distributions.raised(self.reduced_metric(simplify), low)
-            low = distributions.first_kind(self.metric, self.christoffel_symbols(simplify), A, E, q)
+            low = distributions.first_kind(self.christoffel_symbols(simplify), self.metric, A, E, q)
             by = {"gram": distributions.raised, "orthogonal": distributions.raised_by_norms}
             if route not in by:
                 raise ValueError(f"route: expected gram, orthogonal or projection, got {route!r}")

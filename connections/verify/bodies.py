@@ -183,7 +183,7 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: that of (20)."""
     koszul = shared(_levi_civita, subject.system)
-    low = np.asarray(koszul.first_kind(subject.metric, sample.q))
+    low = np.asarray(koszul.first_kind(sample.q, subject.metric))
     if not wrong:
         return float(np.max(np.abs(low - subject.first_kind(sample.q)))), subject.scale(sample.q)
     residual, scale = sum_over_bodies(subject, sample, True)

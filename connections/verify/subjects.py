@@ -164,7 +164,7 @@ class Subject:
 
     def first_kind(self, q: Array) -> Array:
         """Gamma_ijk of the connection under test, (n, n, n)."""
-        return self._remember("first_kind", q, lambda: np.asarray(self.nabla.first_kind(self.metric, q)))
+        return self._remember("first_kind", q, lambda: np.asarray(self.nabla.first_kind(q, self.metric)))
 
     def second_kind(self, D: Array | None = None) -> Callable[[Array], Array]:
         """q -> Gamma^i_jk of the connection under test, less the contorsion D (constant in the frame)."""

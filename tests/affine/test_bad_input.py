@@ -76,13 +76,13 @@ def contorsion(symmetry):
         (lambda: contorsion("nonsense"), SymmetryError, "nonsense"),
         (lambda: FAMILY.beta_of(np.arange(27.0).reshape(3, 3, 3)), SymmetryError, "antisymmetric"),
         # different frames combined
-        (lambda: systems.LEVI_CIVITA.first_kind(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.contorsion(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.nonmetricity(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.scalar(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.check_metric_compatible(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.check_same_geodesics(OTHER, ORIGIN), FrameError, "frame"),
-        (lambda: cn.coriolis_matrix(systems.LEVI_CIVITA, OTHER, ORIGIN, ORIGIN), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.first_kind(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.contorsion(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.nonmetricity(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.scalar(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.check_metric_compatible(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.check_same_geodesics(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: cn.coriolis_matrix(systems.LEVI_CIVITA, ORIGIN, ORIGIN, OTHER), FrameError, "frame"),
         (
             lambda: cn.InducedConnection(
                 systems.LEVI_CIVITA, OTHER, cn.CoordinateFrame(1), lambda q: jnp.ones((3, 1))
@@ -123,6 +123,6 @@ def test_plane_that_is_no_plane():
     u = np.array([1.0, 2.0])
     for q in ([1.0, 0.0], [[1.1, 0.0], [1.0, 0.0]]):
         with pytest.raises(NonFiniteError, match=r"u and w .*q = \[1\.\d* *0"):
-            systems.SPHERE_NABLA.sectional(systems.SPHERE, q, u, 2 * u)
+            systems.SPHERE_NABLA.sectional(q, u, 2 * u, systems.SPHERE)
     with pytest.raises(NonFiniteError, match="w"):
-        systems.SPHERE_NABLA.sectional(systems.SPHERE, [1.0, 0.0], u, [np.nan, 1.0])
+        systems.SPHERE_NABLA.sectional([1.0, 0.0], u, [np.nan, 1.0], systems.SPHERE)

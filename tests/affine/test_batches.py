@@ -17,10 +17,10 @@ POINT_FUNCTIONS = {
     "torsion": (lambda q: NABLA.torsion(q), (3, 3, 3)),
     "curvature": (lambda q: NABLA.curvature(q), (3, 3, 3, 3)),
     "ricci": (lambda q: NABLA.ricci(q), (3, 3)),
-    "scalar": (lambda q: NABLA.scalar(METRIC, q), ()),
-    "first_kind": (lambda q: NABLA.first_kind(METRIC, q), (3, 3, 3)),
-    "contorsion": (lambda q: NABLA.contorsion(METRIC, q), (3, 3, 3)),
-    "nonmetricity": (lambda q: NABLA.nonmetricity(METRIC, q), (3, 3, 3)),
+    "scalar": (lambda q: NABLA.scalar(q, METRIC), ()),
+    "first_kind": (lambda q: NABLA.first_kind(q, METRIC), (3, 3, 3)),
+    "contorsion": (lambda q: NABLA.contorsion(q, METRIC), (3, 3, 3)),
+    "nonmetricity": (lambda q: NABLA.nonmetricity(q, METRIC), (3, 3, 3)),
 }
 
 
@@ -39,10 +39,10 @@ def test_points_and_vectors_broadcast(rng):
     values = np.asarray(NABLA.apply(q, v, w))
     assert values.shape == (2, 3, 3)
     np.testing.assert_allclose(values[1, 2], NABLA.apply(q[1, 0], v[2], w), atol=1e-13)
-    C = np.asarray(cn.coriolis_matrix(NABLA, METRIC, q, v))
+    C = np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC))
     assert C.shape == (2, 3, 3, 3)
     np.testing.assert_allclose(C[1, 2] @ w, METRIC.matrix(q[1, 0]) @ values[1, 2], atol=1e-12)
-    K = NABLA.sectional(METRIC, q, v, w)
+    K = NABLA.sectional(q, v, w, METRIC)
     assert K.shape == (2, 3)
 
 

@@ -28,14 +28,14 @@ def test_a_right_connection_passes_with_any_finger(name):
     nabla = cn.LeviCivita(metric)
     for check in (
         nabla.check_torsion_free(Q),
-        nabla.check_metric_compatible(metric, Q),
-        nabla.check_same_geodesics(metric, Q),
+        nabla.check_metric_compatible(Q, metric),
+        nabla.check_same_geodesics(Q, metric),
     ):
         check.require()
         assert check.relative < 1e-12
     by_hand = connection_of(metric, lambda q: lowered(nabla, metric, q))
-    by_hand.check_metric_compatible(metric, Q).require()
-    by_hand.check_same_geodesics(metric, Q).require()
+    by_hand.check_metric_compatible(Q, metric).require()
+    by_hand.check_same_geodesics(Q, metric).require()
 
 
 @pytest.mark.parametrize("name", FINGERS)
@@ -45,7 +45,7 @@ def test_a_deleted_row_fails_with_any_finger(name, row):
     metric = systems.arm_with_finger(*FINGERS[name])
     nabla = cn.LeviCivita(metric)
     broken = connection_of(metric, lambda q: lowered(nabla, metric, q).at[row].set(0.0))
-    for check in (broken.check_metric_compatible(metric, Q), broken.check_same_geodesics(metric, Q)):
+    for check in (broken.check_metric_compatible(Q, metric), broken.check_same_geodesics(Q, metric)):
         assert not check.ok and check.relative > 1e-7, check
 
 
@@ -55,7 +55,7 @@ def test_a_component_that_is_a_little_wrong_fails(name, part):
     metric = systems.arm_with_finger(*FINGERS[name])
     nabla = cn.LeviCivita(metric)
     broken = connection_of(metric, lambda q: lowered(nabla, metric, q).at[2, 0, 0].multiply(1.0 + part))
-    assert not broken.check_same_geodesics(metric, Q).ok
+    assert not broken.check_same_geodesics(Q, metric).ok
 
 
 def test_torsion_of_a_light_finger_is_seen():
@@ -116,7 +116,7 @@ def test_an_admissible_contorsion_has_both_symmetries_not_one(rng):
 def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
     family = cn.ContorsionFamily(systems.METRIC.change(lambda p: jnp.diag(jnp.array([1e-9, 1.0, 1e6]))))
     q = np.array([0.1, -0.2, 0.3])
-    D = family.connection([2e-3]).contorsion(family.metric, q)
+    D = family.connection([2e-3]).contorsion(q, family.metric)
     np.testing.assert_allclose(family.beta_of(D, q), [2e-3], rtol=1e-9)
     broken = np.asarray(D).copy()
     broken[0, 0, 1] = 1e-3 * broken[0, 1, 2]  # of the light field: far smaller than round-off allows
@@ -132,13 +132,12 @@ def test_a_flat_connection_has_no_terms_and_passes():
     q = np.array([0.3, -0.2])
     for check in (
         flat.check_torsion_free(q),
-        flat.check_metric_compatible(flat.metric, q),
-        flat.check_same_geodesics(flat.metric, q),
+        flat.check_metric_compatible(q, flat.metric),
+        flat.check_same_geodesics(q, flat.metric),
     ):
         assert check.ok
-    cn.CoefficientConnection(flat.frame, lambda q: jnp.zeros((2, 2, 2))).check_same_geodesics(
-        flat.metric, q
-    ).require()
+    zero = cn.CoefficientConnection(flat.frame, lambda q: jnp.zeros((2, 2, 2)))
+    zero.check_same_geodesics(q, flat.metric).require()
 
 
 def test_a_circle_pulled_back_is_flat_to_round_off():
@@ -146,7 +145,7 @@ def test_a_circle_pulled_back_is_flat_to_round_off():
     circle = cn.PullbackMetric(cn.CoordinateFrame(1), lambda q: jnp.stack([jnp.cos(q[0]), jnp.sin(q[0])]))
     q = np.linspace(-3, 3, 50)[:, None]
     flat = cn.CoefficientConnection(circle.frame, lambda q: jnp.zeros((1, 1, 1)))
-    flat.check_metric_compatible(circle, q).require()
-    flat.check_same_geodesics(circle, q).require()
+    flat.check_metric_compatible(q, circle).require()
+    flat.check_same_geodesics(q, circle).require()
     wrong = cn.CoefficientConnection(circle.frame, lambda q: 1e-6 * jnp.ones((1, 1, 1)))
-    assert not wrong.check_metric_compatible(circle, q).ok
+    assert not wrong.check_metric_compatible(q, circle).ok

@@ -54,10 +54,10 @@ def test_sphere_has_curvature_one_in_every_frame(rng):
     for nabla, metric, point in cases:
         H = metric.matrix(point)
         for size in (1.0, 1e-9):  # the plane is the same, however short its vectors are
-            K = nabla.sectional(metric, point, size * u, size * w)
+            K = nabla.sectional(point, size * u, size * w, metric)
             np.testing.assert_allclose(K, 1.0, rtol=1e-11)
         np.testing.assert_allclose(nabla.ricci(point), H, atol=1e-11)
-        np.testing.assert_allclose(nabla.scalar(metric, point), 2.0, rtol=1e-11)
+        np.testing.assert_allclose(nabla.scalar(point, metric), 2.0, rtol=1e-11)
         # R(u, w) w = |w|^2 u - <u, w> w
         R = np.asarray(nabla.curvature(point))
         found = np.einsum("lkij,k,i,j->l", R, w, u, w)
@@ -70,7 +70,7 @@ def test_sphere_has_curvature_one_in_every_frame(rng):
 )
 def test_sectional_curvature_does_not_depend_on_point_or_plane(theta, x):
     K = systems.SPHERE_NABLA.sectional(
-        systems.SPHERE, np.array([theta, 0.0]), np.array(x[:2]), np.array(x[2:])
+        np.array([theta, 0.0]), np.array(x[:2]), np.array(x[2:]), systems.SPHERE
     )
     np.testing.assert_allclose(K, 1.0, rtol=1e-8)
 
@@ -84,7 +84,7 @@ def test_half_plane(rng):
     nabla, metric = systems.HALF_PLANE_NABLA, systems.HALF_PLANE
     np.testing.assert_allclose(nabla.coefficients(q), expected, atol=TIGHT)
     np.testing.assert_allclose(nabla.ricci(q), -np.eye(2) / y**2, atol=TIGHT)
-    np.testing.assert_allclose(nabla.scalar(metric, q), -2.0, rtol=TIGHT)
+    np.testing.assert_allclose(nabla.scalar(q, metric), -2.0, rtol=TIGHT)
     np.testing.assert_allclose(nabla.sectional(metric, q, *rng.standard_normal((2, 2))), -1.0, rtol=1e-11)
 
 
@@ -101,7 +101,7 @@ def test_bi_invariant_connection_is_half_the_bracket(rng):
     q = oracles.random_quaternion(rng, 3)
     Gamma = systems.BI_INVARIANT_NABLA.coefficients(q)
     np.testing.assert_allclose(Gamma, np.broadcast_to(oracles.EPSILON / 2, (3, 3, 3, 3)), atol=TIGHT)
-    K = systems.BI_INVARIANT_NABLA.sectional(systems.BI_INVARIANT, q, [1.0, 2, 3], [-1.0, 0, 1])
+    K = systems.BI_INVARIANT_NABLA.sectional(q, [1.0, 2, 3], [-1.0, 0, 1], systems.BI_INVARIANT)
     np.testing.assert_allclose(K, 0.25, rtol=TIGHT)
 
 
@@ -111,8 +111,8 @@ def test_cartan_schouten_connections_are_flat_with_torsion(nabla, sign, rng):
     np.testing.assert_allclose(nabla.curvature(q), 0, atol=TIGHT)
     expected = np.broadcast_to(sign * oracles.EPSILON, (2, 3, 3, 3))
     np.testing.assert_allclose(nabla.torsion(q), expected, atol=TIGHT)
-    assert nabla.check_metric_compatible(systems.BI_INVARIANT, q).ok
-    assert nabla.check_same_geodesics(systems.BI_INVARIANT, q).ok
+    assert nabla.check_metric_compatible(q, systems.BI_INVARIANT).ok
+    assert nabla.check_same_geodesics(q, systems.BI_INVARIANT).ok
     assert not nabla.check_torsion_free(q).ok
 
 
@@ -154,8 +154,8 @@ def test_milnor_curvature_of_left_invariant_metrics(lengths, rng):
     ricci = oracles.milnor_ricci(*lengths)
     np.testing.assert_allclose(nabla.ricci(q), ricci, atol=TIGHT)
     scalar = np.sum(np.diag(ricci) / lengths)
-    np.testing.assert_allclose(nabla.scalar(metric, q), scalar, rtol=1e-11)
-    K = nabla.sectional(metric, q, np.eye(3)[0], np.eye(3)[1])
+    np.testing.assert_allclose(nabla.scalar(q, metric), scalar, rtol=1e-11)
+    K = nabla.sectional(q, np.eye(3)[0], np.eye(3)[1], metric)
     np.testing.assert_allclose(K, oracles.milnor_sectional(*lengths), rtol=1e-11)
 
 
@@ -179,7 +179,7 @@ def test_rigid_body_coriolis_matrix_is_equation_19(rng):
     metric = cn.ConstantMetric(cn.SE3Frame(), inertia)
     nabla = cn.LeviCivita(metric)
     q, v = oracles.random_pose(rng, 4), rng.standard_normal((4, 6))
-    C = np.asarray(cn.coriolis_matrix(nabla, metric, q, v))
+    C = np.asarray(cn.coriolis_matrix(nabla, q, v, metric))
     expected = np.stack([oracles.rigid_body_coriolis(inertia, x) for x in v])
     np.testing.assert_allclose(C, expected, atol=TIGHT)
     newton_euler = np.stack([oracles.force_cross(x) @ inertia @ x for x in v])
@@ -231,8 +231,8 @@ def test_other_ambient_contorsion_is_inherited():
     D[0, 0, 1], D[1, 0, 0] = 1.0, -1.0  # antisymmetric in (1, 3): metric compatible, other geodesics
     induced = _sphere_in_space(lambda flat: cn.ContorsionConnection(flat, lambda q: jnp.asarray(D)))
     q = np.array([0.7, 0.3])
-    assert induced.check_metric_compatible(induced.metric, q).ok  # Prop. V.1
-    assert not induced.check_same_geodesics(induced.metric, q).ok
+    assert induced.check_metric_compatible(q, induced.metric).ok  # Prop. V.1
+    assert not induced.check_same_geodesics(q, induced.metric).ok
     assert np.abs(induced.coefficients(q) - sphere_coefficients(0.7)).max() > 0.1
 
 

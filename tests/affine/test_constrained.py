@@ -126,7 +126,7 @@ def test_the_computed_basis_is_smooth():
 
 def test_metric_compatible_and_torsion_free_on_the_distribution():
     nabla, q = Random.of(3, 2, False).nabla, Random.of(3, 2, False).q
-    nabla.check_metric_compatible(nabla.metric, q).require()
+    nabla.check_metric_compatible(q, nabla.metric).require()
     nabla.check_torsion_free(q).require()
 
 
@@ -136,7 +136,7 @@ def test_the_full_connection_on_and_off_the_distribution():
     A = nabla.basis(q)
     torsion = jnp.einsum("nabc,nbj,nck->najk", nabla.full.torsion(q), A, A)
     np.testing.assert_allclose(torsion, -nabla.nonintegrability(q), atol=TOL)
-    Q = nabla.full.nonmetricity(small.metric, q)  # Q[direction, :, :]
+    Q = nabla.full.nonmetricity(q, small.metric)  # Q[direction, :, :]
     np.testing.assert_allclose(jnp.einsum("nabc,nbj,nck->najk", Q, A, A), 0.0, atol=TOL)
     assert np.max(np.abs(Q)) > 1e-2  # control: not compatible off the distribution
     assert np.max(np.abs(torsion)) > 1e-2

@@ -108,7 +108,7 @@ def test_constant_curvature(rng):
         H = nabla.metric.matrix(q)
         close(nabla.apply_curvature(q, u, w, z), K * ((w @ H @ z) * u - (u @ H @ z) * w), 1e-11)
         close(nabla.apply_ricci(q, u, w), K * (u @ H @ w), 1e-11)
-        close(nabla.sectional(nabla.metric, q, u, w), K, 1e-11)
+        close(nabla.sectional(q, u, w, nabla.metric), K, 1e-11)
 
 
 # --- robots -----------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_robots(name, floating, rng):
     close(nabla.apply_ricci(q, u, w), np.einsum("ikij,j,k->", R, u, w), 1e-11)
     expected = np.einsum("ml,lkij,m,k,i,j->", H, R, u, w, u, w)
     expected /= (u @ H @ u) * (w @ H @ w) - (u @ H @ w) ** 2
-    close(nabla.sectional(nabla.metric, q, u, w) / expected, 1.0, 1e-11)
+    close(nabla.sectional(q, u, w, nabla.metric) / expected, 1.0, 1e-11)
     if not floating:
         close(model.connection.apply_curvature(q, u, w, z), np.einsum("lkij,k,i,j->l", R, z, u, w), 1e-11)
 
@@ -148,7 +148,7 @@ def test_inside_of_jit_and_grad(rng):
     nabla, q, (u, w) = systems.LEVI_CIVITA, systems.points(rng), rng.standard_normal((2, 3))
 
     def curvature(p):
-        return nabla.sectional(systems.METRIC, p, u, w)
+        return nabla.sectional(p, u, w, systems.METRIC)
 
     h, direction = 1e-5, rng.standard_normal(3)
     difference = (curvature(q + h * direction) - curvature(q - h * direction)) / (2 * h)

@@ -18,7 +18,7 @@ Q, V = np.full(4, 0.3), np.array([1.0, -0.5, 0.2, 0.7])
 
 
 def quantities(nabla):
-    return {"torsion": nabla.torsion(Q), "C": cn.coriolis_matrix(nabla, METRIC, Q, V), "one": 1.0}
+    return {"torsion": nabla.torsion(Q), "C": cn.coriolis_matrix(nabla, Q, V, METRIC), "one": 1.0}
 
 
 def test_members_together_and_alone():
@@ -118,7 +118,7 @@ def test_quantities_that_know_the_metric_and_loops():
     metric = cn.MatrixMetric(frame, lambda q: jnp.diag(2.0 + jnp.sin(q)))
     family, q, v = cn.ContorsionFamily(metric), np.array([0.1, 0.2, 0.3]), np.array([1.0, -0.5, 0.3])
     betas = np.array([[0.0], [0.7]])
-    C = family.sweep(betas, lambda nabla: cn.coriolis_matrix(nabla, metric, q, v))
+    C = family.sweep(betas, lambda nabla: cn.coriolis_matrix(nabla, q, v, metric))
 
     def circle(t):
         return jnp.array([jnp.cos(t), jnp.sin(t), 0.2])
@@ -129,7 +129,7 @@ def test_quantities_that_know_the_metric_and_loops():
     P = family.sweep(betas, around)
     for row, beta in enumerate(betas):
         member = family.connection(beta)
-        np.testing.assert_allclose(C[row], cn.coriolis_matrix(member, metric, q, v), rtol=1e-13)
+        np.testing.assert_allclose(C[row], cn.coriolis_matrix(member, q, v, metric), rtol=1e-13)
         np.testing.assert_allclose(P[row], around(member), atol=1e-9)
     assert np.abs(P[0] - P[1]).max() > 0.1
     with pytest.raises(cn.NonFiniteError, match="member 0"):

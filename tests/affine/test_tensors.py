@@ -193,8 +193,8 @@ def test_koszul_against_the_coordinate_formula(rng):
 @each_connection
 def test_checks_tell_the_five_apart(name, rng):
     nabla, q = NAMED[name], systems.points(rng, 4)
-    assert nabla.check_metric_compatible(systems.METRIC, q).ok is (name in METRIC_COMPATIBLE)
-    assert nabla.check_same_geodesics(systems.METRIC, q).ok is (name in SAME_GEODESICS)
+    assert nabla.check_metric_compatible(q, systems.METRIC).ok is (name in METRIC_COMPATIBLE)
+    assert nabla.check_same_geodesics(q, systems.METRIC).ok is (name in SAME_GEODESICS)
     assert nabla.check_torsion_free(q).ok is (name == "levi_civita")
 
 
@@ -202,8 +202,8 @@ def test_checks_tell_the_five_apart(name, rng):
 def test_contorsion_by_definition(name, rng):
     q = systems.points(rng)
     nabla = NAMED[name]
-    D = np.asarray(nabla.contorsion(systems.METRIC, q))
-    expected = systems.LEVI_CIVITA.first_kind(systems.METRIC, q) - nabla.first_kind(systems.METRIC, q)
+    D = np.asarray(nabla.contorsion(q, systems.METRIC))
+    expected = systems.LEVI_CIVITA.first_kind(q, systems.METRIC) - nabla.first_kind(q, systems.METRIC)
     np.testing.assert_allclose(D, expected, atol=1e-12)
     compatible = np.abs(D + np.swapaxes(D, 0, 2)).max() < 1e-11
     geodesics = np.abs(D + np.swapaxes(D, 1, 2)).max() < 1e-11
@@ -223,9 +223,9 @@ def test_nonmetricity_is_the_derivative_of_the_inner_product(name, rng):
         - nabla.covariant_derivative(X, Y, q) @ H @ Z(q)
         - Y(q) @ H @ nabla.covariant_derivative(X, Z, q)
     )
-    Q = np.asarray(nabla.nonmetricity(systems.METRIC, q))
+    Q = np.asarray(nabla.nonmetricity(q, systems.METRIC))
     np.testing.assert_allclose(np.einsum("ijk,i,j,k->", Q, X(q), Y(q), Z(q)), direct, atol=1e-12)
-    D = np.asarray(nabla.contorsion(systems.METRIC, q))
+    D = np.asarray(nabla.contorsion(q, systems.METRIC))
     np.testing.assert_allclose(Q, np.einsum("jik->ijk", D) + np.einsum("kij->ijk", D), atol=1e-12)
 
 
@@ -275,9 +275,9 @@ def test_family_dimension_and_sign(rng):
     q, v = systems.points(rng), rng.standard_normal(3)
     family = cn.ContorsionFamily(systems.METRIC)
     nabla = family.connection([0.7])
-    np.testing.assert_allclose(nabla.contorsion(systems.METRIC, q)[0, 1, 2], -0.7, atol=1e-13)
-    C = cn.coriolis_matrix(nabla, systems.METRIC, q, v)
-    C_star = cn.coriolis_matrix(systems.LEVI_CIVITA, systems.METRIC, q, v)
+    np.testing.assert_allclose(nabla.contorsion(q, systems.METRIC)[0, 1, 2], -0.7, atol=1e-13)
+    C = cn.coriolis_matrix(nabla, q, v, systems.METRIC)
+    C_star = cn.coriolis_matrix(systems.LEVI_CIVITA, q, v, systems.METRIC)
     cross = np.cross(np.eye(3), v) * -1  # rows: e_i x v = -(v x e_i); matrix of v x is its transpose
     np.testing.assert_allclose(C - C_star, 0.7 * cross.T, atol=1e-12)
 

@@ -51,7 +51,7 @@ def coriolis_time(pair: Pair, repeats: int) -> Times:
         pair.theirs(pin.computeCoriolisMatrix, pair.v_other),
     ]
     if model.nv <= AUTODIFF_LIMIT:
-        definition = partial(cn.coriolis_matrix, model.connection, model.metric, pair.q, pair.v)
+        definition = partial(cn.coriolis_matrix, model.connection, pair.q, pair.v)
         calls.append(lambda: jax.block_until_ready(definition()))
     return _measure(loop, calls, repeats)
 
@@ -71,7 +71,7 @@ def christoffel_time(pair: Pair, repeats: int, *, definition: bool) -> Times:
     calls: list[Call] = [partial(mb.christoffel_symbols, model, pair.q, out=out), pinocchio]
     if model.nv <= AUTODIFF_LIMIT:
         for connection in (cn.LeviCivita(model.metric), model.connection)[: 1 + definition]:
-            first_kind = partial(connection.first_kind, model.metric, pair.q)
+            first_kind = partial(connection.first_kind, pair.q, model.metric)
             _require_equal(pair, ours, np.asarray(first_kind()))
             calls.append(lambda first_kind=first_kind: jax.block_until_ready(first_kind()))
     return _measure(loop, calls, repeats)

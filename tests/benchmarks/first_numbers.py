@@ -192,7 +192,7 @@ ROWS = [
         robot("talos_data/robots/talos_full_v2.urdf", ", floating_base=True")
         + "u = rng.normal(size=model.nv)\n"
         "nabla = model.recursive_connection\n"
-        "run = lambda s: nabla.sectional(nabla.metric, q, u, s * v)",
+        "run = lambda s: nabla.sectional(q, u, s * v, nabla.metric)",
         2.0,
         0.05,
     ),

@@ -331,7 +331,7 @@ def test_coriolis_matrix_is_levi_civita_of_the_changed_frame(floating, rng):
     metric = floating.metric.change(body.inclusion_at)
     A, _ = body.inclusion(q, v)
     vbar = np.linalg.solve(A, v[..., None])[..., 0]
-    expected = cn.coriolis_matrix(cn.LeviCivita(metric), metric, q, vbar)
+    expected = cn.coriolis_matrix(cn.LeviCivita(metric), q, vbar, metric)
     np.testing.assert_allclose(body.coriolis_matrix(q, v), expected, atol=1e-11)
 
 

@@ -43,7 +43,7 @@ def quaternion(rng):
 @pytest.mark.parametrize("name", ALL)
 def test_the_velocity_contracts_the_middle_index(name, rng):
     nabla, q, v = ALL[name], points(rng), rng.standard_normal(3)
-    low, C = np.asarray(nabla.first_kind(METRIC, q)), np.asarray(cn.coriolis_matrix(nabla, METRIC, q, v))
+    low, C = np.asarray(nabla.first_kind(q, METRIC)), np.asarray(cn.coriolis_matrix(nabla, q, v, METRIC))
     expected = np.zeros((3, 3))
     for i, j, k in np.ndindex(3, 3, 3):
         expected[i, k] += low[i, j, k] * v[j]
@@ -56,7 +56,7 @@ def test_the_velocity_contracts_the_middle_index(name, rng):
 )
 def test_mass_rate_is_the_symmetric_part_for_compatible_connections_only(nabla, skew, rng):
     q, v = points(rng), rng.standard_normal(3)
-    C = np.asarray(cn.coriolis_matrix(nabla, METRIC, q, v))
+    C = np.asarray(cn.coriolis_matrix(nabla, q, v, METRIC))
     gap = relative(derivative_along(METRIC.matrix, FRAME, q, v), C + C.T)
     assert gap < 1e-9 if skew else gap > 1e-2
 
@@ -68,7 +68,7 @@ def test_mass_rate_is_the_symmetric_part_for_compatible_connections_only(nabla, 
 )
 def test_the_last_index_breaks_the_mass_rate_and_not_the_dynamics(nabla, metric, draw, rng):
     q, v = draw(rng), rng.standard_normal(3)
-    low, C = np.asarray(nabla.first_kind(metric, q)), np.asarray(cn.coriolis_matrix(nabla, metric, q, v))
+    low, C = np.asarray(nabla.first_kind(q, metric)), np.asarray(cn.coriolis_matrix(nabla, q, v, metric))
     last = np.einsum("ikj,j->ik", low, v)
     H_dot = derivative_along(metric.matrix, metric.frame, q, v)
     scale = np.max(np.abs(C))
@@ -79,22 +79,22 @@ def test_the_last_index_breaks_the_mass_rate_and_not_the_dynamics(nabla, metric,
 
 def test_in_coordinates_both_indices_agree(rng):
     nabla, q, v = cn.LeviCivita(SPHERE), np.array([0.9, 0.4]), rng.standard_normal(2)
-    last = np.einsum("ikj,j->ik", np.asarray(nabla.first_kind(SPHERE, q)), v)
-    np.testing.assert_allclose(cn.coriolis_matrix(nabla, SPHERE, q, v), last, rtol=0, atol=1e-14)
+    last = np.einsum("ikj,j->ik", np.asarray(nabla.first_kind(q, SPHERE)), v)
+    np.testing.assert_allclose(cn.coriolis_matrix(nabla, q, v, SPHERE), last, rtol=0, atol=1e-14)
 
 
 def test_batch_axes_broadcast(rng):
     q, v = points(rng, 4, 1), rng.standard_normal((2, 3))
-    C = cn.coriolis_matrix(ADMISSIBLE, METRIC, q, v)
+    C = cn.coriolis_matrix(ADMISSIBLE, q, v, METRIC)
     assert C.shape == (4, 2, 3, 3)
     np.testing.assert_allclose(
-        C[3, 1], cn.coriolis_matrix(ADMISSIBLE, METRIC, q[3, 0], v[1]), rtol=0, atol=1e-13
+        C[3, 1], cn.coriolis_matrix(ADMISSIBLE, q[3, 0], v[1], METRIC), rtol=0, atol=1e-13
     )
 
 
 def test_frames_must_agree(rng):
     with pytest.raises(FrameError, match="the connection is in .* the metric in"):
-        cn.coriolis_matrix(LEVI_CIVITA, TOP, points(rng), np.ones(3))
+        cn.coriolis_matrix(LEVI_CIVITA, points(rng), np.ones(3), TOP)
 
 
 # --- the induced law (17) ---------------------------------------------------------------------------------
@@ -116,9 +116,9 @@ def inclusion(x):
 def test_induced_law_with_differences(name, rng):
     x, v, nabla = 0.4 * rng.standard_normal(2), rng.standard_normal(2), ALL[name]
     A, A_dot, q = np.asarray(inclusion(x)), derivative_along(inclusion, SURFACE_FRAME, x, v), surface(x)
-    C, H = cn.coriolis_matrix(nabla, METRIC, q, A @ v), METRIC.matrix(q)
+    C, H = cn.coriolis_matrix(nabla, q, A @ v, METRIC), METRIC.matrix(q)
     induced = cn.InducedConnection(nabla, METRIC, SURFACE_FRAME, inclusion, surface)
-    expected = cn.coriolis_matrix(induced, induced.metric, x, v)
+    expected = cn.coriolis_matrix(induced, x, v, induced.metric)
     assert relative(cn.induced_coriolis_matrix(C, H, A, A_dot), expected) < 1e-9
     assert relative(cn.induced_coriolis_matrix(C, H, A, 0.0 * A_dot), expected) > 1e-2  # the term forgotten
 
@@ -132,7 +132,7 @@ def test_properties_are_inherited(nabla, skew, dynamics, rng):
     x, v = 0.4 * rng.standard_normal(2), rng.standard_normal(2)
     metric = cn.InducedMetric(METRIC, SURFACE_FRAME, inclusion, surface)
     A, A_dot, q = np.asarray(inclusion(x)), derivative_along(inclusion, SURFACE_FRAME, x, v), surface(x)
-    C = cn.induced_coriolis_matrix(cn.coriolis_matrix(nabla, METRIC, q, A @ v), METRIC.matrix(q), A, A_dot)
+    C = cn.induced_coriolis_matrix(cn.coriolis_matrix(nabla, q, A @ v, METRIC), METRIC.matrix(q), A, A_dot)
     skew_gap = relative(derivative_along(metric.matrix, SURFACE_FRAME, x, v), C + C.T)
     bias_gap = relative(C @ v, cn.MechanicalSystem(metric).hamel(x, v, np.zeros(2)))
     assert skew_gap < 1e-9 if skew else skew_gap > 1e-2
@@ -208,7 +208,7 @@ def task_pieces(q):
 def task_space_state(nabla, q, v):
     J, A, Lambda = (np.asarray(piece) for piece in task_pieces(q))
     Lambda_dot = derivative_along(lambda p: task_pieces(p)[2], FRAME, q, v)
-    return J, A, Lambda, Lambda_dot, np.asarray(task_space_coriolis_matrix(nabla, METRIC, task, q, v))
+    return J, A, Lambda, Lambda_dot, np.asarray(task_space_coriolis_matrix(nabla, task, q, v, METRIC))
 
 
 def test_task_space_inclusion(rng):
@@ -244,7 +244,7 @@ def test_task_space_matrix_along_the_task_velocity_only_is_not_skew(rng):
     for C_velocity, A_velocity in ((in_range, in_range), (v, in_range), (in_range, v)):
         A_dot = derivative_along(lambda p: task_pieces(p)[1], FRAME, q, A_velocity)
         wrong = cn.induced_coriolis_matrix(
-            cn.coriolis_matrix(LEVI_CIVITA, METRIC, q, C_velocity), H, A, A_dot
+            cn.coriolis_matrix(LEVI_CIVITA, q, C_velocity, METRIC), H, A, A_dot
         )
         rows.append(relative(Lambda_dot, wrong + wrong.T))
     assert min(rows) > 1e-2
@@ -260,7 +260,7 @@ def test_task_space_equation_of_motion_holds_in_the_range_of_the_inclusion_only(
     def gap(v):
         a = np.asarray(system.forward_dynamics(q, v, J.T @ F))
         J_dot = derivative_along(lambda p: task_pieces(p)[0], FRAME, q, v)
-        C = np.asarray(task_space_coriolis_matrix(LEVI_CIVITA, METRIC, task, q, v))
+        C = np.asarray(task_space_coriolis_matrix(LEVI_CIVITA, task, q, v, METRIC))
         return relative(Lambda @ (J @ a + J_dot @ v) + C @ x_dot + A.T @ np.asarray(system.gravity(q)), F)
 
     assert gap(A @ x_dot) < 1e-9
@@ -269,7 +269,7 @@ def test_task_space_equation_of_motion_holds_in_the_range_of_the_inclusion_only(
 
 def test_task_space_of_a_batch_and_in_another_frame(rng):
     q, v = points(rng, 2), rng.standard_normal((2, 3))
-    C = task_space_coriolis_matrix(LEVI_CIVITA, METRIC, task, q, v)
+    C = task_space_coriolis_matrix(LEVI_CIVITA, task, q, v, METRIC)
     assert C.shape == (2, 2, 2)
     B = jnp.asarray(np.eye(3) + 0.3 * rng.standard_normal((3, 3)))
 
@@ -278,7 +278,7 @@ def test_task_space_of_a_batch_and_in_another_frame(rng):
 
     metric = METRIC.change(change)
     v_changed = np.stack([np.linalg.solve(change(p), w) for p, w in zip(q, v, strict=True)])
-    other = task_space_coriolis_matrix(cn.LeviCivita(metric), metric, task, q, v_changed)
+    other = task_space_coriolis_matrix(cn.LeviCivita(metric), task, q, v_changed, metric)
     np.testing.assert_allclose(other, C, rtol=0, atol=1e-11)
 
 
@@ -293,7 +293,7 @@ def test_a_task_without_rank_and_wrong_shapes_are_errors(rng):
         task_space_inclusion(np.eye(2), np.ones((2, 3)))
     with pytest.raises(ValueError):
         task_space_coriolis_matrix(
-            LEVI_CIVITA, METRIC, lambda q: jnp.stack([q[0], q[0]]), points(rng), np.ones(3)
+            LEVI_CIVITA, lambda q: jnp.stack([q[0], q[0]]), points(rng), np.ones(3), METRIC
         )
 
 
@@ -304,5 +304,5 @@ def test_a_task_whose_jacobian_lost_rank_is_refused():
     metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
     with pytest.raises(cn.NonFiniteError, match="task_space"):
         cn.task_space_coriolis_matrix(
-            cn.LeviCivita(metric), metric, lambda q: jnp.asarray(J) @ q, np.zeros(3), np.ones(3)
+            cn.LeviCivita(metric), lambda q: jnp.asarray(J) @ q, np.zeros(3), np.ones(3)
         )

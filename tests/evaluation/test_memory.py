@@ -8,15 +8,15 @@ import systems
 
 import connections as cn
 from connections.checks import NonFiniteError, ShapeError
-from connections.evaluation import memory as pieces
+from connections.evaluation import boundary, memory
 
 NABLA, METRIC = systems.ADMISSIBLE, systems.METRIC
 FUNCTIONS = {
     "coefficients": (lambda nabla, q: nabla.coefficients(q), 3),
     "curvature": (lambda nabla, q: nabla.curvature(q), 4),
     "ricci": (lambda nabla, q: nabla.ricci(q), 4),
-    "scalar": (lambda nabla, q: nabla.scalar(METRIC, q), 4),
-    "sectional": (lambda nabla, q: nabla.sectional(METRIC, q, [1.0, 2.0, 0.0], [0.0, 1.0, 1.0]), 3),
+    "scalar": (lambda nabla, q: nabla.scalar(q, METRIC), 4),
+    "sectional": (lambda nabla, q: nabla.sectional(q, [1.0, 2.0, 0.0], [0.0, 1.0, 1.0], METRIC), 3),
     "apply_curvature": (lambda nabla, q: nabla.apply_curvature(q, q, [1.0, 0, 0], [0, 1.0, 0]), 3),
     "apply_ricci": (lambda nabla, q: nabla.apply_ricci(q, q, [1.0, 0, 0]), 3),
 }
@@ -27,7 +27,7 @@ def points_at_once(monkeypatch):
     """Sets how many points with tensors of so many indices, 3 in each, fit in the memory."""
 
     def fit(count, indices=4):
-        monkeypatch.setattr(pieces, "MEMORY", 8 * pieces.TERMS * 3**indices * count)
+        monkeypatch.setattr(memory, "MEMORY", 8 * memory.TERMS * 3**indices * count)
 
     return fit
 
@@ -38,10 +38,8 @@ def test_pieces_are_equal_to_one_by_one(name, points_at_once, rng, monkeypatch):
     q = systems.points(rng, 7)
     whole = function(NABLA, q)
     sizes = []
-    over = cn.geometry.evaluation.over_pieces
-    monkeypatch.setattr(
-        cn.geometry.evaluation, "over_pieces", lambda *given: sizes.append(given[4]) or over(*given)
-    )
+    over = boundary.over_pieces
+    monkeypatch.setattr(boundary, "over_pieces", lambda *given: sizes.append(given[4]) or over(*given))
     points_at_once(3, indices)
     cut = function(NABLA, q)
     assert sizes == [3]  # 3 + 3 + 1
@@ -79,23 +77,23 @@ def test_the_error_of_a_point_in_a_later_piece(points_at_once, rng):
 
 
 def test_piece_sizes(monkeypatch):
-    monkeypatch.setattr(pieces, "MEMORY", 8 * pieces.TERMS * 100)
-    assert pieces.piece_size(10**6, 0) == 0  # small at every point
-    assert pieces.piece_size(10, 10) == 0  # all fit
-    assert pieces.piece_size(11, 10) == 6  # two of six, not ten and one
-    assert pieces.piece_size(3, 1000) == 1  # not even one fits: one at a time
+    monkeypatch.setattr(memory, "MEMORY", 8 * memory.TERMS * 100)
+    assert memory.piece_size(10**6, 0) == 0  # small at every point
+    assert memory.piece_size(10, 10) == 0  # all fit
+    assert memory.piece_size(11, 10) == 6  # two of six, not ten and one
+    assert memory.piece_size(3, 1000) == 1  # not even one fits: one at a time
 
 
 def test_what_does_not_fit_in_the_machine(monkeypatch, rng):
     q = systems.points(rng, 5)
-    monkeypatch.setattr(pieces.os, "sysconf", lambda name: 50)  # a machine of 2500 bytes
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: 50)  # a machine of 2500 bytes
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection at one point"):
         NABLA.curvature(q)
-    monkeypatch.setattr(pieces, "MEMORY", 1)
+    monkeypatch.setattr(memory, "MEMORY", 1)
     with pytest.raises(MemoryError, match="curvature"):
         NABLA.curvature(q[0])
-    monkeypatch.setattr(pieces.os, "sysconf", lambda name: 75)  # of 5625: one point, but not the result
-    monkeypatch.setattr(pieces, "TERMS", 1)
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: 75)  # of 5625: one point, but not the result
+    monkeypatch.setattr(memory, "TERMS", 1)
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection: "):
         NABLA.curvature(np.broadcast_to(q[0], (20, 3)))
 
@@ -104,7 +102,7 @@ def test_an_error_of_the_compiled_function_names_what_was_computed(monkeypatch, 
     def fail(*arrays):
         raise jax.errors.JaxRuntimeError(message)
 
-    monkeypatch.setattr(cn.geometry.evaluation, "_pair_of", lambda *given: (fail, fail))
+    monkeypatch.setattr(boundary, "_pair_of", lambda *given: (fail, fail))
     message = "RESOURCE_EXHAUSTED: Out of memory allocating 74000000000 bytes."
     with pytest.raises(MemoryError, match="torsion of ContorsionConnection"):
         NABLA.torsion(systems.points(rng, 5))
@@ -121,5 +119,5 @@ def test_the_stated_size_bounds_what_the_compiler_asks_for():
     nabla, q = cn.LeviCivita(metric), jnp.zeros((3, n))
     for at, indices in ((nabla.coefficients_at, 3), (nabla.curvature_at, 4)):
         needed = jax.jit(jax.vmap(at)).lower(q).compile().memory_analysis().temp_size_in_bytes
-        stated = 3 * 8 * pieces.TERMS * nabla._numbers(indices)
+        stated = 3 * 8 * memory.TERMS * nabla._numbers(indices)
         assert stated / 20 < needed < stated

@@ -84,7 +84,7 @@ def test_a_function_is_read_once_and_another_function_anew():
     first = cn.MatrixMetric(FRAME, function)
     before = first.matrix(Q)
     config.scale = 3.0
-    np.testing.assert_allclose(cn.LeviCivita(first).first_kind(first, Q)[0, 0, 0], 2.0 * 0.1, rtol=1e-14)
+    np.testing.assert_allclose(cn.LeviCivita(first).first_kind(Q, first)[0, 0, 0], 2.0 * 0.1, rtol=1e-14)
     np.testing.assert_array_equal(cn.MatrixMetric(FRAME, function).matrix(np.stack([Q, Q]))[0], before)
     np.testing.assert_allclose(cn.MatrixMetric(FRAME, make()).matrix(Q), 1.5 * before, rtol=1e-15)
 
@@ -283,8 +283,8 @@ def test_values_of_members_that_share():
         found = cn.ContorsionFamily(metric_of(m)).connection(beta)
         np.testing.assert_allclose(found.torsion(Q), expected.torsion(Q), rtol=0, atol=1e-15)
         np.testing.assert_allclose(found.curvature(Q), expected.curvature(Q), rtol=0, atol=1e-14)
-        assert found.check_metric_compatible(metric_of(m), Q).ok
-        assert not found.check_metric_compatible(metric_of(m + 1.0), Q).ok
+        assert found.check_metric_compatible(Q, metric_of(m)).ok
+        assert not found.check_metric_compatible(Q, metric_of(m + 1.0)).ok
 
 
 def test_derivative_by_parameters():
@@ -316,7 +316,7 @@ def test_derivative_by_an_object():
 
 def test_jit_of_objects():
     nabla = cn.LeviCivita(metric_of(2.0))
-    found = jax.jit(lambda connection, q: connection.contorsion(connection.metric, q))(nabla, Q)
+    found = jax.jit(lambda connection, q: connection.contorsion(q, connection.metric))(nabla, Q)
     np.testing.assert_allclose(found, 0.0, atol=1e-15)
 
 
@@ -327,7 +327,7 @@ def test_frames_that_are_traced():
         return cn.LeviCivita(cn.ConstantMetric(frame, np.eye(4)))
 
     nabla, other = of(cn.MatrixFrame(scaled_identity, 4, 4, parameters=2.0)), of(FRAME)
-    contorsion = jax.jit(lambda connection, metric: connection.contorsion(metric, Q))
+    contorsion = jax.jit(lambda connection, metric: connection.contorsion(Q, metric))
     np.testing.assert_allclose(contorsion(nabla, nabla.metric), 0.0, atol=1e-15)
     with pytest.raises(cn.FrameError):
         contorsion(nabla, other.metric)

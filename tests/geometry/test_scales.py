@@ -208,11 +208,11 @@ def test_checks_turn_where_a_residual_is_the_tolerance_of_its_terms(r, part, ok)
     # T^t_rt = 1 / r - 1 / r
     assert off((1, 0, 1), 2.0 / r).check_torsion_free(q, tol).ok is ok
     # D_rtt: r of this connection less r of the metric's
-    assert off((0, 1, 1), 2.0 * r).check_same_geodesics(POLAR, q, tol).ok is ok
+    assert off((0, 1, 1), 2.0 * r).check_same_geodesics(q, POLAR, tol).ok is ok
     # Q_ttr = L_r H_tt - 2 Gamma_trt = 2 r - 2 r, and the terms of the metric have 2 r
-    assert off((1, 0, 1), 2.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok
+    assert off((1, 0, 1), 2.0 / r).check_metric_compatible(q, POLAR, tol).ok is ok
     # Gamma_rrr has no terms: 1e-4 of what the lengths allow, 3 / (2 r) of this connection and of the metric
-    assert off((0, 0, 0), 1e-4 * 3.0 / r).check_metric_compatible(POLAR, q, tol).ok is ok
+    assert off((0, 0, 0), 1e-4 * 3.0 / r).check_metric_compatible(q, POLAR, tol).ok is ok
 
 
 def test_row_units_are_the_nearest_powers_of_a_million():

@@ -99,14 +99,14 @@ def test_metric_and_connection(name, models, rng):
     """`model.metric`, `model.connection` and body_jacobians: public definitions."""
     model = models(name)
     q, v, _ = states(model, rng)
-    H, Gamma = model.metric.matrix(q), np.asarray(model.connection.first_kind(model.metric, q))
+    H, Gamma = model.metric.matrix(q), np.asarray(model.connection.first_kind(q, model.metric))
     A = np.asarray(mb.body_jacobians(model, q)).reshape(-1, 6, model.nv)
     ours = mb.christoffel_symbols(model, q)
     assert gap(mb.mass_matrix(model, q), H) < TOL
     assert gap(np.einsum("nai,nab,nbj->ij", A, model.kinematics.tree.inertias, A), H) < TOL
     assert gap(ours, Gamma) < TOL
     assert (
-        gap(mb.coriolis_matrix(model, q, v), cn.coriolis_matrix(model.connection, model.metric, q, v)) < TOL
+        gap(mb.coriolis_matrix(model, q, v), cn.coriolis_matrix(model.connection, q, v, model.metric)) < TOL
     )
     assert gap(np.swapaxes(ours, 0, 1), Gamma) > LEFT_OUT  # negative control
 

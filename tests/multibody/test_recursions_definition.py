@@ -165,7 +165,7 @@ def test_small_mechanisms(name, rng):
     """`model.metric` and `model.connection`: lowered coefficients and Coriolis matrix."""
     model = SMALL[name](rng)
     q, v = sample(model, rng, 3)
-    H, Gamma = model.metric.matrix(q), model.connection.first_kind(model.metric, q)
+    H, Gamma = model.metric.matrix(q), model.connection.first_kind(q, model.metric)
     C = np.einsum("nijk,nj->nik", Gamma, v)
     ours = mb.christoffel_symbols(model, q)
     assert gap(mb.mass_matrix(model, q), H) < TOL
@@ -177,7 +177,7 @@ def test_small_mechanisms(name, rng):
 def test_coriolis_matrix_of_the_connection(rng):
     model = assemble(rng, (mb.Universal, mb.Free, mb.Planar), (-1, 0, 1))
     q, v = sample(model, rng, 2)
-    theirs = cn.coriolis_matrix(model.connection, model.metric, q, v)
+    theirs = cn.coriolis_matrix(model.connection, q, v, model.metric)
     assert gap(mb.coriolis_matrix(model, q, v), theirs) < TOL
     assert gap(mb.coriolis_matrix(model, q, -v), theirs) > 1e-2  # negative control
 

@@ -40,9 +40,9 @@ def test_agrees_with_the_koszul_formula(inertias, q, rng):
 def test_is_the_levi_civita_connection_of_its_metric(inertias, q):
     bodies = mb.RigidBodySystemConnection(inertias)
     bodies.check_torsion_free(q).require()
-    bodies.check_metric_compatible(bodies.metric, q).require()
+    bodies.check_metric_compatible(q, bodies.metric).require()
     other = mb.RigidBodySystemMetric(inertias[::-1])  # negative control: the bodies exchanged
-    assert bodies.check_metric_compatible(other, q).relative > 1e-2
+    assert bodies.check_metric_compatible(q, other).relative > 1e-2
 
 
 def test_equals_the_product_of_its_bodies(inertias, q, rng):

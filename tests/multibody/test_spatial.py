@@ -117,7 +117,7 @@ def test_sigma_is_the_second_moment_of_mass(rng):
 def test_koszul_on_se3_gives_the_body_coriolis_matrix(body, rng):
     metric = cn.ConstantMetric(cn.SE3Frame(), np.asarray(body))
     q, v = oracles.random_pose(rng), rng.standard_normal(6)
-    C = cn.coriolis_matrix(cn.LeviCivita(metric), metric, q, v)
+    C = cn.coriolis_matrix(cn.LeviCivita(metric), q, v, metric)
     assert close(C, spatial.body_coriolis(body, v))
     assert not close(C, twists.force_cross(v) @ body, 1e-2)  # negative control: the factor with torsion
 

@@ -83,18 +83,16 @@ def _of_connections() -> dict[str, Call]:
     checks = ["check_metric_compatible", "check_same_geodesics"]
     three = {"q": Q, "u": V, "w": W}
     found = {f"AffineConnection.{name}": Call(getattr(nabla, name), {"q": Q}) for name in at_q}
-    found |= {f"AffineConnection.{name}": Call(_with(metric, nabla, name), {"q": Q}) for name in of_metric}
+    found |= {f"AffineConnection.{name}": Call(getattr(nabla, name), {"q": Q}) for name in of_metric}
     found |= {
-        f"AffineConnection.{name}": Call(
-            lambda q, name=name: getattr(nabla, name)(metric, q).residual, {"q": Q}
-        )
+        f"AffineConnection.{name}": Call(lambda q, name=name: getattr(nabla, name)(q).residual, {"q": Q})
         for name in checks
     }
     samples = np.stack([Q, Q + 0.1, Q + W])
     return found | {
         "AffineConnection.check_torsion_free": Call(lambda q: nabla.check_torsion_free(q).residual, {"q": Q}),
         "AffineConnection.apply": Call(nabla.apply, {"q": Q, "v": V, "w": W}),
-        "AffineConnection.sectional": Call(partial(nabla.sectional, metric), three),
+        "AffineConnection.sectional": Call(nabla.sectional, three),
         "AffineConnection.apply_curvature": Call(nabla.apply_curvature, three | {"z": V}),
         "AffineConnection.apply_ricci": Call(nabla.apply_ricci, {"q": Q, "v": V, "w": W}),
         "AffineConnection.covariant_derivative": Call(
@@ -126,10 +124,6 @@ def _of_connections() -> dict[str, Call]:
     }
 
 
-def _with(metric: Any, nabla: Any, name: str) -> Callable[..., Any]:
-    return partial(getattr(nabla, name), metric)
-
-
 def _of_systems() -> dict[str, Call]:
     metric = cn.MatrixMetric(CHART, _matrix)
     system = cn.MechanicalSystem(metric, potential=lambda q: q[0] ** 2)
@@ -137,7 +131,7 @@ def _of_systems() -> dict[str, Call]:
     rolling = cn.NonholonomicSystem(forms)
     square = {"C": SQUARE, "H": SQUARE, "A": np.ones((2, 1)), "A_dot": np.ones((2, 1))}
     return {
-        "coriolis_matrix": Call(partial(cn.coriolis_matrix, cn.LeviCivita(metric), metric), {"q": Q, "v": V}),
+        "coriolis_matrix": Call(partial(cn.coriolis_matrix, cn.LeviCivita(metric)), {"q": Q, "v": V}),
         "induced_coriolis_matrix": Call(cn.induced_coriolis_matrix, square),
         "task_space_inclusion": Call(cn.task_space_inclusion, {"H": SQUARE, "J": np.array([[1.0, 2.0]])}),
         "MechanicalSystem.mass_matrix": Call(system.mass_matrix, {"q": Q}),

@@ -192,7 +192,7 @@ PUBLIC = {
     "inner": lambda q: robot().metric.inner(q, *_state(2)),
     "connection": lambda q: robot().connection.coefficients(q),
     "apply": lambda q: robot().connection.apply(q, *_state(2)),
-    "torsion": lambda q: robot().connection.first_kind(robot().metric, q),
+    "torsion": lambda q: robot().connection.first_kind(q, robot().metric),
     "recursive connection": lambda q: robot().recursive_connection.coefficients(q),
     "recursive metric": lambda q: robot().recursive_connection.metric.matrix(q),
     "curvature": lambda q: robot().recursive_connection.curvature(q),

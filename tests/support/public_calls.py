@@ -107,7 +107,7 @@ ACTION = translations(3, (2,))
 REDUCED = cn.ReducedSystem(ROLLING, ACTION, lambda q: q[:2], lambda r: jnp.append(r, 0.0))
 PRODUCT = cn.ProductFrame(cn.CoordinateFrame(1), cn.CoordinateFrame(2))
 AUDITED = cn.audit_coriolis(
-    lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, METRIC, q, v)),
+    lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC)),
     lambda q: np.asarray(METRIC.matrix(q)),
     FRAME,
     np.array([[0.3, -0.2, 0.1]]),
@@ -163,7 +163,7 @@ def _checked(check: Callable[..., cn.Check], *fixed: Any) -> Callable[..., Any]:
 
 def _audit(q: Any, v: Any) -> Any:
     report = cn.audit_coriolis(
-        lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, METRIC, q, v)),
+        lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC)),
         lambda q: np.asarray(METRIC.matrix(q)),
         FRAME,
         q,
@@ -211,17 +211,17 @@ CALLS: dict[str, Call] = {
     "Metric.change": Call(lambda q: METRIC.change(change).matrix(q), Q),
     # connections
     "AffineConnection.coefficients": Call(NABLA.coefficients, Q),
-    "AffineConnection.first_kind": Call(lambda q: NABLA.first_kind(METRIC, q), Q),
+    "AffineConnection.first_kind": Call(lambda q: NABLA.first_kind(q, METRIC), Q),
     "AffineConnection.apply": Call(NABLA.apply, QVW),
     "AffineConnection.torsion": Call(NABLA.torsion, Q),
-    "AffineConnection.nonmetricity": Call(lambda q: ANY_NABLA.nonmetricity(METRIC, q), Q),
-    "AffineConnection.contorsion": Call(lambda q: NABLA.contorsion(METRIC, q), Q),
+    "AffineConnection.nonmetricity": Call(lambda q: ANY_NABLA.nonmetricity(q, METRIC), Q),
+    "AffineConnection.contorsion": Call(lambda q: NABLA.contorsion(q, METRIC), Q),
     "AffineConnection.curvature": Call(NABLA.curvature, Q),
     "AffineConnection.apply_curvature": Call(NABLA.apply_curvature, (*QVW, "u")),
     "AffineConnection.ricci": Call(NABLA.ricci, Q),
     "AffineConnection.apply_ricci": Call(NABLA.apply_ricci, QVW),
-    "AffineConnection.scalar": Call(lambda q: NABLA.scalar(METRIC, q), Q),
-    "AffineConnection.sectional": Call(lambda q, v, w: NABLA.sectional(METRIC, q, v, w), QVW),
+    "AffineConnection.scalar": Call(lambda q: NABLA.scalar(q, METRIC), Q),
+    "AffineConnection.sectional": Call(lambda q, v, w: NABLA.sectional(q, v, w, METRIC), QVW),
     "AffineConnection.covariant_derivative": Call(
         lambda q: NABLA.covariant_derivative(field, other_field, q), Q
     ),
@@ -272,13 +272,13 @@ CALLS: dict[str, Call] = {
         lambda q: cn.holonomy(NABLA, cn.ParametricFunction(circle, q), 0.0, 2.0 * np.pi), Q, False
     ),
     # Coriolis matrices and systems
-    "coriolis_matrix": Call(lambda q, v: cn.coriolis_matrix(NABLA, METRIC, q, v), QV),
+    "coriolis_matrix": Call(lambda q, v: cn.coriolis_matrix(NABLA, q, v, METRIC), QV),
     "connection_from_coriolis": Call(
         lambda q: cn.connection_from_coriolis(METRIC, half_rate).coefficients(q), Q
     ),
     "induced_coriolis_matrix": Call(cn.induced_coriolis_matrix, ("C", "H", "A", "A_dot")),
     "task_space_coriolis_matrix": Call(
-        lambda q, v: cn.task_space_coriolis_matrix(NABLA, METRIC, task, q, v), QV
+        lambda q, v: cn.task_space_coriolis_matrix(NABLA, task, q, v, METRIC), QV
     ),
     "task_space_inclusion": Call(cn.task_space_inclusion, ("H", "J")),
     "audit_coriolis": Call(_audit, QV, False),

@@ -84,7 +84,7 @@ def test_structure_functions_and_koszul(rng):
     dH = numerics_.derivative(lambda p: np.asarray(METRIC.matrix(p)), q)
     s_low = np.tensordot(np.asarray(METRIC.matrix(q)), s, axes=1)
     low = koszul_by_differences(dH, s_low)
-    np.testing.assert_allclose(low, LEVI_CIVITA.first_kind(METRIC, q), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(low, LEVI_CIVITA.first_kind(q, METRIC), rtol=0, atol=1e-9)
 
 
 def test_transport_of_a_flat_connection_is_the_identity(rng):

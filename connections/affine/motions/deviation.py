@@ -9,7 +9,7 @@ whatever the connection. With w = D_nabla v = dv + Gamma(eta, v) the same motion
     D_t eta = w + T(v, eta),    D_t w = -R(eta, v) v + nabla_eta F + (dF/dv) w,
 
 where D_t x = xdot + Gamma(v, x) and nabla_eta F takes v along by parallel transport. `deviation_map` leads
-from (eta, dv) to (eta, w). F is an acceleration, the force raised by H^-1.
+from (eta, dv) to (eta, w). F is an acceleration, a force raised by H^-1.
 Source: [B]; equality of mixed derivatives of a variation.
 """
 
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
-from connections.affine.motions.geodesics import Force, recorded
+from connections.affine.motions.geodesics import Acceleration, recorded
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import require_shape
 from connections.evaluation.boundary import Argument, evaluate
@@ -35,7 +35,7 @@ Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and the
 
 
 def linearization(
-    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+    nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
 ) -> jax.Array:
     """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
 
@@ -44,30 +44,30 @@ def linearization(
     nabla : the connection.
     q : (..., nq) points.
     v : (..., n) velocities, frame components.
-    force : optional (t, q, v) -> (n,), acceleration components F; JAX-traceable.
+    acceleration : optional (t, q, v) -> F (n,), frame components H^-1 tau of a force tau; JAX-traceable.
     t : (...,) time.
 
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
-    return _evaluate(linearization_at, nabla, q, v, force, t)
+    return _evaluate(linearization_at, nabla, q, v, acceleration, t)
 
 
 def covariant_linearization(
-    nabla: AffineConnection, q: Any, v: Any, force: Force | None = None, t: Any = 0.0
+    nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
 ) -> jax.Array:
     """A (..., 2n, 2n) of d/dt (eta, w) = A (eta, w), w = dv + Gamma(eta, v): curvature, torsion, and F.
 
     Parameters
     ----------
-    nabla, q, v, force, t : as for `linearization`.
+    nabla, q, v, acceleration, t : as for `linearization`.
 
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
-    return _evaluate(covariant_linearization_at, nabla, q, v, force, t)
+    return _evaluate(covariant_linearization_at, nabla, q, v, acceleration, t)
 
 
 def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
@@ -84,13 +84,13 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
 
 
 def geodesic_flow(
-    nabla: AffineConnection, q0: Any, v0: Any, times: Any, force: Force | None = None
+    nabla: AffineConnection, q0: Any, v0: Any, times: Any, acceleration: Acceleration | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
 
     Parameters
     ----------
-    nabla, q0, v0, times, force : as for `geodesic`.
+    nabla, q0, v0, times, acceleration : as for `geodesic`.
 
     Returns
     -------
@@ -103,11 +103,13 @@ def geodesic_flow(
     """
     frame = nabla.frame
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-    return Trajectories.of(nabla).run("geodesic_flow", Bound(_geodesic_flow, nabla, force), arguments, times)
+    return Trajectories.of(nabla).run(
+        "geodesic_flow", Bound(_geodesic_flow, nabla, acceleration), arguments, times
+    )
 
 
 def transport_flow(
-    nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, force: Force | None = None
+    nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, acceleration: Acceleration | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """A vector transported along the geodesic through (q0, v0), with its sensitivity to where that starts.
 
@@ -115,7 +117,7 @@ def transport_flow(
 
     Parameters
     ----------
-    nabla, q0, v0, times, force : as for `geodesic`.
+    nabla, q0, v0, times, acceleration : as for `geodesic`.
     z0 : (..., n) vectors at q0, frame components, held fixed.
 
     Returns
@@ -134,7 +136,7 @@ def transport_flow(
         Argument("z0", z0, (n,)),
     )
     return Trajectories.of(nabla).run(
-        "transport_flow", Bound(_transport_flow, nabla, force), arguments, times
+        "transport_flow", Bound(_transport_flow, nabla, acceleration), arguments, times
     )
 
 
@@ -142,21 +144,21 @@ def transport_flow(
 
 
 def linearization_at(
-    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, acceleration: Acceleration | None, t: Any
 ) -> jax.Array:
     """[[s(., v), 1], [L_. a, da/dv]] with a = F - Gamma(v, v), (2n, 2n)."""
     frame = nabla.frame
 
-    def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
-        return -nabla.apply_at(p, w, w) + _force_at(force, t, p, w)
+    def total(p: jax.Array, w: jax.Array) -> jax.Array:
+        return -nabla.apply_at(p, w, w) + _acceleration_at(acceleration, t, p, w)
 
     turning = frame.structure_functions_at(q) @ v
-    along = frame.lie_derivative_at(lambda p: acceleration(p, v), q).T
-    return _blocks(turning, jnp.eye(frame.dim), along, jax.jacfwd(acceleration, argnums=1)(q, v))
+    along = frame.lie_derivative_at(lambda p: total(p, v), q).T
+    return _blocks(turning, jnp.eye(frame.dim), along, jax.jacfwd(total, argnums=1)(q, v))
 
 
 def covariant_linearization_at(
-    nabla: AffineConnection, q: jax.Array, v: jax.Array, force: Force | None, t: Any
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, acceleration: Acceleration | None, t: Any
 ) -> jax.Array:
     """[[T(v, .) - Gamma(v, .), 1], [-R(., v) v + nabla F, dF/dv - Gamma(v, .)]], (2n, 2n)."""
     n, Gamma = nabla.frame.dim, nabla.coefficients_at(q)
@@ -164,9 +166,9 @@ def covariant_linearization_at(
     torsion = jnp.einsum("ijk,j->ik", nabla.torsion_at(q), v)
     bending = -jnp.einsum("lkij,k,j->li", nabla.curvature_at(q), v, v)
     in_v = jnp.zeros((n, n))
-    if force is not None:
-        F, in_v = _force_at(force, t, q, v), jax.jacfwd(force, argnums=2)(t, q, v)
-        along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T
+    if acceleration is not None:
+        F, in_v = _acceleration_at(acceleration, t, q, v), jax.jacfwd(acceleration, argnums=2)(t, q, v)
+        along = nabla.frame.lie_derivative_at(lambda p: acceleration(t, p, v), q).T
         differentiated = jnp.einsum("ijk,k->ij", Gamma, F)  # Gamma(., F)
         bending = bending + along + differentiated - in_v @ jnp.einsum("ijk,k->ij", Gamma, v)
     return _blocks(torsion - carried, jnp.eye(n), bending, in_v - carried)
@@ -183,7 +185,7 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 # --- private ---------------------------------------------------------------------------------------------
 
 
-def _geodesic_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+def _geodesic_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[Sensitive]:
     frame = nabla.frame
 
     def start(q: jax.Array, v: jax.Array) -> Any:
@@ -191,8 +193,8 @@ def _geodesic_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensiti
 
     def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, Phi = state
-        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
-        return frame.matrix_at(q) @ v, acceleration, linearization_at(nabla, q, v, force, t) @ Phi
+        total = -nabla.apply_at(q, v, v) + _acceleration_at(acceleration, t, q, v)
+        return frame.matrix_at(q) @ v, total, linearization_at(nabla, q, v, acceleration, t) @ Phi
 
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), state[1], state[2]
@@ -203,7 +205,7 @@ def _geodesic_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensiti
     return Flow(start, rate, recorded, sizes, project=project)
 
 
-def _transport_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensitive]:
+def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[Sensitive]:
     frame = nabla.frame
     n = frame.dim
 
@@ -214,11 +216,11 @@ def _transport_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensit
     def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, z, Phi, covariant = state
         Gamma, R = nabla.coefficients_at(q), nabla.curvature_at(q)
-        acceleration = -nabla.apply_at(q, v, v) + _force_at(force, t, q, v)
+        total = -nabla.apply_at(q, v, v) + _acceleration_at(acceleration, t, q, v)
         carried = jnp.einsum("ijk,j->ik", Gamma, v)
         bent = jnp.einsum("lkij,k,i->lj", R, z, v) @ Phi[:n]
-        Phi_dot = linearization_at(nabla, q, v, force, t) @ Phi
-        return frame.matrix_at(q) @ v, acceleration, -carried @ z, Phi_dot, bent - carried @ covariant
+        Phi_dot = linearization_at(nabla, q, v, acceleration, t) @ Phi
+        return frame.matrix_at(q) @ v, total, -carried @ z, Phi_dot, bent - carried @ covariant
 
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), *state[1:]
@@ -238,9 +240,13 @@ def _transport_flow(nabla: AffineConnection, force: Force | None) -> Flow[Sensit
     return Flow(start, rate, record, sizes, project=project)
 
 
-def _force_at(force: Force | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-    """F(t, q, v), (n,); zero without a force."""
-    return jnp.zeros_like(v) if force is None else require_shape("force(t, q, v)", force(t, q, v), v.shape)
+def _acceleration_at(acceleration: Acceleration | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+    """F(t, q, v), (n,); zero if none is given."""
+    return (
+        jnp.zeros_like(v)
+        if acceleration is None
+        else require_shape("acceleration(t, q, v)", acceleration(t, q, v), v.shape)
+    )
 
 
 def _flow_sizes(
@@ -261,18 +267,18 @@ def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array
     return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
 
 
-def _under_force_at(
-    at: Callable[..., jax.Array], force: Force | None, q: jax.Array, v: jax.Array, t: jax.Array
+def _with_acceleration_at(
+    at: Callable[..., jax.Array], acceleration: Acceleration | None, q: jax.Array, v: jax.Array, t: jax.Array
 ) -> jax.Array:
-    return at(q, v, force, t)
+    return at(q, v, acceleration, t)
 
 
 def _evaluate(
-    at: Definition, nabla: AffineConnection, q: Any, v: Any, force: Force | None, t: Any
+    at: Definition, nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None, t: Any
 ) -> jax.Array:
     return evaluate(
         nabla,
-        Bound(_under_force_at, Bound(at, nabla), force),
+        Bound(_with_acceleration_at, Bound(at, nabla), acceleration),
         Argument("q", q, (nabla.frame.ambient_dim,)),
         Argument("v", v, (nabla.frame.dim,)),
         Argument("t", t, ()),

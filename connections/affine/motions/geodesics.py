@@ -21,7 +21,7 @@ from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
 
-Force = Callable[[Any, jax.Array, jax.Array], jax.Array]
+Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
 State = tuple[jax.Array, jax.Array]
 
 
@@ -30,7 +30,7 @@ def geodesic(
     q0: Any,
     v0: Any,
     times: Any,
-    force: Force | None = None,
+    acceleration: Acceleration | None = None,
     max_step: float | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Points and velocities (q, v) of the geodesic of `nabla` through (q0, v0).
@@ -41,7 +41,8 @@ def geodesic(
     q0 : (..., nq) initial points, at times[0].
     v0 : (..., n) initial velocities, frame components.
     times : (T,) strictly monotone.
-    force : optional (t, q, v) -> (n,) acceleration components added to the right-hand side; JAX-traceable.
+    acceleration : optional (t, q, v) -> (n,), added to the right-hand side: frame components H^-1 tau of a
+        force tau; JAX-traceable.
     max_step : optional, no step is longer. Forces that act for less than a step may be missed without it.
 
     Returns
@@ -58,29 +59,29 @@ def geodesic(
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
-    if force is not None:
-        require_function("force", force, "(t, q, v) -> acceleration (n,)")
+    if acceleration is not None:
+        require_function("acceleration", acceleration, "(t, q, v) -> acceleration (n,)")
     arguments = (
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),
     )
-    recipe = Bound(geodesic_flow_of, nabla, force, as_max_step(max_step))
+    recipe = Bound(geodesic_flow_of, nabla, acceleration, as_max_step(max_step))
     return Trajectories.of(nabla).run("geodesic", recipe, arguments, times)
 
 
 def geodesic_flow_of(
-    nabla: AffineConnection, force: Force | None = None, max_step: Any = None
+    nabla: AffineConnection, acceleration: Acceleration | None = None, max_step: Any = None
 ) -> Flow[State]:
     """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
-        return _feasible_flow(nabla, force, max_step)
+        return _feasible_flow(nabla, acceleration, max_step)
     frame = nabla.frame
 
     def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
         q, v = state
         v_dot = -nabla.apply_at(q, v, v)
-        if force is not None:
-            v_dot = v_dot + require_shape("force(t, q, v)", force(t, q, v), v_dot.shape)
+        if acceleration is not None:
+            v_dot = v_dot + require_shape("acceleration(t, q, v)", acceleration(t, q, v), v_dot.shape)
         return frame.matrix_at(q) @ v, v_dot
 
     def project(state: State) -> State:
@@ -89,19 +90,19 @@ def geodesic_flow_of(
     def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
         return motion_sizes(frame, nabla.known_metric, jnp.abs(s), *state)
 
-    host = _on_host(nabla, force)
+    host = _on_host(nabla, acceleration)
     return Flow(start_at_given, rate, recorded, sizes, project=project, max_step=max_step, host=host)
 
 
-def _on_host(nabla: AffineConnection, force: Force | None) -> HostMotion | None:
+def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> HostMotion | None:
     """The geodesics of a connection that computes itself in NumPy."""
     host = nabla.host
     if host is None:
         return None
-    if force is None:
+    if acceleration is None:
         free: HostMotion = host.free_motion()
         return free
-    extra = on_host(force, (nabla.frame.dim,), "force(t, q, v)")
+    extra = on_host(acceleration, (nabla.frame.dim,), "acceleration(t, q, v)")
 
     def forced(t: float, q: Any, v: Any, out: Any) -> None:
         host.free_acceleration(q, v, out)
@@ -120,7 +121,9 @@ def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
     return state, state[0], jnp.asarray(True)
 
 
-def _feasible_flow(nabla: ConstrainedConnection, force: Force | None, max_step: Any) -> Flow[State]:
+def _feasible_flow(
+    nabla: ConstrainedConnection, acceleration: Acceleration | None, max_step: Any
+) -> Flow[State]:
     """In ambient components, as the basis may be singular on the way where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
@@ -130,9 +133,9 @@ def _feasible_flow(nabla: ConstrainedConnection, force: Force | None, max_step: 
     def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
         q, V = state
         free = -ambient.apply_at(q, V, V)
-        if force is not None:
-            given = force(t, q, frame.components_at(q) @ V)
-            free = free + nabla.basis_at(q) @ require_shape("force(t, q, v)", given, (frame.dim,))
+        if acceleration is not None:
+            given = acceleration(t, q, frame.components_at(q) @ V)
+            free = free + nabla.basis_at(q) @ require_shape("acceleration(t, q, v)", given, (frame.dim,))
         return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
 
     def project(state: State) -> State:

@@ -51,7 +51,7 @@ def lqr(
         differ by 1e15 and more is beyond the digits of numbers.
     ShapeError, NonFiniteError, GainError, TypeError.
 
-    Source: Kalman (1960); solved as `control.riccati` says.
+    Source: Kalman (1960); solved as `riccati.py` says.
     """
     A, B, names = checked_pair(A, B, names)
     n, m = B.shape

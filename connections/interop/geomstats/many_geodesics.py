@@ -86,7 +86,7 @@ def require_geodesics_of(
     pieces = shooting.geodesics(shooting.ground(q), v, TIGHT, keep=True).pieces
     steps = shooting.ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
     padded = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # every size is compiled
-    check = nabla.check_same_geodesics(metric, padded)
+    check = nabla.check_same_geodesics(padded, metric)
     if not check.ok:
         raise MetricError(
             "a distance is the length of the metric's geodesic, and this connection has other geodesics "

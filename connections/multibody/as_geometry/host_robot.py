@@ -32,7 +32,7 @@ _WEIGHTS = np.vstack([A, E])
 
 
 class HostRobot:
-    """A robot by its recursions, as `affine.host_motion.HostMechanics`.
+    """A robot by its recursions, as `HostMechanics`.
 
     Parameters
     ----------

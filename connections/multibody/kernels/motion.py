@@ -141,7 +141,7 @@ def _rate(tree, work, rate):
 
 @inlined
 def _sizes(tree, work, elapsed, sizes):
-    """What the components at the last state can be expected to be, as `affine.sizes.motion_sizes`."""
+    """What the components at the last state can be expected to be, as `motion_sizes`."""
     nv, speed = tree.nv, elapsed * 0.0  # a number, or one for each lane
     H, velocities = tree.scratch, beyond(sizes, tree.nq)
     mass_matrix(tree, work, beyond(work, H))

@@ -99,7 +99,7 @@ IN_JAX = {
     "mass_matrix": "model.metric.matrix_at(q)",
     "coriolis_matrix": "model.system().coriolis_matrix_at(q, v)",
     "mass_matrix_rate": "C + C.T with C = model.system().coriolis_matrix_at(q, v)",
-    "christoffel_symbols": "model.recursive_connection.first_kind(model.metric, q)",
+    "christoffel_symbols": "model.recursive_connection.first_kind(q, model.metric)",
     "coriolis_product": "model.recursive_connection.lowered_at(model.metric, q, v, w)",
     "coriolis_transpose_product": "model.system().coriolis_matrix_at(q, v).T @ w",
     "inverse_dynamics": "model.system().inverse_dynamics_at(q, v, a)",
