@@ -185,7 +185,7 @@ CLOSURE = Layout(
         "columns",  # spanning coordinate of each independent one
         "quaternion_starts",  # in q
         "spanning_quaternion_starts",
-        "linear_starts",  # where the table of each linear cluster begins in `tables`
+        "linear_starts",  # where the array of each linear cluster begins in `tables`
         "loop_starts",  # where the array of each loop begins in `tables`
     ),
     numbers=(
@@ -194,6 +194,16 @@ CLOSURE = Layout(
         "tables",
         "work",  # the workspace of the loops, one at a time, behind everything else
     ),
+)
+LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear cluster
+    "LinearClusterArrays",
+    STAMP,
+    sizes=("dependent", "independent"),
+    integers=(
+        "q_d",  # (dependent,) spanning coordinates
+        "q_i",  # (independent,)
+    ),
+    numbers=("rows",),  # (dependent, independent + 1) rows of G, each followed by its entry of g
 )
 LOOP = Layout(
     "LoopArrays",
@@ -258,6 +268,7 @@ def _state(n):
 # --- reading the arrays -------------------------------------------------------------------------------------
 
 unpack_tree, unpack_clusters, unpack_closure = TREE.unpacker(), CLUSTERS.unpacker(), CLOSURE.unpacker()
+unpack_linear_cluster = LINEAR_CLUSTER.unpacker()
 _Loop = LOOP.view
 # Numbers of parts, as global integers, which Numba compiles as constants (`take` needs literals).
 _LOOP_SIZES, _LOOP_INTEGERS, _LOOP_NUMBERS, _LOOP_WORK = LOOP.counts

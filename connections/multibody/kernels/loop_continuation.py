@@ -30,10 +30,10 @@ import math
 
 from connections.engines.inlined.householder import column_length, factorize, solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import as_integers, beyond, exact, routine, store, take
+from connections.engines.inlined.simd import beyond, exact, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.boundary import is_unit
-from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_loop
+from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_linear_cluster, unpack_loop
 from connections.multibody.kernels.loop_geometry import evaluate, move_links, place_loop, second_derivatives
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.kernels.stamp import STAMP
@@ -129,16 +129,14 @@ def _square(q, start):
 
 @exact
 def _solve_linear(table, solution):
-    """q_d = G q_i + g for one linear cluster; `table` is as `program/loop_packing.py` writes it."""
-    integers = as_integers(table)
-    dependent, width = integers[0], integers[1]
-    numbers = beyond(table, 2 + dependent + width)
-    for i in range(dependent):
-        row = i * (width + 1)
-        total = numbers[row + width]
-        for k in range(width):
-            total += numbers[row + k] * solution[integers[2 + dependent + k]]
-        store(solution, integers[2 + i], total)
+    """q_d = G q_i + g for one linear cluster, whose array begins at `table`."""
+    cluster = unpack_linear_cluster(table)
+    for i in range(cluster.dependent):
+        row = i * (cluster.independent + 1)
+        total = cluster.rows[row + cluster.independent]
+        for k in range(cluster.independent):
+            total += cluster.rows[row + k] * solution[cluster.q_i[k]]
+        store(solution, cluster.q_d[i], total)
 
 
 @exact

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.checks import ModelError
-from connections.engines.inlined.records import bits
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.kinematics import Kinematics
@@ -27,6 +26,7 @@ from connections.multibody.kernels.layout import (
     CLOSURE,
     CONDITION,
     FREE,
+    LINEAR_CLUSTER,
     LOOP,
     LOOP_PARAMETERS,
     PARAMETERS,
@@ -137,10 +137,7 @@ class _Chains(NamedTuple):
 
 
 def _pack_linear(closed: ClosedKinematics, chains: _Chains, cluster: int) -> np.ndarray:
-    """The table of a linear cluster, q_d = G q_i + g, as `solve_linear` reads it.
-
-    [ sizes of q_d and q_i | spanning coordinates of both | rows of G, each followed by its entry of g ].
-    """
+    """The array of a linear cluster, q_d = G q_i + g."""
     G, offset = closed.linear
     own = closed.clusters.of_body[closed.spanning.body_of] == cluster
     coordinate = closed.spanning.coordinate_of
@@ -149,7 +146,8 @@ def _pack_linear(closed: ClosedKinematics, chains: _Chains, cluster: int) -> np.
     columns = columns[coordinate[closed.v_columns[columns]] >= 0]
     q_d, q_i = coordinate[dependent], coordinate[closed.v_columns[columns]]
     rows = np.column_stack([G[np.ix_(dependent, columns)], offset[q_d]])
-    return np.concatenate([bits([len(q_d), len(q_i), *q_d, *q_i]), rows.ravel()])
+    sizes = {"dependent": len(q_d), "independent": len(q_i)}
+    return LINEAR_CLUSTER.pack(sizes, {"q_d": q_d, "q_i": q_i}, {"rows": rows})
 
 
 def _pack_loop(
