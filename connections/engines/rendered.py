@@ -1,14 +1,16 @@
-"""Functions whose source is rendered from a template, for Numba.
+"""Functions whose source is rendered from a template.
 
-Numba keeps machine code on disk by the file of a function, so the source is executed as if it were in a file
-of the package. It has to stand behind the last line of that file: Numba also asks Python for the lines of a
-function, and Python would read what is in the file at these lines. Since Python 3.13, lines that begin within
-a docstring, and have an apostrophe, raise `tokenize.TokenError`.
+Numba compiles some of them, and keeps machine code on disk by the file of a function. So the source is
+executed as if it were in a file of the package. It has to stand behind the last line of that file: Numba also
+asks Python for the lines of a function, and Python would read what is in the file at these lines. Since
+Python 3.13, lines that begin within a docstring, and have an apostrophe, raise `tokenize.TokenError`.
 """
 
 from __future__ import annotations
 
 import linecache
+from functools import cache
+from types import CodeType
 from typing import Any
 
 
@@ -21,4 +23,9 @@ def execute(source: str, file: str, scope: dict[str, Any]) -> None:
     file : ``__file__`` of the module that renders the source.
     scope : the names that the source uses, and then those that it defines.
     """
-    exec(compile("\n" * len(linecache.getlines(file)) + source, file, "exec"), scope)
+    exec(_code(source, file), scope)
+
+
+@cache
+def _code(source: str, file: str) -> CodeType:
+    return compile("\n" * len(linecache.getlines(file)) + source, file, "exec")

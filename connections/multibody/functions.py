@@ -28,6 +28,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from connections.engines.rendered import execute
 from connections.multibody.model import Model, require_model
 from connections.multibody.program.table import RECURSIONS
 
@@ -76,7 +77,7 @@ def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
     result = result.format(given=", ".join(names[1:]))
     source = _CALL.format(name=name, signature=Signature(bare), result=result)
     scope = {"__name__": function.__module__, "require_model": require_model, "matrices_of": _matrices_of}
-    exec(compile(source, f"<{name}>", "exec"), scope)
+    execute(source, __file__, scope)
     call: Callable[P, R] = wraps(function)(cast("Callable[P, R]", scope[name]))
     return documented(call)
 

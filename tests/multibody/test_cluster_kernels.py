@@ -180,7 +180,7 @@ class Kernels:
 
     def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
         out, function = np.full(self.core(name), np.nan), compiled.require(f"closed_{name}_at")
-        choice = (force_cross,) * RECURSIONS[name].body_factor
+        choice = (force_cross,) * (RECURSIONS[name].choice is not None)
         return function(self.memory, closure, self.clusters, solved, *vectors, *choice, out), out
 
     def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
@@ -189,7 +189,7 @@ class Kernels:
         nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
         blocks, out = nonzero_blocks(nonzero), np.full((m, np.prod(core)), np.nan)
         function = compiled.require(f"closed_{name}_rows")
-        choice = (force_cross,) * RECURSIONS[name].body_factor
+        choice = (force_cross,) * (RECURSIONS[name].choice is not None)
         for _ in range(2):  # nothing may be left over from the call before
             good = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, *choice, out)
         return good, out.reshape(m, *core)

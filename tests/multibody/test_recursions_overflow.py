@@ -174,7 +174,7 @@ def test_no_result_below_the_limit_overflows(name, of, rng):
         out = np.zeros(core_shape(name, robot))
         entry = compiled.require(f"closed_{name}_at" if robot.closed else f"{name}_at")
         solved = (True,) * robot.closed
-        assert entry(memory, *others, *solved, q, *vectors, *[True] * row.body_factor, out)
+        assert entry(memory, *others, *solved, q, *vectors, *[True] * (row.choice is not None), out)
         assert np.isfinite(out).all()
         sizes[X] = np.abs(out).max(initial=0.0)
         assert sizes[X] <= (100.0 * (links + 1 + nv) * X) ** _DEGREE

@@ -15,7 +15,7 @@ from mechanisms import random_mechanism
 
 from connections import control, multibody
 from connections.checks import ModelError, NonFiniteError
-from connections.multibody.program.table import IN_JAX, RECURSIONS
+from connections.multibody.program.table import RECURSIONS
 
 MODEL = random_mechanism(np.random.default_rng(0), 2, (multibody.Revolute,))
 Q, V = np.zeros(2), np.ones(2)
@@ -24,7 +24,7 @@ Q, V = np.zeros(2), np.ones(2)
 @pytest.mark.parametrize("name", RECURSIONS)
 def test_a_function_is_declared_and_documented_as_its_row_says(name):
     row, function = RECURSIONS[name], getattr(multibody, name)
-    choice = ["body_factor"] * row.body_factor
+    choice = row.choice.arguments if row.choice else ()
     assert list(inspect.signature(function).parameters) == ["model", "q", *row.vectors, *choice, "out"]
     lines = inspect.getdoc(function).splitlines()
     described = [line.split(" : ")[0] for line in lines[lines.index("Parameters") + 2 :] if " : " in line]
@@ -176,8 +176,9 @@ def test_a_recursion_in_a_traced_function(transformed):
 def test_what_to_write_in_jax_computes_the_same():
     names = {"model": MODEL, "jnp": jnp}
     given = {"q": np.array([0.2, 0.4]), "v": np.array([1.0, -0.5]), "w": V, "a": V, "tau": V}
-    assert [name for name in RECURSIONS if name not in IN_JAX] == ["regressor"]
-    for name, written in IN_JAX.items():
+    written_in = {name: row.in_jax for name, row in RECURSIONS.items() if row.in_jax}
+    assert [name for name in RECURSIONS if name not in written_in] == ["regressor"]
+    for name, written in written_in.items():
         if "derivatives" in name or name == "mass_matrix_rate":
             continue
         used = ("q", *RECURSIONS[name].vectors)

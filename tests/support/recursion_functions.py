@@ -57,6 +57,11 @@ FUNCTIONS = {
     "coriolis_product": (mb.coriolis_product, ("q", "v", "w"), _vector),
     "coriolis_transpose_product": (mb.coriolis_transpose_product, ("q", "v", "w"), _vector),
     "coriolis_product with torsion": (_with_torsion(mb.coriolis_product), ("q", "v", "w"), _vector),
+    "coriolis_transpose_product with torsion": (
+        _with_torsion(mb.coriolis_transpose_product),
+        ("q", "v", "w"),
+        _vector,
+    ),
     "inverse_dynamics": (mb.inverse_dynamics, ("q", "v", "a"), _vector),
     "gravity": (mb.gravity, ("q",), _vector),
     "forward_dynamics": (mb.forward_dynamics, ("q", "v", "tau"), _vector),

@@ -148,7 +148,7 @@ class HostRobot:
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
-        C = self._program.evaluate("coriolis_matrix", (q, v), None, "christoffel")
+        C = self._program.evaluate("coriolis_matrix", (q, v), None, ("christoffel",))
         carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
         return carrying
 

@@ -68,14 +68,13 @@ class RobotSystem(MechanicalSystem):
 
     def coriolis_matrix(self, q: Any, v: Any) -> Any:
         """C(q, v) without torsion, (..., n, n); see `MechanicalSystem`."""
-        return self._recursion("coriolis_matrix", super().coriolis_matrix, q, v)
+        return self._recursion("coriolis_matrix", super().coriolis_matrix, q, v, chosen=("christoffel",))
 
     def bias(self, q: Any, v: Any) -> Any:
         """C(q, v) v, (..., n); see `MechanicalSystem`."""
         if _traced(q, v):
             return super().bias(q, v)
-        given = _plain(q), _plain(v), _plain(v)
-        return as_given(self._functions["coriolis_product"](*given, "christoffel", None), q, v)
+        return self._call("coriolis_product", (q, v, v), ("christoffel",))
 
     def gravity(self, q: Any) -> Any:
         """g(q), (..., n); see `MechanicalSystem`."""
@@ -130,16 +129,12 @@ class RobotSystem(MechanicalSystem):
     def _host(self) -> HostRobot:
         return HostRobot(self.model.kinematics, self.model.program)
 
-    @property
-    def _functions(self) -> Any:
-        return self.model.program.functions
-
-    def _recursion(self, name: str, definition: Any, *given: Any) -> Any:
+    def _recursion(self, name: str, definition: Any, *given: Any, chosen: tuple[Any, ...] = ()) -> Any:
         """A recursion for numbers, and the definition for what JAX is tracing."""
-        if _traced(*given):
-            return definition(*given)
-        choice = ("christoffel",) if name == "coriolis_matrix" else ()
-        return as_given(self._functions[name](*map(_plain, given), *choice, None), *given)
+        return definition(*given) if _traced(*given) else self._call(name, given, chosen)
+
+    def _call(self, name: str, given: tuple[Any, ...], chosen: tuple[Any, ...]) -> Any:
+        return as_given(self.model.program.functions[name](*map(_plain, given), *chosen, None), *given)
 
 
 def _traced(*given: Any) -> bool:

@@ -45,7 +45,7 @@ def _find(name: str) -> tuple[Any, list[Any]]:
 
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
     row = RECURSIONS[recursion]
-    closed, choice = name.startswith("closed_"), " b" * row.body_factor
+    closed, choice = name.startswith("closed_"), f" {row.choice.kind}" if row.choice else ""
     vectors, core = 1 + len(row.vectors) + (closed and row.bias_rates), row.core(0, 0)
     if kind == "at":
         arguments = ("m l c b" if closed else "m") + " 1" * vectors + choice

@@ -69,15 +69,20 @@ def entry(name: str) -> Any:
     name : such as ``mass_matrix_at`` or ``closed_mass_matrix_rows``.
     """
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
-    row, closed, rows = RECURSIONS[recursion], name.startswith("closed_"), kind == "rows"
-    scope: dict[str, Any] = {"__name__": __name__}
-    for module in _NAMES_FROM:
-        scope |= vars(importlib.import_module(module))
+    row, closed = RECURSIONS[recursion], name.startswith("closed_")
+    source, scope = rendered(name, row, closed, kind == "rows")
     file = importlib.import_module(f"{_KERNELS}.{row.closed if closed else row.kernel}")
     scope["kernel"] = getattr(file, recursion)
-    source = (_ROWS if rows else _AT).format(entry=name, **_fields(row, closed, rows))
     execute(source, __file__, scope)
     return scope[name]
+
+
+def rendered(name: str, row: Recursion, closed: bool, rows: bool) -> tuple[str, dict[str, Any]]:
+    """The source of the function `name` of a row, and the names that it uses, but for its ``kernel``."""
+    scope: dict[str, Any] = {"__name__": __name__, "kernel": None}
+    for module in _NAMES_FROM:
+        scope |= vars(importlib.import_module(module))
+    return (_ROWS if rows else _AT).format(entry=name, **_fields(row, closed, rows)), scope
 
 
 def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
@@ -111,7 +116,7 @@ def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
     fields = {
         "of": of,
         "loops": "closure, clusters, solved, " * closed,
-        "arguments": "".join(f"{x}, " for _, x in places) + "force_cross, " * row.body_factor,
+        "arguments": "".join(f"{x}, " for _, x in places) + (f"{row.choice.name}, " if row.choice else ""),
         "current": "are_current(memory, closure, clusters)" if closed else "is_current(memory)",
         "reduced": "reduced = unpack_clusters(slots_of(clusters))" * closed,
         "objects": "tree, reduced" if closed else "tree",
@@ -119,12 +124,13 @@ def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
         "read": read,
         "finite": finite,
         "clear": "out[:] = 0.0" if row.sparse else "",
-        "choices": ", force_cross" * row.body_factor,
+        "choices": f", {row.choice.given}" if row.choice else "",
         "write": "write_results(work, result, blocks, out, row)",
     }
     if closed and rows:
         fields["reduced"] += "; solution = prepare(reduced, slots)"
     if row.mirrored and not closed:  # `write_slabs` takes what the kernel leaves out from its mirror images
-        fields["choices"] += ", force_cross" if rows else ", True"
-        fields["write"] = "write_slabs(work, result, tree.nv, blocks, force_cross, out, row)"
+        torsion = row.choice.given if row.choice else "False"
+        fields["choices"] += f", {torsion}" if rows else ", True"
+        fields["write"] = f"write_slabs(work, result, tree.nv, blocks, {torsion}, out, row)"
     return fields

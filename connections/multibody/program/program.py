@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
-from types import CodeType
+from functools import partial
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from connections.engines.arguments import (
 )
 from connections.engines.inlined.simd import LANES
 from connections.engines.pieces import in_pieces
+from connections.engines.rendered import execute
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
 from connections.multibody.definition.host_kinematics import body_motions
@@ -41,7 +41,7 @@ from connections.multibody.program.compiled import compiled
 from connections.multibody.program.loop_solutions import Loops
 from connections.multibody.program.regularity import first_irregular
 from connections.multibody.program.solutions import Solution
-from connections.multibody.program.table import BODY_FACTORS, IN_JAX, RECURSIONS, is_force_cross
+from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS, Choice
 from connections.multibody.program.tree_packing import nonzero_blocks, pack
 
 Gravity = tuple[float, float, float]
@@ -53,7 +53,7 @@ _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 # The public call of a recursion; `at` is the compiled function for one configuration, which would take a
 # masked array for its data.
 _CALL = """
-def call(q, {vectors}{factor}out):
+def call(q, {vectors}{chosen}out):
     try:
         if {exact} and q.ndim == 1:
             result = empty(core) if out is None else out
@@ -65,7 +65,7 @@ def call(q, {vectors}{factor}out):
         pass
     {otherwise}
 """
-_ELSE = "return evaluate(name, (q, {vectors}), out{factor_given})"
+_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}))"
 
 
 class _Batch:
@@ -96,13 +96,13 @@ class Program:
 
     Attributes
     ----------
-    functions : name of a recursion -> its call ``(q, vectors..., body_factor, out)``; arguments that the
-        recursion does not have are left out.
+    functions : name of a recursion -> its call ``(q, vectors..., choice..., out)``; see `table.Recursion`.
     quiet : the same for one configuration in float64 arrays; None if the input is bad, without saying why.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
         chains the flat arrays of the loops and of the clusters.
     loops : the solver of the loops, None for trees.
     cores : name of a recursion -> the shape of its result for one configuration.
+    choices : what a caller can choose -> a mapping from that to what compiled code takes.
     sizes : sizes of the last axes of q and of up to three vectors.
     slots : of a workspace, without results.
 
@@ -127,13 +127,16 @@ class Program:
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
         self.functions, self.quiet = _Functions(self, _ELSE), _Functions(self, "return None")
+        self.choices: dict[Choice, Any] = {BODY_FACTOR: BODY_FACTORS}
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Program, (self._kinematics, self._gravity)
 
-    def evaluate(self, name: str, given: tuple[Any, ...], out: Any, body_factor: Any = None) -> np.ndarray:
+    def evaluate(
+        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = ()
+    ) -> np.ndarray:
         """The result of the recursion `name` for any input that can be converted to arrays of numbers.
 
         Parameters
@@ -141,7 +144,7 @@ class Program:
         name : a key of `RECURSIONS`.
         given : q (..., nq) and then vectors (..., nv).
         out : the array to fill, or None.
-        body_factor : name of the body-level factor, if the recursion has a choice.
+        chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
 
         Raises
         ------
@@ -149,14 +152,14 @@ class Program:
             `functions`.
         """
         row = RECURSIONS[name]
-        choice = (is_force_cross(body_factor),) if row.body_factor else ()
+        choice = self._choice(row.choice, chosen)
         names = "q", *row.vectors
         if is_lazy(given, out):
             from connections.engines.dask_arrays import lazy  # imports Dask
 
-            function = partial(_evaluated, self, name, body_factor)
+            function = partial(_evaluated, self, name, chosen)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        refuse_traced(name, names, given, IN_JAX.get(name, ""))
+        refuse_traced(name, names, given, row.in_jax)
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
@@ -170,8 +173,7 @@ class Program:
                 len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
             )
         else:
-            given_factor = [body_factor] * row.body_factor
-            good = self.quiet[name](*map(plain, vectors), *given_factor, result) is not None
+            good = self.quiet[name](*map(plain, vectors), *chosen, result) is not None
         if not good:
             self._explain(name, names, vectors, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
@@ -213,6 +215,16 @@ class Program:
                     self._kinematics.explain_loops(point, start)
             self._explain("mass_matrix", ("q",), [q], q)
         return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
+
+    def _choice(self, choice: Choice | None, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What compiled code takes for what the caller chose."""
+        if choice is None:
+            return ()
+        key = chosen if len(chosen) > 1 else chosen[0]
+        try:
+            return (self.choices[choice][key],)
+        except TypeError:  # not hashable
+            return (self.choices[choice].__missing__(key),)
 
     # --- rows of configurations ----------------------------------------------------------------------------
 
@@ -342,9 +354,9 @@ class Program:
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
 
 
-def _evaluated(program: Program, name: str, body_factor: Any, *given: np.ndarray) -> np.ndarray:
+def _evaluated(program: Program, name: str, chosen: tuple[Any, ...], *given: np.ndarray) -> np.ndarray:
     """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
-    return program.evaluate(name, given, None, body_factor)
+    return program.evaluate(name, given, None, chosen)
 
 
 class _Functions(dict[str, Callable[..., np.ndarray]]):
@@ -359,11 +371,6 @@ class _Functions(dict[str, Callable[..., np.ndarray]]):
         return self[name]
 
 
-@cache
-def _code(name: str, text: str) -> CodeType:
-    return compile(text, f"<{name}>", "exec")
-
-
 def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarray]:
     """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code.
 
@@ -371,12 +378,12 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
     """
     row, loops = RECURSIONS[name], program.loops
     vectors = "".join(f"{vector}, " for vector in row.vectors)
+    chosen = "".join(f"{argument}, " for argument in row.choice.arguments) if row.choice else ""
     names = {
         "vectors": vectors,
         "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray",
-        "factor": "body_factor, " * row.body_factor,
-        "factor_given": ", body_factor" * row.body_factor,
-        "choice": "factors[body_factor], " * row.body_factor,
+        "chosen": chosen,
+        "choice": f"choices[{chosen.rstrip(', ')}], " if row.choice else "",
         "keep": "",
         "solve": "",
         "bias_rates": "",
@@ -389,7 +396,7 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         "empty": np.empty,
         "ndarray": np.ndarray,
         "evaluate": program.evaluate,
-        "factors": BODY_FACTORS,
+        "choices": program.choices[row.choice] if row.choice else None,
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
         "memory": program.memory,
     }
@@ -409,6 +416,6 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
 
     scope["at"] = first_call
     names["otherwise"] = otherwise.format(**names)
-    exec(_code(name, _CALL.format(**names)), scope)
+    execute(_CALL.format(**names), __file__, scope)
     call: Callable[..., np.ndarray] = scope["call"]
     return call

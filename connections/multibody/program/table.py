@@ -8,7 +8,7 @@ recursion is a kernel, a row here, a public function and its tests.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,38 +16,48 @@ N, PARAMETERS = "n", "10 N"  # axes of a result: velocities; inertial parameters
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What the caller of a recursion chooses besides arrays."""
+
+    arguments: tuple[str, ...]  #: names of the public arguments
+    name: str  #: of the argument of compiled code that stands for them
+    kind: str  #: its kind, as in `compiled`
+    given: str  #: how it is given to the kernel
+
+
+BODY_FACTOR = Choice(("body_factor",), "force_cross", "b", "force_cross")
+
+
+@dataclass(frozen=True)
 class Recursion:
     """A recursion."""
 
     #: the file of the kernel for trees, a function of the recursion's name that is called as ``kernel(tree,
-    #: work, result)``. With `body_factor` a further argument says whether the factor is ``"force_cross"``,
-    #: with `mirrored` one more whether to write all entries
+    #: work, result)``. With `choice` a further argument is what the caller chose; with `mirrored` one more
+    #: says whether to write all entries
     kernel: str
     #: the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
-    #: by the choice of the body-level factor
+    #: by what the caller chose
     closed: str
     vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
     shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
-    body_factor: bool = False  #: whether the caller chooses the body-level factor
+    choice: Choice | None = None  #: what the caller chooses
     inverse: bool = False  #: the mass matrix has to be regular
+    #: entries of columns, or of a column and a body, on different branches are zero, and the kernel does not
+    #: write them
+    sparse: bool = False
+    #: the result is Gamma_ijk (n, n, n), and the kernel can leave out the entries with j > k that equal
+    #: Gamma_ikj; what is chosen, if anything, says whether all entries are to be written
+    mirrored: bool = False
+    #: for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector; v comes first
+    bias_rates: bool = False
+    in_jax: str = ""  #: what computes the same where JAX traces; if empty, nothing does
 
-    @cached_property
-    def sparse(self) -> bool:
-        """Whether entries of columns, or of a column and a body, on different branches are zero.
-
-        The kernel does not write them. Of matrices, only those that contain H^-1 have no such entries.
-        """
-        return len(self.shape) > 1 and not self.inverse
-
-    @cached_property
-    def mirrored(self) -> bool:
-        """Whether the kernel can leave out the entries [i, j, k] with j > k that equal [i, k, j]."""
-        return self.shape == (N, N, N)
-
-    @cached_property
-    def bias_rates(self) -> bool:
-        """Whether, for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector."""
-        return self.shape == (3, N, N)
+    def __post_init__(self) -> None:
+        assert not self.mirrored or (self.sparse and self.shape == (N, N, N)), "only symbols are mirrored"
+        assert not self.mirrored or self.choice in (None, BODY_FACTOR), "which says whether they have torsion"
+        assert not self.bias_rates or self.vectors[:1] == ("v",), "bias rates are those at a velocity"
+        assert not self.sparse or (N in self.shape[:-1] and self.shape[-1] in (N, PARAMETERS)), self.shape
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
@@ -70,7 +80,7 @@ class Recursion:
         if PARAMETERS in self.shape:
             return np.repeat(moves.T, 10, axis=1)
         related = moves.T.astype(float) @ moves > 0.0
-        if self.mirrored:
+        if self.shape == (N, N, N):
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
             common: np.ndarray = pairs.T.astype(float) @ moves > 0.0
             return common.reshape(self.core(len(body_of), len(moves)))
@@ -78,47 +88,101 @@ class Recursion:
 
 
 RECURSIONS = {
-    "mass_matrix": Recursion("coriolis", "cluster_coriolis", (), (N, N)),
-    "coriolis_matrix": Recursion("coriolis", "cluster_coriolis", ("v",), (N, N), body_factor=True),
-    "mass_matrix_rate": Recursion("coriolis", "cluster_coriolis", ("v",), (N, N)),
-    "christoffel_symbols": Recursion("christoffel", "cluster_christoffel", (), (N, N, N), body_factor=True),
-    "coriolis_product": Recursion("newton_euler", "cluster_dynamics", ("v", "w"), body_factor=True),
-    "coriolis_transpose_product": Recursion("newton_euler", "cluster_dynamics", ("v", "w"), body_factor=True),
-    "inverse_dynamics": Recursion("newton_euler", "cluster_dynamics", ("v", "a")),
-    "gravity": Recursion("newton_euler", "cluster_dynamics"),
-    "forward_dynamics": Recursion("articulated", "cluster_dynamics", ("v", "tau"), inverse=True),
-    "inverse_mass_matrix": Recursion("articulated", "cluster_coriolis", (), (N, N), inverse=True),
-    "regressor": Recursion("regressor", "cluster_dynamics", ("v", "v_r", "a_r"), (N, PARAMETERS)),
-    "inverse_dynamics_derivatives": Recursion("derivatives", "cluster_dynamics", ("v", "a"), (3, N, N)),
+    "mass_matrix": Recursion(
+        "coriolis", "cluster_coriolis", (), (N, N), sparse=True, in_jax="model.metric.matrix_at(q)"
+    ),
+    "coriolis_matrix": Recursion(
+        "coriolis",
+        "cluster_coriolis",
+        ("v",),
+        (N, N),
+        BODY_FACTOR,
+        sparse=True,
+        in_jax="model.system().coriolis_matrix_at(q, v)",
+    ),
+    "mass_matrix_rate": Recursion(
+        "coriolis",
+        "cluster_coriolis",
+        ("v",),
+        (N, N),
+        sparse=True,
+        in_jax="C + C.T with C = model.system().coriolis_matrix_at(q, v)",
+    ),
+    "christoffel_symbols": Recursion(
+        "christoffel",
+        "cluster_christoffel",
+        (),
+        (N, N, N),
+        BODY_FACTOR,
+        sparse=True,
+        mirrored=True,
+        in_jax="model.recursive_connection.first_kind(q, model.metric)",
+    ),
+    "coriolis_product": Recursion(
+        "newton_euler",
+        "cluster_dynamics",
+        ("v", "w"),
+        choice=BODY_FACTOR,
+        in_jax="model.recursive_connection.lowered_at(model.metric, q, v, w)",
+    ),
+    "coriolis_transpose_product": Recursion(
+        "newton_euler",
+        "cluster_dynamics",
+        ("v", "w"),
+        choice=BODY_FACTOR,
+        in_jax="model.system().coriolis_matrix_at(q, v).T @ w",
+    ),
+    "inverse_dynamics": Recursion(
+        "newton_euler",
+        "cluster_dynamics",
+        ("v", "a"),
+        in_jax="model.system().inverse_dynamics_at(q, v, a)",
+    ),
+    "gravity": Recursion("newton_euler", "cluster_dynamics", in_jax="model.system().gravity_at(q)"),
+    "forward_dynamics": Recursion(
+        "articulated",
+        "cluster_dynamics",
+        ("v", "tau"),
+        inverse=True,
+        in_jax="model.system().forward_dynamics_at(q, v, tau)",
+    ),
+    "inverse_mass_matrix": Recursion(
+        "articulated",
+        "cluster_coriolis",
+        (),
+        (N, N),
+        inverse=True,
+        in_jax="jnp.linalg.inv(model.metric.matrix_at(q))",
+    ),
+    "regressor": Recursion(
+        "regressor", "cluster_dynamics", ("v", "v_r", "a_r"), (N, PARAMETERS), sparse=True
+    ),
+    "inverse_dynamics_derivatives": Recursion(
+        "derivatives",
+        "cluster_dynamics",
+        ("v", "a"),
+        (3, N, N),
+        sparse=True,
+        bias_rates=True,
+        in_jax="jax.jvp of model.system().inverse_dynamics_at",
+    ),
     "forward_dynamics_derivatives": Recursion(
-        "derivatives", "cluster_dynamics", ("v", "tau"), (3, N, N), inverse=True
+        "derivatives",
+        "cluster_dynamics",
+        ("v", "tau"),
+        (3, N, N),
+        inverse=True,
+        bias_rates=True,
+        in_jax="jax.jvp of model.system().forward_dynamics_at",
     ),
 }
-#: Name of a recursion -> what computes the same where JAX traces; nothing else does for the others.
-IN_JAX = {
-    "mass_matrix": "model.metric.matrix_at(q)",
-    "coriolis_matrix": "model.system().coriolis_matrix_at(q, v)",
-    "mass_matrix_rate": "C + C.T with C = model.system().coriolis_matrix_at(q, v)",
-    "christoffel_symbols": "model.recursive_connection.first_kind(q, model.metric)",
-    "coriolis_product": "model.recursive_connection.lowered_at(model.metric, q, v, w)",
-    "coriolis_transpose_product": "model.system().coriolis_matrix_at(q, v).T @ w",
-    "inverse_dynamics": "model.system().inverse_dynamics_at(q, v, a)",
-    "gravity": "model.system().gravity_at(q)",
-    "forward_dynamics": "model.system().forward_dynamics_at(q, v, tau)",
-    "inverse_mass_matrix": "jnp.linalg.inv(model.metric.matrix_at(q))",
-    "inverse_dynamics_derivatives": "jax.jvp of model.system().inverse_dynamics_at",
-    "forward_dynamics_derivatives": "jax.jvp of model.system().forward_dynamics_at",
-}
-BODY_FACTORS = {"christoffel": False, "force_cross": True}  # name -> whether its connection has torsion
 
 
-def is_force_cross(body_factor: str) -> bool:
-    """Whether the body-level factor `body_factor` is (v x*) I, whose connection has torsion.
+class _BodyFactors(dict[str, bool]):
+    """Name of a body-level factor -> whether it is (v x*) I, whose connection has torsion."""
 
-    Raises
-    ------
-    ValueError : there is no such factor.
-    """
-    if not isinstance(body_factor, str) or body_factor not in BODY_FACTORS:
-        raise ValueError(f"body_factor: expected one of {', '.join(BODY_FACTORS)}, got {body_factor!r}")
-    return BODY_FACTORS[body_factor]
+    def __missing__(self, name: Any) -> bool:
+        raise ValueError(f"body_factor: expected one of {', '.join(self)}, got {name!r}")
+
+
+BODY_FACTORS = _BodyFactors(christoffel=False, force_cross=True)
