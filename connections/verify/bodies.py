@@ -43,7 +43,7 @@ def cross(a: Array) -> Array:
     return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
 
 
-def motion_cross(twist: Array) -> Array:
+def motion_cross_matrix(twist: Array) -> Array:
     """(v x) of a twist [omega; v], (6, 6)."""
     w, v = cross(twist[:3]), cross(twist[3:])
     return np.block([[w, np.zeros((3, 3))], [v, w]])
@@ -57,7 +57,7 @@ def bar_cross(wrench: Array) -> Array:
 
 def body_coriolis_18(inertia: Array, twist: Array) -> Array:
     """(1/2) [I (v x) + (v x*) I + (I v) xbar*], (6, 6)."""
-    vx = motion_cross(twist)
+    vx = motion_cross_matrix(twist)
     B: Array = 0.5 * (inertia @ vx - vx.T @ inertia + bar_cross(inertia @ twist))
     return B
 
@@ -112,7 +112,7 @@ def rigid_body_connection(subject: Subject, sample: Sample, wrong: bool) -> tupl
         if not _is_solid(inertia):
             continue
         C = np.einsum("ijk,j->ik", np.asarray(koszul(inertia)), twist)
-        formula = -motion_cross(twist).T @ inertia if wrong else body_coriolis_18(inertia, twist)
+        formula = -motion_cross_matrix(twist).T @ inertia if wrong else body_coriolis_18(inertia, twist)
         library = np.asarray(spatial.body_coriolis(inertia, twist))
         pairs += [_of_bodies(C - formula, inertia, twist), _of_bodies(C - library, inertia, twist)]
     return _worst(pairs)
@@ -146,7 +146,7 @@ def body_factor(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
         B = np.array(spatial.body_factor(inertia, twist))
         if wrong:
             B[3:, :3] = 0.0
-        expected = body_coriolis_18(inertia, twist) - inertia @ motion_cross(twist)
+        expected = body_coriolis_18(inertia, twist) - inertia @ motion_cross_matrix(twist)
         pairs.append(_of_bodies(B - expected, inertia, twist))
     return _worst(pairs)
 
@@ -175,7 +175,7 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
     for inertia, J, J_dot in zip(subject.bodies.inertias, A, A_dot, strict=True):
         twist = J @ sample.v
         C += J.T @ (body_coriolis_19(inertia, twist) @ J + inertia @ J_dot)
-        factors += J.T @ (inertia @ J_dot - motion_cross(twist).T @ inertia @ J)
+        factors += J.T @ (inertia @ J_dot - motion_cross_matrix(twist).T @ inertia @ J)
     return C, factors
 
 
@@ -212,5 +212,5 @@ def brackets_of_axes(subject: Subject, sample: Sample) -> Array:
     for block, Phi, slopes in subject.bodies.axes(sample.q):
         v = sample.v[block]
         turning = np.einsum("ajk,j->ak", slopes - np.swapaxes(slopes, 1, 2), v)
-        K[block, block] = np.linalg.pinv(Phi) @ (motion_cross(Phi @ v) @ Phi + turning)
+        K[block, block] = np.linalg.pinv(Phi) @ (motion_cross_matrix(Phi @ v) @ Phi + turning)
     return K

@@ -43,7 +43,7 @@ def test_so3_structure_functions_are_the_alternating_symbol(rng):
 def test_se3_structure_functions_are_the_motion_cross_product(rng):
     """s[:, i, j] = e_i x e_j for left-invariant fields."""
     s = SE3.structure_functions(oracles.random_pose(rng))
-    expected = np.stack([oracles.motion_cross(e) for e in np.eye(6)], axis=1)
+    expected = np.stack([oracles.motion_cross_matrix(e) for e in np.eye(6)], axis=1)
     np.testing.assert_allclose(s, expected, atol=1e-15)
 
 

@@ -12,7 +12,7 @@ from mechanisms import derivative_along, move
 
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
-from connections.geometry.rigid.twists import force_cross
+from connections.geometry.rigid.twists import force_cross_matrix
 from connections.multibody.program.program import Program
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
@@ -69,7 +69,7 @@ def test_definition_by_automatic_differentiation(rng):
         A, A_dot = jax.jvp(kinematics.body_jacobians_at, (p,), (frame.matrix_at(p) @ v,))
         twists = A @ v
         momenta = jnp.einsum("nab,nb->na", inertias, twists)
-        turning = jnp.einsum("nab,nb->na", jax.vmap(force_cross)(twists), momenta)
+        turning = jnp.einsum("nab,nb->na", jax.vmap(force_cross_matrix)(twists), momenta)
         forces = jnp.einsum("nab,nb->na", inertias, A @ a + A_dot @ v) + turning
         return jnp.einsum("nai,na->i", A, forces) + frame.lie_derivative_at(robot.potential_at, p)
 

@@ -21,7 +21,7 @@ from scipy.integrate import solve_ivp
 
 import connections as cn
 from connections import multibody as mb
-from connections.geometry.rigid.twists import force_cross
+from connections.geometry.rigid.twists import force_cross_matrix
 
 TOL = 1e-8
 ROBOTS = [
@@ -95,7 +95,7 @@ def test_definition_by_automatic_differentiation(rng):
         A, A_dot = jax.jvp(model.kinematics.body_jacobians_at, (p,), (frame.matrix_at(p) @ w,))
         twists = A @ w
         momenta = jnp.einsum("nab,nb->na", inertias, twists)
-        turning = jnp.einsum("nab,nb->na", jax.vmap(force_cross)(twists), momenta)
+        turning = jnp.einsum("nab,nb->na", jax.vmap(force_cross_matrix)(twists), momenta)
         forces = jnp.einsum("nab,nb->na", inertias, A @ b + A_dot @ w) + turning
         return jnp.einsum("nai,na->i", A, forces) + frame.lie_derivative_at(model.potential_at, p)
 

@@ -36,7 +36,7 @@ def body_coriolis(body_factor, inertia, v):
     """C_body = B + I (v x) with B of this name: [W] (21) or [E] (11)."""
     if body_factor == "christoffel":
         return spatial.body_coriolis(inertia, v)
-    return twists.force_cross(v) @ inertia + inertia @ twists.motion_cross(v)
+    return twists.force_cross_matrix(v) @ inertia + inertia @ twists.motion_cross_matrix(v)
 
 
 def definitions(model):

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from mechanisms import assemble, move
-from oracles import force_cross, motion_cross, rigid_body_coriolis, rigid_body_inertia
+from oracles import force_cross_matrix, motion_cross_matrix, rigid_body_coriolis, rigid_body_inertia
 
 from connections import multibody as mb
 from connections.engines.inlined import twists
@@ -36,10 +36,10 @@ def factor_matrix(inertia, v):
 def test_spatial_products(body, rng):
     matrix, numbers = body
     v, w = rng.standard_normal((2, 6))
-    np.testing.assert_allclose(column(twists.motion_cross, v, w), motion_cross(v) @ w, atol=TOL)
-    np.testing.assert_allclose(column(twists.force_cross, v, w), force_cross(v) @ w, atol=TOL)
+    np.testing.assert_allclose(column(twists.motion_cross, v, w), motion_cross_matrix(v) @ w, atol=TOL)
+    np.testing.assert_allclose(column(twists.force_cross, v, w), force_cross_matrix(v) @ w, atol=TOL)
     np.testing.assert_allclose(column(algebra.momentum, numbers, v), matrix @ v, atol=TOL)
-    assert np.max(np.abs(column(twists.motion_cross, w, v) - motion_cross(v) @ w)) > 1e-2
+    assert np.max(np.abs(column(twists.motion_cross, w, v) - motion_cross_matrix(v) @ w)) > 1e-2
 
 
 def test_body_factor(body, rng):
@@ -47,7 +47,7 @@ def test_body_factor(body, rng):
     matrix, numbers = body
     v, w = rng.standard_normal((2, 6))
     B = factor_matrix(numbers, v)
-    np.testing.assert_allclose(B, rigid_body_coriolis(matrix, v) - matrix @ motion_cross(v), atol=TOL)
+    np.testing.assert_allclose(B, rigid_body_coriolis(matrix, v) - matrix @ motion_cross_matrix(v), atol=TOL)
     np.testing.assert_array_equal(B[:, 3:], 0.0)
     np.testing.assert_allclose(B[3:, :3], -B[3:, :3].T, atol=TOL)
     twelve = algebra.body_factor.py_func(numbers, tuple(v))
@@ -64,7 +64,7 @@ def test_contorsion_of_the_two_factors(body, rng):
         factor = algebra.contorsion_factor.py_func(numbers, tuple(v))
         return np.column_stack([column(algebra.contorsion_times, factor, e) for e in np.eye(6)])
 
-    np.testing.assert_allclose(N(v), factor_matrix(numbers, v) - force_cross(v) @ matrix, atol=TOL)
+    np.testing.assert_allclose(N(v), factor_matrix(numbers, v) - force_cross_matrix(v) @ matrix, atol=TOL)
     np.testing.assert_allclose(N(v), -N(v).T, atol=TOL)
     np.testing.assert_allclose(N(v) @ w, -N(w) @ v, atol=TOL)
     np.testing.assert_allclose(u @ N(v) @ w, w @ N(u) @ v, atol=10 * TOL)

@@ -54,14 +54,14 @@ def rigid_body_inertia(mass, center, inertia_about_center):
     return np.block([[Ibar, h], [h.T, mass * np.eye(3)]])
 
 
-def motion_cross(v):
+def motion_cross_matrix(v):
     """(v x) of a twist [omega; v] (Featherstone 2008, (2.31))."""
     return np.block([[hat(v[:3]), np.zeros((3, 3))], [hat(v[3:]), hat(v[:3])]])
 
 
-def force_cross(v):
+def force_cross_matrix(v):
     """(v x*) = -(v x)^T."""
-    return -motion_cross(v).T
+    return -motion_cross_matrix(v).T
 
 
 def rigid_body_coriolis(inertia, v):

@@ -33,7 +33,7 @@ from connections.geometry import (
     SO3Frame,
 )
 from connections.geometry.numerics.definite import solve_definite
-from connections.geometry.rigid.rotations import quaternion_product, rotation_matrix
+from connections.geometry.rigid.rotations import rotation_difference, rotation_matrix
 
 TimeField = Callable[[jax.Array, jax.Array], jax.Array]
 TimeCurve = Callable[[jax.Array], jax.Array]
@@ -162,9 +162,9 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
         factors = zip(frame.frames, frame.split_point(q), frame.split_point(q_d), strict=True)
         return jnp.concatenate([configuration_error_at(*factor) for factor in factors])
     if isinstance(frame, SO3Frame):
-        return _rotation_vector(_relative_quaternion(q_d, q))
+        return rotation_difference(q_d, q)
     if isinstance(frame, SE3Frame):
-        rotation = _rotation_vector(_relative_quaternion(q_d[3:], q[3:]))
+        rotation = rotation_difference(q_d[3:], q[3:])
         return jnp.concatenate([rotation, rotation_matrix(q_d[3:]).T @ (q[:3] - q_d[:3])])
     if frame.dim == frame.ambient_dim:
         return q - q_d
@@ -256,18 +256,3 @@ def _attracting_field_at(
     along = jnp.zeros(frame.dim) if w is None else w(t, q)
     weighted = J.T if metric is None else solve_definite(metric.matrix_at(q), J.T)
     return along + weighted @ solve_definite(J @ weighted, rate - J @ along)
-
-
-def _relative_quaternion(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a^-1 b for unit quaternions (x, y, z, w), the representative with w >= 0."""
-    q = quaternion_product(a * jnp.array([-1.0, -1.0, -1.0, 1.0]), b)
-    return q * jnp.where(q[3] < 0.0, -1.0, 1.0)
-
-
-def _rotation_vector(q: jax.Array) -> jax.Array:
-    """Logarithm of a unit quaternion with w >= 0, smooth at the identity, (3,)."""
-    square = q[:3] @ q[:3]
-    small = square < 1e-6
-    sine = jnp.sqrt(jnp.where(small, 1.0, square))
-    series = 2.0 + square / 3.0 + 3.0 * square**2 / 20.0  # of 2 asin(x) / x in x^2
-    return jnp.where(small, series, 2.0 * jnp.arctan2(sine, q[3]) / sine) * q[:3]

@@ -61,6 +61,22 @@ def quaternion_exponential(xi: jax.Array) -> jax.Array:
     return jnp.concatenate([sinc * xi, cosine[None]])
 
 
+def rotation_difference(q0: jax.Array, q1: jax.Array) -> jax.Array:
+    """The rotation vector of R0^T R1, (3,), rad, of unit quaternions (4,): the shortest way, at most pi."""
+    return rotation_logarithm(quaternion_product(q0 * jnp.array([-1.0, -1.0, -1.0, 1.0]), q1))
+
+
+def rotation_logarithm(quaternion: jax.Array) -> jax.Array:
+    """Rotation vector (3,), rad, of at most half a turn, of a unit quaternion (4,); smooth at the identity."""
+    r, w = quaternion[:3], quaternion[3]
+    sign = jnp.where(w < 0.0, -1.0, 1.0)
+    square = r @ r
+    small = square < 1e-6
+    sine = jnp.sqrt(jnp.where(small, 1.0, square))
+    series = 2.0 + square / 3.0 + 3.0 * square**2 / 20.0  # of 2 asin(x) / x in x^2
+    return sign * jnp.where(small, series, 2.0 * jnp.arctan2(sine, sign * w) / sine) * r
+
+
 def quaternion_about(axis: jax.Array, angle: jax.Array) -> jax.Array:
     """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
     return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])

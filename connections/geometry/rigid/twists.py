@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from connections.geometry.rigid.rotations import skew
 
 
-def motion_cross(v: jax.Array) -> jax.Array:
+def motion_cross_matrix(v: jax.Array) -> jax.Array:
     """(v x) = [[w x, 0], [v x, w x]], (..., 6, 6): the rate of a twist that moves with v.
 
     Parameters
@@ -26,7 +26,7 @@ def motion_cross(v: jax.Array) -> jax.Array:
     return blocks(w, jnp.zeros_like(w), u, w)
 
 
-def force_cross(v: jax.Array) -> jax.Array:
+def force_cross_matrix(v: jax.Array) -> jax.Array:
     """(v x*) = -(v x)^T, (..., 6, 6): the rate of a wrench that moves with v.
 
     Parameters
@@ -35,10 +35,10 @@ def force_cross(v: jax.Array) -> jax.Array:
 
     Source: [W] VI-A.
     """
-    return -_transpose(motion_cross(v))
+    return -_transpose(motion_cross_matrix(v))
 
 
-def force_bar_cross(f: jax.Array) -> jax.Array:
+def force_bar_cross_matrix(f: jax.Array) -> jax.Array:
     """(f xbar*) = -[[n x, f x], [f x, 0]], (..., 6, 6), defined by (f xbar*) v = (v x*) f.
 
     Parameters
@@ -51,8 +51,8 @@ def force_bar_cross(f: jax.Array) -> jax.Array:
     return -blocks(n, u, u, jnp.zeros_like(n))
 
 
-def motion_cross_product(v: jax.Array, w: jax.Array) -> jax.Array:
-    """(v x) w, (..., 6), without forming the matrix; arguments as in `motion_cross`."""
+def motion_cross(v: jax.Array, w: jax.Array) -> jax.Array:
+    """(v x) w, (..., 6), without forming the matrix; arguments as in `motion_cross_matrix`."""
     return jnp.concatenate(
         [
             jnp.cross(v[..., :3], w[..., :3]),
@@ -62,8 +62,8 @@ def motion_cross_product(v: jax.Array, w: jax.Array) -> jax.Array:
     )
 
 
-def force_cross_product(v: jax.Array, f: jax.Array) -> jax.Array:
-    """(v x*) f, (..., 6), without forming the matrix; arguments as in `force_cross`."""
+def force_cross(v: jax.Array, f: jax.Array) -> jax.Array:
+    """(v x*) f, (..., 6), without forming the matrix; arguments as in `force_cross_matrix`."""
     return jnp.concatenate(
         [
             jnp.cross(v[..., :3], f[..., :3]) + jnp.cross(v[..., 3:], f[..., 3:]),

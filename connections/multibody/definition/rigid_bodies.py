@@ -22,7 +22,7 @@ from connections.affine.connection import ConnectionOfMetric
 from connections.checks import ShapeError, require_finite
 from connections.evaluation.parameters import is_same
 from connections.geometry import Metric, ProductFrame, SE3Frame
-from connections.geometry.rigid.twists import force_cross_product, motion_cross_product
+from connections.geometry.rigid.twists import force_cross, motion_cross
 
 # Eigenvalues of an inertia, scaled to unit diagonal, below this times the largest are round-off.
 _SINGULAR = 1e-13
@@ -137,8 +137,8 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         inertias = jnp.asarray(self.inertias)
         v, w = jnp.broadcast_to(v, (len(inertias), 6)), jnp.broadcast_to(w, (len(inertias), 6))
         momentum_v, momentum_w = (jnp.einsum("nab,nb->na", inertias, twist) for twist in (v, w))
-        moved = jnp.einsum("nab,nb->na", inertias, motion_cross_product(v, w))
-        return moved / 2, force_cross_product(v, momentum_w) / 2, force_cross_product(w, momentum_v) / 2
+        moved = jnp.einsum("nab,nb->na", inertias, motion_cross(v, w))
+        return moved / 2, force_cross(v, momentum_w) / 2, force_cross(w, momentum_v) / 2
 
 
 def _inverses(inertias: np.ndarray) -> np.ndarray:

@@ -15,7 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from connections.geometry.rigid.rotations import skew
-from connections.geometry.rigid.twists import blocks, force_bar_cross, force_cross, motion_cross
+from connections.geometry.rigid.twists import (
+    blocks,
+    force_bar_cross_matrix,
+    force_cross_matrix,
+    motion_cross_matrix,
+)
 
 
 def sigma(inertia: jax.Array) -> jax.Array:
@@ -42,7 +47,9 @@ def body_coriolis(inertia: jax.Array, v: jax.Array) -> jax.Array:
     Source: [W] eq. (18).
     """
     momentum = jnp.einsum("...ab,...b->...a", inertia, v)
-    return (inertia @ motion_cross(v) + force_cross(v) @ inertia + force_bar_cross(momentum)) / 2
+    return (
+        inertia @ motion_cross_matrix(v) + force_cross_matrix(v) @ inertia + force_bar_cross_matrix(momentum)
+    ) / 2
 
 
 def body_coriolis_blocks(inertia: jax.Array, v: jax.Array) -> jax.Array:
