@@ -329,7 +329,7 @@ def test_rows(rng, chain, force_cross):
     model, closed, kernels = chain
     solutions = np.array([random_solution(rng, model, closed)[0] for _ in range(ROWS)])
     for name, recursion in RECURSIONS.items():
-        if recursion.body_factor >= force_cross:
+        if (recursion.choice is not None) >= force_cross:
             vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
             vectors += [
                 rng.standard_normal((ROWS, int(kernels.clusters.view(np.int64)[5])))

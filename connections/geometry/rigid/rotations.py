@@ -67,7 +67,7 @@ def rotation_difference(q0: jax.Array, q1: jax.Array) -> jax.Array:
 
 
 def rotation_logarithm(quaternion: jax.Array) -> jax.Array:
-    """Rotation vector (3,), rad, of at most half a turn, of a unit quaternion (4,); smooth at the identity."""
+    """Rotation vector (3,), rad, at most half a turn, of a unit quaternion (4,); smooth at the identity."""
     r, w = quaternion[:3], quaternion[3]
     sign = jnp.where(w < 0.0, -1.0, 1.0)
     square = r @ r
