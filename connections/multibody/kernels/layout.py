@@ -1,8 +1,9 @@
 """The layout of every array that compiled code reads or writes: names, sizes and offsets of its parts.
 
 A tree, its clusters and each of its loops are one flat array each (`engines/inlined/records.py`). The
-compiled functions `unpack_tree`, `unpack_clusters`, `unpack_closure` and `unpack_loop` return the parts by name:
-sizes as integers, tables as pointers, and sections of a workspace as first slots (for a loop, as pointers).
+compiled functions `unpack_tree`, `unpack_clusters`, `unpack_closure` and `unpack_loop` return the parts by
+name: sizes as integers, tables as pointers, and sections of a workspace as first slots (for a loop, as
+pointers).
 """
 
 from connections.engines.inlined.householder import factorization_slots
