@@ -4,7 +4,7 @@ Torsion swept over motions of a robot
 
 What torsion does to a robot that tracks a reference, alone and with a load, as a sweep over many motions.
 
-Two workers simulate torsions x initial states x robots, chunk by chunk, and write a Zarr store. Run again,
+Two workers simulate gammas x initial states x robots, chunk by chunk, and write a Zarr store. Run again,
 the same call finds all of it. Every C_gamma = C* + gamma (C_x - C*) is admissible ([W] (12), [E] (11)).
 Run: python examples/sweep_of_torsion.py [directory]
 """
@@ -43,13 +43,13 @@ def draw(store: Store, path: Path) -> None:
     rows = contorsion_summary(store)
     figure = Figure(figsize=(11.0, 3.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
-    arrays = {name: store.arrays[name][:] for name in ("robot", "torsion", *PANELS)}
+    arrays = {name: store.arrays[name][:] for name in ("robot", "gamma", *PANELS)}
     for axes, (name, label) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         for number, (robot, color) in enumerate(zip(ROBOTS, ("#1f5fbf", "#c8102e"), strict=True)):
             mine = arrays["robot"] == number
             values, torsion = (
                 arrays[name][mine].reshape(STARTS, -1),
-                arrays["torsion"][mine].reshape(STARTS, -1),
+                arrays["gamma"][mine].reshape(STARTS, -1),
             )
             mean = np.array([row[name] for row in rows if row["robot"] == robot])
             if name == "effort":  # of the same initial state
@@ -81,9 +81,9 @@ def main() -> None:
         print(run_sweep(sweep, path, workers=0))  # all of it is there
         store = Store(path)
         for row in contorsion_summary(store):
-            if row["torsion"] in (-20.0, 0.0, 20.0):
+            if row["gamma"] in (-20.0, 0.0, 20.0):
                 print(
-                    f"{row['robot']:14} gamma {row['torsion']:5.0f}: rms error {row['rms_error']:.3f} rad, "
+                    f"{row['robot']:14} gamma {row['gamma']:5.0f}: rms error {row['rms_error']:.3f} rad, "
                     f"effort {row['effort']:6.0f}, above 1 Hz {100 * row['high_frequency']:.0f} %"
                 )
         draw(store, Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "sweep_of_torsion.png")

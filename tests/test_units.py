@@ -169,7 +169,7 @@ def test_tensors_of_a_connection(kind):
             "apply": back(nabla.apply(q, V / u.a, W / u.a), "u"),
             "curvature": back(nabla.curvature(q), "uddd"),
             "ricci": back(nabla.ricci(q), "dd"),
-            "scalar": nabla.scalar(q, metric) * u.mu,
+            "scalar": nabla.scalar_curvature(q, metric) * u.mu,
             "sectional": nabla.sectional(q, V / u.a, W / u.a, metric) * u.mu,
             "first kind": back(nabla.first_kind(q, metric), "ddd", 1),
             "covariant derivative": back(nabla.covariant_derivative(X, Y, q), "u"),

@@ -169,7 +169,7 @@ OBJECTS = {
 }
 
 CALLS = {
-    "scalar of a connection": (lambda: NABLA.scalar(Q, NABLA), NOT_A_METRIC + A_CONNECTION),
+    "scalar of a connection": (lambda: NABLA.scalar_curvature(Q, NABLA), NOT_A_METRIC + A_CONNECTION),
     "point before metric": (lambda: NABLA.first_kind(METRIC, Q), NOT_A_METRIC + "an array of shape (2,)"),
     "contorsion of a matrix": (lambda: NABLA.contorsion(Q, H), "write ConstantMetric(frame, H)"),
     "a vector as X": (lambda: NABLA.covariant_derivative(V, field, Q), "X: " + NOT_A_FIELD),

@@ -279,7 +279,7 @@ class AffineConnection(PointwiseConnection):
         vectors = (self._vector("v", v), self._vector("w", w))
         return evaluate(self, self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3))
 
-    def scalar(self, q: Any, metric: Metric | None = None) -> jax.Array:
+    def scalar_curvature(self, q: Any, metric: Metric | None = None) -> jax.Array:
         """Scalar curvature H^jk Ric_jk, (...,).
 
         Parameters

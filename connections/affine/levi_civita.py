@@ -41,6 +41,24 @@ class LeviCivita(ConnectionOfMetric):
         require_type("metric", self.metric, Metric)
         object.__setattr__(self, "frame", self.metric.frame)
 
+    def christoffel_symbols(self, q: Any) -> jax.Array:
+        """Christoffel symbols of the first kind, Gamma*_ijk = <<X_i, nabla_{X_j} X_k>>, (..., n, n, n).
+
+        Those of the second kind are `coefficients`. In a frame that is not of coordinates they are
+        generalized: the last two indices are symmetric only up to the frame's brackets.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+        Source: [W] eq. (8).
+        """
+        return self.first_kind(q)
+
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma*_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))

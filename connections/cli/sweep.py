@@ -20,7 +20,7 @@ interrupted; what is in the store, whole and with its checksum, is kept. Results
 do not depend on the number of workers.
 
   connections sweep table ROBOT.urdf --rows 1000000 --output bounds.zarr
-  connections sweep contorsion ROBOT.urdf --torsion 0 5 --output torsion.zarr
+  connections sweep contorsion ROBOT.urdf --gamma 0 5 --output torsion.zarr
   connections sweep propositions --system sphere --output sphere.zarr
 
 with --scheduler tcp://10.0.0.1:8786 on a Dask cluster that runs already, to a
@@ -85,12 +85,12 @@ def _add_table(kinds: Any) -> None:
 def _add_contorsion(kinds: Any) -> None:
     contorsion = kinds.add_parser(
         "contorsion",
-        help="what torsion does to tracking: torsions x initial states x robots",
+        help="what torsion does to tracking: gammas x initial states x robots",
         description="Tracking error, effort and frequencies of robots, or of the paper's point mass.",
     )
     contorsion.add_argument("robots", nargs="*", type=arguments.robot, metavar="ROBOT.urdf")
     contorsion.add_argument(
-        "--torsion",
+        "--gamma",
         type=arguments.number,
         nargs="+",
         default=[0.0, -5.0, -10.0],
@@ -261,7 +261,7 @@ def _report_contorsion(store: Store) -> int:
 
     rows = contorsion_summary(store)
     wide = console().width >= WIDE
-    few = ("robot", "torsion", "lost", "rms_error", "effort", "peak_force", "rms_frequency")
+    few = ("robot", "gamma", "lost", "rms_error", "effort", "peak_force", "rms_frequency")
     head = [name for name in rows[0] if wide or name in few]
     _print_columns(head, [[_text(row[name]) for name in head] for row in rows])
     if not wide:

@@ -24,7 +24,7 @@ from connections.sweeps.tracking import ROBOT_MEASURES, Motions, Tracking
 
 
 def contorsion_sweep(
-    torsions: Sequence[float],
+    gammas: Sequence[float],
     starts: int,
     *,
     robots: Sequence[Model] = (),
@@ -33,31 +33,31 @@ def contorsion_sweep(
     chunk: int | None = None,
     seed: int = 0,
 ) -> Sweep:
-    """The tracking error, the effort and the frequencies of motions: torsions x initial states x robots.
+    """The tracking error, the effort and the frequencies of motions: gammas x initial states x robots.
 
     Parameters
     ----------
-    torsions : values of gamma, or, without robots, of the point mass's beta, kg/m.
-    starts : how many random initial states; each is tried with every torsion.
+    gammas : the gains of torsion, gamma, or, without robots, of the point mass's beta, kg/m.
+    starts : how many random initial states; each is tried with every gamma.
     robots : trees whose joints have v = qdot (none free or spherical); the paper's point mass if empty.
     names : of the robots; numbered if empty.
     tracking : how the robots are to move; its horizon holds for the point mass, too (10 s if None).
     chunk : motions per chunk; those of ten initial states if None.
     seed : of the initial states and of the phases of the references.
 
-    The rows are motions; the torsion changes fastest, then the initial state, then the robot. The store has
-    ``robot`` (a number), ``start``, ``torsion`` and the measures; a motion that runs away has NaN there. The
+    The rows are motions; gamma changes fastest, then the initial state, then the robot. The store has
+    ``robot`` (a number), ``start``, ``gamma`` and the measures; a motion that runs away has NaN there. The
     law keeps s bounded for every gamma: what runs away is an integration whose step is too long for the
     frequencies that torsion brings.
 
     Raises
     ------
-    SweepError : no torsions, or a robot of another kind. NonFiniteError : a torsion is not finite.
+    SweepError : no gammas, or a robot of another kind. NonFiniteError : a gamma is not finite.
     """
-    values = np.asarray(torsions, dtype=np.float64)
+    values = np.asarray(gammas, dtype=np.float64)
     if values.ndim != 1 or not values.size:
-        raise SweepError(f"torsions: expected a list of numbers, got the shape {values.shape}")
-    require_finite("torsions", values)
+        raise SweepError(f"gammas: expected a list of numbers, got the shape {values.shape}")
+    require_finite("gammas", values)
     starts = whole("starts", starts, 1)
     names = tuple(names) or tuple(f"robot {number}" for number in range(len(robots)))
     if len(names) != len(robots):
@@ -81,7 +81,7 @@ def contorsion_sweep(
                 "tracking": {"horizon": horizon},
             },
         )
-    outputs = {"robot": Output(dtype="int64"), "start": Output(dtype="int64"), "torsion": Output()}
+    outputs = {"robot": Output(dtype="int64"), "start": Output(dtype="int64"), "gamma": Output()}
     return Sweep(
         name="contorsion",
         function=function,
@@ -89,44 +89,44 @@ def contorsion_sweep(
         outputs=outputs | {name: Output() for name in measures},
         chunk=10 * values.size if chunk is None else chunk,
         seed=seed,
-        about=about | {"torsions": values.tolist(), "starts": starts, "measures": list(measures)},
+        about=about | {"gammas": values.tolist(), "starts": starts, "measures": list(measures)},
     )
 
 
 def contorsion_summary(store: Store) -> list[dict[str, Any]]:
-    """For every robot and torsion: the mean of every measure over the initial states that did not run away.
+    """For every robot and gamma: the mean of every measure over the initial states that did not run away.
 
     Parameters
     ----------
     store : of a sweep that is finished.
     """
     about = store.described["about"]
-    robot, torsion = (np.asarray(store.arrays[name][:]) for name in ("robot", "torsion"))
+    robot, gamma = (np.asarray(store.arrays[name][:]) for name in ("robot", "gamma"))
     measures = {name: np.asarray(store.arrays[name][:]) for name in about["measures"]}
     rows = []
     for number, name in enumerate(about["robots"]):
-        for value in about["torsions"]:
-            those = (robot == number) & (torsion == value)
+        for value in about["gammas"]:
+            those = (robot == number) & (gamma == value)
             good = those & np.isfinite(measures["rms_error"])
             means = {key: float(np.mean(x[good])) if good.any() else np.nan for key, x in measures.items()}
             lost = int(those.sum() - good.sum())
-            rows.append({"robot": name, "torsion": value, "motions": int(those.sum()), "lost": lost} | means)
+            rows.append({"robot": name, "gamma": value, "motions": int(those.sum()), "lost": lost} | means)
     return rows
 
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """Which torsion, initial state and robot a row has."""
+    """Which gamma, initial state and robot a row has."""
 
-    torsions: np.ndarray
+    gammas: np.ndarray
     starts: int
 
     def rows(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        """Numbers of robots and initial states, and torsions, (rows,) each."""
+        """Numbers of robots and initial states, and gammas, (rows,) each."""
         number = np.arange(chunk.start, chunk.stop)
-        rest, column = np.divmod(number, self.torsions.size)
+        rest, column = np.divmod(number, self.gammas.size)
         robot, start = np.divmod(rest, self.starts)
-        return {"robot": robot, "start": start, "torsion": self.torsions[column]}
+        return {"robot": robot, "start": start, "gamma": self.gammas[column]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class _PointMass(_Grid):
             rows = np.flatnonzero(grid["start"] == start)
             rng = chunk.rng_of(0, int(start))
             position, velocity = rng.normal(START, 0.5), rng.normal(START_VELOCITY, 0.5)
-            results = explore(grid["torsion"][rows].tolist(), self.horizon, position, velocity)
+            results = explore(grid["gamma"][rows].tolist(), self.horizon, position, velocity)
             for row, result in zip(rows, results, strict=True):
                 for name in names:
                     arrays[name][row] = getattr(result, name)
@@ -155,12 +155,12 @@ class _Robots:
     """The function of `contorsion_sweep` for robots."""
 
     models: tuple[Model, ...]
-    torsions: np.ndarray
+    gammas: np.ndarray
     starts: int
     tracking: Tracking
 
     def __call__(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        grid = _Grid(self.torsions, self.starts).rows(chunk)
+        grid = _Grid(self.gammas, self.starts).rows(chunk)
         arrays = {name: np.empty(chunk.rows) for name in ROBOT_MEASURES}
         for number in np.unique(grid["robot"]):
             rows = np.flatnonzero(grid["robot"] == number)
@@ -168,7 +168,7 @@ class _Robots:
             starts, own = np.unique(grid["start"][rows], return_inverse=True)
             drawn = [motions.start(chunk.rng_of(int(number), int(start))) for start in starts]
             q, v, phase = (np.stack(part)[own] for part in zip(*drawn, strict=True))
-            for name, values in motions.measure(grid["torsion"][rows], q, v, phase).items():
+            for name, values in motions.measure(grid["gamma"][rows], q, v, phase).items():
                 arrays[name][rows] = values
         return grid | arrays
 

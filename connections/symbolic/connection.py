@@ -68,8 +68,8 @@ class SymbolicConnection(abc.ABC):
             "structure", simplify, lambda: tensors.structure_functions(self.frame, self.coordinates)
         )
 
-    def first_kind(self, simplify: Simplifier | None = tidy) -> np.ndarray:
-        """Gamma*_ijk = <<X_i, nabla*_{X_j} X_k>> of the metric in its frame, (n, n, n).
+    def christoffel_symbols(self, simplify: Simplifier | None = tidy) -> np.ndarray:
+        """Gamma*_ijk = <<X_i, nabla*_{X_j} X_k>> of the metric in its frame, of the first kind, (n, n, n).
 
         Source: [W] eq. (8).
         """
@@ -80,10 +80,12 @@ class SymbolicConnection(abc.ABC):
 
         return self._result("first_kind", simplify, build)
 
-    def christoffel_symbols(self, simplify: Simplifier | None = tidy) -> np.ndarray:
+    def coefficients(self, simplify: Simplifier | None = tidy) -> np.ndarray:
         """Gamma*[i, j, k] of the metric in its frame, nabla*_{X_j} X_k = Gamma*^i_jk X_i, (n, n, n)."""
         return self._result(
-            "second_kind", simplify, lambda: distributions.raised(self.metric, self.first_kind(simplify))
+            "second_kind",
+            simplify,
+            lambda: distributions.raised(self.metric, self.christoffel_symbols(simplify)),
         )
 
     def torsion(self, Gamma: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
@@ -93,7 +95,7 @@ class SymbolicConnection(abc.ABC):
     def contorsion(self, Gamma: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
         """D[i, j, k] = Gamma*_ijk - Gamma_ijk of coefficients (n, n, n) of the second kind; [W]'s sign."""
         low = np.einsum("il,ljk->ijk", self.metric, self._tensor(Gamma))
-        return simplified(self.first_kind(simplify) - low, simplify)
+        return simplified(self.christoffel_symbols(simplify) - low, simplify)
 
     def curvature_of(self, Gamma: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
         """R[l, k, i, j] of coefficients (n, n, n) in the metric's frame, R(X_i, X_j) X_k = R^l_kij X_l."""
@@ -147,9 +149,9 @@ class SymbolicConnection(abc.ABC):
         def build() -> np.ndarray:
             if route == "projection":
                 Gamma = self.full_coefficients(simplify)
-                low = distributions.first_kind(Gamma, self.metric, A, E, q)
+                low = distributions.first_kind(self.metric, Gamma, A, E, q)
                 return distributions.raised(self.reduced_metric(simplify), low)
-            low = distributions.first_kind(self.christoffel_symbols(simplify), self.metric, A, E, q)
+            low = distributions.first_kind(self.metric, self.coefficients(simplify), A, E, q)
             by = {"gram": distributions.raised, "orthogonal": distributions.raised_by_norms}
             if route not in by:
                 raise ValueError(f"route: expected gram, orthogonal or projection, got {route!r}")
@@ -166,7 +168,7 @@ class SymbolicConnection(abc.ABC):
         def build() -> np.ndarray:
             P_perp = distributions.identity(len(self.metric)) - self.projection(simplify)
             dP = tensors.lie_derivative(P_perp, self.frame, self.coordinates)
-            return distributions.full_coefficients(self.christoffel_symbols(simplify), P_perp, dP)
+            return distributions.full_coefficients(self.coefficients(simplify), P_perp, dP)
 
         return self._result("full", simplify, build)
 
@@ -252,7 +254,7 @@ class SymbolicConnection(abc.ABC):
             A, E, q, s = self.distribution, self.fields, self.coordinates, self.structure_functions(simplify)
             N = self.nonintegrability(simplify)
             terms = distributions.curvature_terms(
-                self.christoffel_symbols(simplify),
+                self.coefficients(simplify),
                 A,
                 tensors.lie_derivative(A, self.frame, q),
                 s,

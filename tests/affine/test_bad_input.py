@@ -18,6 +18,7 @@ from connections.checks import (
 
 ORIGIN = np.zeros(3)
 OTHER = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+NO_METRIC = cn.CoefficientConnection(cn.CoordinateFrame(3), lambda q: jnp.zeros((3, 3, 3)))
 FAMILY = cn.ContorsionFamily(OTHER)
 
 
@@ -75,11 +76,16 @@ def contorsion(symmetry):
         (lambda: contorsion("same_geodesics").coefficients(ORIGIN), SymmetryError, "same_geodesics"),
         (lambda: contorsion("nonsense"), SymmetryError, "nonsense"),
         (lambda: FAMILY.beta_of(np.arange(27.0).reshape(3, 3, 3)), SymmetryError, "antisymmetric"),
+        # no metric at all
+        (lambda: NO_METRIC.sectional(ORIGIN, *np.eye(3)[:2]), TypeError, "CoefficientConnection .* metric="),
+        (lambda: NO_METRIC.contorsion(ORIGIN), TypeError, "metric="),
+        (lambda: NO_METRIC.check_same_geodesics(ORIGIN), TypeError, "metric="),
+        (lambda: cn.coriolis_matrix(NO_METRIC, ORIGIN, ORIGIN), TypeError, "metric="),
         # different frames combined
         (lambda: systems.LEVI_CIVITA.first_kind(ORIGIN, OTHER), FrameError, "frame"),
         (lambda: systems.LEVI_CIVITA.contorsion(ORIGIN, OTHER), FrameError, "frame"),
         (lambda: systems.LEVI_CIVITA.nonmetricity(ORIGIN, OTHER), FrameError, "frame"),
-        (lambda: systems.LEVI_CIVITA.scalar(ORIGIN, OTHER), FrameError, "frame"),
+        (lambda: systems.LEVI_CIVITA.scalar_curvature(ORIGIN, OTHER), FrameError, "frame"),
         (lambda: systems.LEVI_CIVITA.check_metric_compatible(ORIGIN, OTHER), FrameError, "frame"),
         (lambda: systems.LEVI_CIVITA.check_same_geodesics(ORIGIN, OTHER), FrameError, "frame"),
         (lambda: cn.coriolis_matrix(systems.LEVI_CIVITA, ORIGIN, ORIGIN, OTHER), FrameError, "frame"),

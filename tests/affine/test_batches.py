@@ -17,7 +17,7 @@ POINT_FUNCTIONS = {
     "torsion": (lambda q: NABLA.torsion(q), (3, 3, 3)),
     "curvature": (lambda q: NABLA.curvature(q), (3, 3, 3, 3)),
     "ricci": (lambda q: NABLA.ricci(q), (3, 3)),
-    "scalar": (lambda q: NABLA.scalar(q, METRIC), ()),
+    "scalar": (lambda q: NABLA.scalar_curvature(q, METRIC), ()),
     "first_kind": (lambda q: NABLA.first_kind(q, METRIC), (3, 3, 3)),
     "contorsion": (lambda q: NABLA.contorsion(q, METRIC), (3, 3, 3)),
     "nonmetricity": (lambda q: NABLA.nonmetricity(q, METRIC), (3, 3, 3)),

@@ -57,7 +57,7 @@ def test_sphere_has_curvature_one_in_every_frame(rng):
             K = nabla.sectional(point, size * u, size * w, metric)
             np.testing.assert_allclose(K, 1.0, rtol=1e-11)
         np.testing.assert_allclose(nabla.ricci(point), H, atol=1e-11)
-        np.testing.assert_allclose(nabla.scalar(point, metric), 2.0, rtol=1e-11)
+        np.testing.assert_allclose(nabla.scalar_curvature(point, metric), 2.0, rtol=1e-11)
         # R(u, w) w = |w|^2 u - <u, w> w
         R = np.asarray(nabla.curvature(point))
         found = np.einsum("lkij,k,i,j->l", R, w, u, w)
@@ -84,7 +84,7 @@ def test_half_plane(rng):
     nabla, metric = systems.HALF_PLANE_NABLA, systems.HALF_PLANE
     np.testing.assert_allclose(nabla.coefficients(q), expected, atol=TIGHT)
     np.testing.assert_allclose(nabla.ricci(q), -np.eye(2) / y**2, atol=TIGHT)
-    np.testing.assert_allclose(nabla.scalar(q, metric), -2.0, rtol=TIGHT)
+    np.testing.assert_allclose(nabla.scalar_curvature(q, metric), -2.0, rtol=TIGHT)
     np.testing.assert_allclose(nabla.sectional(metric, q, *rng.standard_normal((2, 2))), -1.0, rtol=1e-11)
 
 
@@ -154,7 +154,7 @@ def test_milnor_curvature_of_left_invariant_metrics(lengths, rng):
     ricci = oracles.milnor_ricci(*lengths)
     np.testing.assert_allclose(nabla.ricci(q), ricci, atol=TIGHT)
     scalar = np.sum(np.diag(ricci) / lengths)
-    np.testing.assert_allclose(nabla.scalar(q, metric), scalar, rtol=1e-11)
+    np.testing.assert_allclose(nabla.scalar_curvature(q, metric), scalar, rtol=1e-11)
     K = nabla.sectional(q, np.eye(3)[0], np.eye(3)[1], metric)
     np.testing.assert_allclose(K, oracles.milnor_sectional(*lengths), rtol=1e-11)
 

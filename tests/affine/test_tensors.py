@@ -199,6 +199,34 @@ def test_checks_tell_the_five_apart(name, rng):
 
 
 @each_connection
+def test_the_metric_is_the_connections_own(name, rng):
+    nabla, q = NAMED[name], systems.points(rng)
+    if nabla.known_metric is None:
+        with pytest.raises(TypeError, match="metric="):
+            nabla.nonmetricity(q)
+        return
+    u, w = rng.standard_normal((2, 3))
+    for own, given in (
+        (nabla.contorsion(q), nabla.contorsion(q, systems.METRIC)),
+        (nabla.sectional(q, u, w), nabla.sectional(q, u, w, systems.METRIC)),
+        (cn.coriolis_matrix(nabla, q, u), cn.coriolis_matrix(nabla, q, u, systems.METRIC)),
+    ):
+        np.testing.assert_array_equal(own, given)
+
+
+def test_christoffel_symbols_are_of_the_first_kind_and_generalized(rng):
+    """The antisymmetric part in the last two indices is half the brackets, lowered: no torsion."""
+    q = systems.points(rng)
+    symbols = np.asarray(systems.LEVI_CIVITA.christoffel_symbols(q))
+    s = np.asarray(systems.METRIC.frame.structure_functions(q))
+    lowered = np.einsum("...il,...ljk->...ijk", systems.METRIC.matrix(q), s)
+    np.testing.assert_allclose(symbols - np.swapaxes(symbols, -1, -2), lowered, atol=1e-12)
+    assert np.abs(lowered).max() > 0.1
+    second = np.asarray(systems.LEVI_CIVITA.coefficients(q))
+    assert np.abs(symbols - second).max() > 0.1
+
+
+@each_connection
 def test_contorsion_by_definition(name, rng):
     q = systems.points(rng)
     nabla = NAMED[name]

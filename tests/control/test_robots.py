@@ -101,15 +101,6 @@ def test_product_of_a_member_with_torsion(floating, rng):
     np.testing.assert_allclose(same, plain.coriolis_product(q, v, v), atol=1e-11)
 
 
-def test_the_former_name_of_gamma_works(arm, rng):
-    q, v, w, _ = states(arm, rng)
-    with pytest.warns(DeprecationWarning, match="torsion is now gamma"):
-        former = RobotController(arm, 1.0, torsion=1.7)
-    expected = RobotController(arm, 1.0, gamma=1.7).coriolis_product(q, v, w)
-    assert former.gamma == 1.7
-    np.testing.assert_array_equal(former.coriolis_product(q, v, w), expected)
-
-
 CLOSED = {
     "loop": lambda: mb.example("four_bar"),
     "mimic": lambda: mb.from_urdf(robot_path("panda")),

@@ -15,7 +15,7 @@ FUNCTIONS = {
     "coefficients": (lambda nabla, q: nabla.coefficients(q), 3),
     "curvature": (lambda nabla, q: nabla.curvature(q), 4),
     "ricci": (lambda nabla, q: nabla.ricci(q), 4),
-    "scalar": (lambda nabla, q: nabla.scalar(q, METRIC), 4),
+    "scalar": (lambda nabla, q: nabla.scalar_curvature(q, METRIC), 4),
     "sectional": (lambda nabla, q: nabla.sectional(q, [1.0, 2.0, 0.0], [0.0, 1.0, 1.0], METRIC), 3),
     "apply_curvature": (lambda nabla, q: nabla.apply_curvature(q, q, [1.0, 0, 0], [0, 1.0, 0]), 3),
     "apply_ricci": (lambda nabla, q: nabla.apply_ricci(q, q, [1.0, 0, 0]), 3),

@@ -79,7 +79,7 @@ def _of_connections() -> dict[str, Call]:
     nabla, turning = cn.LeviCivita(metric), cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
     body, family = cn.LeviCivita(turning), cn.ContorsionFamily(turning)
     at_q = ["coefficients", "torsion", "curvature", "ricci"]
-    of_metric = ["scalar", "first_kind", "contorsion", "nonmetricity"]
+    of_metric = ["scalar_curvature", "first_kind", "contorsion", "nonmetricity"]
     checks = ["check_metric_compatible", "check_same_geodesics"]
     three = {"q": Q, "u": V, "w": W}
     found = {f"AffineConnection.{name}": Call(getattr(nabla, name), {"q": Q}) for name in at_q}

@@ -212,6 +212,7 @@ CALLS: dict[str, Call] = {
     # connections
     "AffineConnection.coefficients": Call(NABLA.coefficients, Q),
     "AffineConnection.first_kind": Call(lambda q: NABLA.first_kind(q, METRIC), Q),
+    "LeviCivita.christoffel_symbols": Call(lambda q: cn.LeviCivita(METRIC).christoffel_symbols(q), Q),
     "AffineConnection.apply": Call(NABLA.apply, QVW),
     "AffineConnection.torsion": Call(NABLA.torsion, Q),
     "AffineConnection.nonmetricity": Call(lambda q: ANY_NABLA.nonmetricity(q, METRIC), Q),
@@ -220,17 +221,15 @@ CALLS: dict[str, Call] = {
     "AffineConnection.apply_curvature": Call(NABLA.apply_curvature, (*QVW, "u")),
     "AffineConnection.ricci": Call(NABLA.ricci, Q),
     "AffineConnection.apply_ricci": Call(NABLA.apply_ricci, QVW),
-    "AffineConnection.scalar": Call(lambda q: NABLA.scalar(q, METRIC), Q),
+    "AffineConnection.scalar_curvature": Call(lambda q: NABLA.scalar_curvature(q, METRIC), Q),
     "AffineConnection.sectional": Call(lambda q, v, w: NABLA.sectional(q, v, w, METRIC), QVW),
     "AffineConnection.covariant_derivative": Call(
         lambda q: NABLA.covariant_derivative(field, other_field, q), Q
     ),
     "AffineConnection.symmetric_product": Call(lambda q: NABLA.symmetric_product(field, other_field, q), Q),
     "AffineConnection.change": Call(lambda q: NABLA.change(change).coefficients(q), Q),
-    "AffineConnection.check_metric_compatible": Call(
-        _checked(NABLA.check_metric_compatible, METRIC), Q, False
-    ),
-    "AffineConnection.check_same_geodesics": Call(_checked(NABLA.check_same_geodesics, METRIC), Q, False),
+    "AffineConnection.check_metric_compatible": Call(_checked(NABLA.check_metric_compatible), Q, False),
+    "AffineConnection.check_same_geodesics": Call(_checked(NABLA.check_same_geodesics), Q, False),
     "AffineConnection.check_torsion_free": Call(_checked(NABLA.check_torsion_free), Q, False),
     "ConnectionOfMetric.input_coefficients": Call(lambda q: LEVI_CIVITA.input_coefficients(inputs, q), Q),
     "torsion_free_part": Call(lambda q: cn.torsion_free_part(NABLA).coefficients(q), Q),

@@ -185,12 +185,12 @@ def test_the_grid_and_its_summary(tmp_path: Path) -> None:
     arrays = {name: store.arrays[name][:] for name in store.names}
     np.testing.assert_array_equal(arrays["robot"], np.repeat([0, 1], 6))
     np.testing.assert_array_equal(arrays["start"], np.tile(np.repeat([0, 1, 2], 2), 2))
-    np.testing.assert_array_equal(arrays["torsion"], np.tile([0.0, 4.0], 6))
+    np.testing.assert_array_equal(arrays["gamma"], np.tile([0.0, 4.0], 6))
     other = run(contorsion_sweep([0.0, 4.0], 3, chunk=12, **options), tmp_path / "t")  # cut in another way
     for name, values in arrays.items():
         np.testing.assert_allclose(other.arrays[name][:], values, rtol=1e-9, atol=1e-12)
     rows = contorsion_summary(store)
-    assert [(row["robot"], row["torsion"], row["motions"]) for row in rows] == [
+    assert [(row["robot"], row["gamma"], row["motions"]) for row in rows] == [
         ("UR5", 0.0, 3),
         ("UR5", 4.0, 3),
         ("floating", 0.0, 3),
@@ -242,13 +242,13 @@ def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest
     expected = [beta + x[0] + v[1] for x, v in drawn for beta in (0.0, -5.0)]
     for name in store.described["about"]["measures"]:
         np.testing.assert_array_equal(store.arrays[name][:], expected)
-    assert "beta" not in store.arrays and store.arrays["torsion"][:].tolist() == [0.0, -5.0, 0.0, -5.0]
+    assert "beta" not in store.arrays and store.arrays["gamma"][:].tolist() == [0.0, -5.0, 0.0, -5.0]
 
 
 @pytest.mark.parametrize(
     ("values", "options", "complaint"),
     [
-        ([], {}, "torsions: expected a list"),
+        ([], {}, "gammas: expected a list"),
         ([0.0], {"starts": 0}, "starts: expected a whole number"),
         ([0.0], {"robots": [QUADRUPED]}, "robot 0: expected a tree whose joints have v = qdot"),
         ([0.0], {"robots": [ROBOT], "names": ["a", "b"]}, "names: expected 1, got 2"),
@@ -260,7 +260,7 @@ def test_explorations_that_cannot_be(values: Sequence[float], options: dict, com
 
 
 def test_tracking_that_cannot_be() -> None:
-    with pytest.raises(NonFiniteError, match=r"torsions\[1\] is nan"):
+    with pytest.raises(NonFiniteError, match=r"gammas\[1\] is nan"):
         contorsion_sweep([0.0, np.nan], 2)
     for wrong in ({"horizon": -1.0}, {"estimate": 0.0}, {"damping": np.inf}, {"sampling": "1"}):
         with pytest.raises(SweepError, match=f"{next(iter(wrong))}: expected a positive finite number"):

@@ -170,7 +170,7 @@ def test_the_command_line_runs_resumes_and_repairs(
         (["table", "UR5", "--rows", "5", "--velocities", "v", "--output", "s"], "velocities: random"),
         (["table", "UR5", "--configurations", "q", "--output", "s"], "there is no Zarr array at q"),
         (["table", "none.urdf", "--rows", "5", "--output", "s"], "none.urdf"),
-        (["contorsion", "--torsion", "1", "--workers", "1", "--scheduler", "x", "--output", "s"], "not both"),
+        (["contorsion", "--gamma", "1", "--workers", "1", "--scheduler", "x", "--output", "s"], "not both"),
         (["propositions", "--output", "s"], "give a robot, or a system"),
         (
             ["propositions", "--system", "sphere", "--only", "(99)", "--output", "s"],

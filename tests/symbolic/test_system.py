@@ -23,7 +23,7 @@ def equal(found, expected):
 def test_sphere():
     theta, phi = symbols("theta phi", real=True)
     sphere = SymbolicSystem((theta, phi), sympy.diag(1, sin(theta) ** 2))
-    Gamma = sphere.christoffel_symbols()
+    Gamma = sphere.coefficients()
     cot = cos(theta) / sin(theta)
     assert nonzero(Gamma).keys() == {(0, 1, 1), (1, 0, 1), (1, 1, 0)}
     assert equal(Gamma, [[[0, 0], [0, -sin(theta) * cos(theta)]], [[0, cot], [cot, 0]]])
@@ -32,7 +32,7 @@ def test_sphere():
     assert vanishes(R[0, 1, 0, 1] - sin(theta) ** 2) and vanishes(R[1, 0, 0, 1] + 1)
     assert not nonzero(sphere.torsion(Gamma)) and not nonzero(sphere.contorsion(Gamma))
     flat = np.zeros((2, 2, 2), dtype=int)
-    assert equal(sphere.contorsion(flat), sphere.first_kind())
+    assert equal(sphere.contorsion(flat), sphere.christoffel_symbols())
 
 
 def body_frame(theta):
@@ -51,7 +51,7 @@ def test_a_body_in_an_ideal_fluid_obeys_euler_and_poincare():
     q_dot, v_dot = body.equations_of_motion(v)
     assert equal(q_dot, body_frame(theta) * Matrix(v))
     assert equal(v_dot, [B * w * omega / A, -A * u * omega / B, (A - B) * u * w / J])
-    assert not nonzero(body.torsion(body.christoffel_symbols()))
+    assert not nonzero(body.torsion(body.coefficients()))
     # The connection that makes the frame parallel has the torsion -s and no curvature.
     parallel = np.zeros((3, 3, 3), dtype=int)
     assert equal(body.torsion(parallel), -s) and not nonzero(body.curvature_of(parallel))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,6 @@ class RobotController:
     gain : K_D, scalar, (nv,) or (nv, nv), positive definite.
     gamma : the share of C_x - C*; 0 is Levi-Civita's C, 1 the one of (v x*) I.
     beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
-    torsion : the former name of `gamma`, which also works, with a `DeprecationWarning`.
 
     Raises
     ------
@@ -71,12 +70,8 @@ class RobotController:
     gain: Any
     gamma: float = 0.0
     beta: Any = None
-    torsion: InitVar[Any] = None
 
-    def __post_init__(self, torsion: Any) -> None:
-        if torsion is not None:
-            warnings.warn("RobotController: torsion is now gamma", DeprecationWarning, stacklevel=3)
-            object.__setattr__(self, "gamma", torsion)
+    def __post_init__(self) -> None:
         require_model("RobotController", self.model)
         object.__setattr__(self, "gamma", as_number("gamma", self.gamma))
         object.__setattr__(self, "gain", np.asarray(gain_matrix("gain K_D", self.gain, self.model.nv)))
