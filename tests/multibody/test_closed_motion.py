@@ -12,6 +12,7 @@ from mechanisms import configuration_rate, move, normalized
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
+from connections.checks import ClosureError
 
 LEFT_OUT = 1e-2
 
@@ -224,3 +225,16 @@ def test_two_models_of_one_plan_are_equal(rng):
     for crank, following in pairwise(cranks[:6]):
         np.testing.assert_array_equal(mb.mass_matrix(used, crank), mb.mass_matrix(new, crank))
         mb.christoffel_symbols(used, following)
+
+
+@pytest.mark.parametrize("q", [[1e160], [[0.1], [-1e308]]])
+def test_a_start_at_which_no_loop_closes_is_refused_as_by_a_recursion(models, q):
+    """By the error of the recursions, which says which loop; from a start that closes it moves."""
+    model, q = models("four-bar"), np.array(q)
+    v, times = np.zeros_like(q), np.linspace(0.0, 0.1, 3)
+    with pytest.raises(ClosureError, match="'bar'") as of_recursion:
+        mb.mass_matrix(model, q)
+    with pytest.raises(type(of_recursion.value), match="'bar'"):
+        model.system().simulate(q, v, times)
+    moved, _ = model.system().simulate(np.full_like(q, 0.1), v, times)
+    assert np.isfinite(moved).all() and np.any(moved[..., -1, :] != 0.1)

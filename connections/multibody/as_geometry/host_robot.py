@@ -76,7 +76,7 @@ class HostRobot:
     def require(self, q: Array) -> None:
         """Raise the error of loops that do not close at q (nq,)."""
         if self._program.loops is not None:
-            self.mass_matrix(q)
+            self._program.evaluate("mass_matrix", (q,), None)
 
     def frame_matrix(self, q: Array) -> Array:
         """X(q), (nq, nv): qdot = X v, pdot = R v and 2 quaternion_dot = quaternion * (omega, 0)."""
