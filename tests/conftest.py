@@ -1,5 +1,7 @@
 """What every test shares: quick compilation, seeds from the test's own name, no display, no deadlines."""
 
+import contextlib
+import ctypes
 import gc
 import os
 import zlib
@@ -18,9 +20,6 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
-# Equinox's checks of the integrator's arguments call Python, and what calls Python is not kept in JAX's cache
-# on disk. With this they give NaN, which the library reports itself.
-os.environ.setdefault("EQX_ON_ERROR", "nan")
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
@@ -50,9 +49,15 @@ MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function ta
 
 @pytest.fixture(autouse=True, scope="module")
 def compiled_functions_do_not_pile_up() -> Iterator[None]:
-    """After a file, near the limit of mappings or of memory, forget what XLA has compiled."""
+    """After a file, near the limit of mappings or of memory, forget what XLA has compiled.
+
+    The C library keeps what is freed: unless it gives that back, a process that has once been above the limit
+    stays there, and forgets everything after each file.
+    """
     yield
     mappings = MAPPINGS.read_bytes().count(b"\n") if MAPPINGS.exists() else 0
     if mappings > MOST_MAPPINGS or psutil.Process().memory_info().rss > MOST_MEMORY:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(AttributeError, OSError, TypeError):  # the GNU C library's
+            ctypes.CDLL(None).malloc_trim(0)
