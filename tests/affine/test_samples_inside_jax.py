@@ -76,23 +76,24 @@ def test_derivatives_by_samples():
 
     expected = slopes(jax.jit(end), POINTS)
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(jax.grad(end)(jnp.asarray(POINTS)), expected, rtol=0, atol=1e-6)
-    along = jax.jvp(end, (jnp.asarray(POINTS),), (jnp.asarray(POINTS[::-1]),))[1]
+    np.testing.assert_allclose(jax.jit(jax.grad(end))(POINTS), expected, rtol=0, atol=1e-6)
+    along = jax.jit(lambda q, rate: jax.jvp(end, (q,), (rate,))[1])(POINTS, POINTS[::-1])
     assert float(along) == pytest.approx(np.sum(expected * POINTS[::-1]), abs=1e-6)
 
+    @jax.jit
     def by_times(inner):
         times = jnp.concatenate([jnp.zeros(1), inner, jnp.ones(1)])
         return cn.SampledCurve(PLANE, times, POINTS)(0.43)[0]
 
-    np.testing.assert_allclose(
-        jax.grad(by_times)(jnp.asarray(T[1:-1])), slopes(by_times, T[1:-1]), rtol=0, atol=1e-7
-    )
+    by_all_times = jax.jit(jax.grad(by_times))(T[1:-1])
+    np.testing.assert_allclose(by_all_times, slopes(by_times, T[1:-1]), rtol=0, atol=1e-7)
 
     def by_parameter(a):
         metric = cn.MatrixMetric(PLANE, lambda q, a: jnp.diag(jnp.stack([1.0 + a * q[1] ** 2, q[0] ** 2])), a)
         return cn.parallel_transport(cn.LeviCivita(metric), (T, POINTS), Z, ENDS)[-1, 0]
 
-    assert float(jax.grad(by_parameter)(0.3)) == pytest.approx(slopes(by_parameter, np.array(0.3)), abs=1e-7)
+    slope = jax.jit(jax.grad(by_parameter))(0.3)
+    assert float(slope) == pytest.approx(slopes(by_parameter, np.array(0.3)), abs=1e-7)
 
 
 def test_quaternions():
