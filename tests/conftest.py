@@ -36,6 +36,18 @@ hypothesis.settings.register_profile("connections", deadline=None, derandomize=T
 hypothesis.settings.load_profile("connections")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the cases that are marked `further`, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without `--all`, leave the further cases out."""
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.get_closest_marker("further")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("further")]
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A generator seeded from the test's id: the same numbers alone, in the suite, and on every machine."""

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import systems
 import underactuated
+from cases import always
 
 import connections as cn
 from connections.affine import geodesic_flow, linearization, transport_flow
@@ -636,21 +637,21 @@ def test_regulators(system, discrete):
         assert reachable_directions(*scaled).shape == (n, n)
 
 
-def test_what_no_input_reaches_is_out_of_reach_in_any_units():
+@pytest.mark.parametrize("seed", always(range(10), 0, 1, 2))
+def test_what_no_input_reaches_is_out_of_reach_in_any_units(seed):
     A, B = pair()
     A, B = (
         np.block([[A, np.zeros((6, 2))], [np.zeros((2, 6)), np.array([[0, 1.0], [0.0, 0.0]])]]),
         np.vstack([B, np.zeros((2, 2))]),
     )
-    rng = np.random.default_rng(4)
-    for _ in range(10):
-        x, u, k = (
-            10.0 ** rng.integers(-5, 6, 8),
-            10.0 ** rng.integers(-9, 10, 2),
-            10.0 ** rng.integers(-9, 10),
-        )
-        x[3:6], x[7] = x[:3] * k, x[6] * k
-        with pytest.raises(StabilizabilityError) as caught:
-            require_stabilizable(k * A * x[:, None] / x, k * B * x[:, None] / u)
-        assert caught.value.directions.shape == (8, 2) and not np.any(caught.value.eigenvalues)
-        assert np.abs(caught.value.directions[:6]).max() < 1e-9
+    rng = np.random.default_rng([4, seed])
+    x, u, k = (
+        10.0 ** rng.integers(-5, 6, 8),
+        10.0 ** rng.integers(-9, 10, 2),
+        10.0 ** rng.integers(-9, 10),
+    )
+    x[3:6], x[7] = x[:3] * k, x[6] * k
+    with pytest.raises(StabilizabilityError) as caught:
+        require_stabilizable(k * A * x[:, None] / x, k * B * x[:, None] / u)
+    assert caught.value.directions.shape == (8, 2) and not np.any(caught.value.eigenvalues)
+    assert np.abs(caught.value.directions[:6]).max() < 1e-9

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import always, further
 
 import connections as cn
 from connections.checks import SymmetryError
@@ -22,7 +23,7 @@ def connection_of(metric, low):
     return cn.CoefficientConnection(metric.frame, raised)
 
 
-@pytest.mark.parametrize("name", FINGERS)
+@pytest.mark.parametrize("name", always(FINGERS, "finger", "dust"))
 def test_a_right_connection_passes_with_any_finger(name):
     metric = systems.arm_with_finger(*FINGERS[name])
     nabla = cn.LeviCivita(metric)
@@ -38,8 +39,8 @@ def test_a_right_connection_passes_with_any_finger(name):
     by_hand.check_same_geodesics(Q, metric).require()
 
 
-@pytest.mark.parametrize("name", FINGERS)
-@pytest.mark.parametrize("row", [0, 1, 2])
+@pytest.mark.parametrize("name", always(FINGERS, "finger", "dust"))
+@pytest.mark.parametrize("row", [further(0), further(1), 2])
 def test_a_deleted_row_fails_with_any_finger(name, row):
     """Gamma_low[row] = 0: the force on one joint, the finger's too, is wrong by all of it."""
     metric = systems.arm_with_finger(*FINGERS[name])

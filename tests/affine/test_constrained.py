@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import further
 
 import connections as cn
 
@@ -58,7 +59,7 @@ class Random:
 
 
 @pytest.fixture(
-    params=[(3, 2, False), (4, 2, True), (8, 5, False), (8, 3, True), (4, 1, True)],
+    params=[(3, 2, False), (4, 2, True), further((8, 5, False)), (8, 3, True), further((4, 1, True))],
     ids=lambda p: f"n{p[0]}m{p[1]}{'forms' if p[2] else 'basis'}",
 )
 def random(request):

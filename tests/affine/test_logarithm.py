@@ -7,6 +7,7 @@ import numpy as np
 import oracles
 import pytest
 import systems
+from cases import always, further
 from scipy.spatial.transform import Rotation
 
 import connections as cn
@@ -30,7 +31,7 @@ def length(nabla, q0, v):
 # --- no wrong answer ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", distances.SPACES)
+@pytest.mark.parametrize("name", always(distances.SPACES, "S^3", "SO(3)", "ellipsoid"))
 def test_random_pairs(name, rng):
     """`tests/benchmarks/logarithms.py` does this a thousand times for each space."""
     space = distances.SPACES[name]() if name != "S^3" else S3
@@ -176,7 +177,7 @@ def disc(scale):
     return cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), matrix))
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-10, 1e-6, 1e9])
+@pytest.mark.parametrize("scale", [1e-100, further(1e-10), further(1e-6), 1e9])
 def test_units_of_the_coordinates(scale):
     nabla, q0, q1 = disc(scale), scale * np.array([0.1, 0.2]), scale * np.array([-0.5, 0.6])
     gap = np.linalg.norm((q1 - q0) / scale) ** 2
@@ -207,7 +208,7 @@ def test_coordinates_of_different_units():
     np.testing.assert_allclose(w, v * [1.0, 1e9], rtol=1e-9)
 
 
-@pytest.mark.parametrize("units", [(1e9, 1e-6, 1e-6), (1e-6, 1.0, 1e9)])
+@pytest.mark.parametrize("units", [further((1e9, 1e-6, 1e-6)), (1e-6, 1.0, 1e9)])
 def test_three_coordinates_of_different_units(units):
     """Of S^3, from the origin and to it, where round-off of a large coordinate exceeds a small one."""
     units = np.array(units)
@@ -241,7 +242,7 @@ def test_units_of_a_product_with_rotations(rng):
 # --- other connections -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ADMISSIBLE", "METRIC_ONLY", "GENERAL"])
+@pytest.mark.parametrize("name", [further("ADMISSIBLE"), "METRIC_ONLY", "GENERAL"])
 def test_connections_with_other_geodesics(name):
     nabla, v = getattr(systems, name), np.array([0.25, -0.2, 0.15])
     q0 = np.array([0.1, -0.2, 0.3])

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 from scipy.integrate import solve_ivp
 
 import connections as cn
@@ -236,7 +237,7 @@ def samples_of(trajectory, times=SAMPLE_TIMES):
 
 
 @pytest.mark.parametrize(
-    ("frame", "trajectory"), [(cn.CoordinateFrame(3), curve), (SO3, turning), (SE3, pose)]
+    ("frame", "trajectory"), [(cn.CoordinateFrame(3), curve), (SO3, turning), further(SE3, pose)]
 )
 def test_samples_of_a_trajectory_stand_for_it(frame, trajectory, rng):
     q = np.asarray(frame.project_at(jnp.asarray(rng.normal(size=frame.ambient_dim))))

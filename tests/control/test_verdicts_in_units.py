@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import underactuated as U
+from cases import further
 from underactuated import accelerated, first
 
 import connections as cn
@@ -58,7 +59,7 @@ SYSTEMS = {  # dimension, inputs, terms, point, (accessible, controllable)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("decades", [3.5, 12.0])
+@pytest.mark.parametrize("decades", [further(3.5), 12.0])
 def test_the_same_verdict_in_all_units(name, decades, rng):
     dim, count, terms, away, expected = SYSTEMS[name]
     found = verdicts(accelerated(dim, terms), first(dim, count), away * AWAY[:dim], rng, decades)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from differences import derivative_along, relative
 from systems import (
     ADMISSIBLE,
@@ -112,7 +113,7 @@ def inclusion(x):
     return jnp.linalg.solve(FRAME.matrix_at(surface(x)), jax.jacfwd(surface)(x) @ SURFACE_FRAME.matrix_at(x))
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", always(ALL, "admissible", "none"))
 def test_induced_law_with_differences(name, rng):
     x, v, nabla = 0.4 * rng.standard_normal(2), rng.standard_normal(2), ALL[name]
     A, A_dot, q = np.asarray(inclusion(x)), derivative_along(inclusion, SURFACE_FRAME, x, v), surface(x)
@@ -157,7 +158,7 @@ def test_shapes_of_the_law_are_named(change, name):
 # --- from a Coriolis matrix back to its connection --------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", always(ALL, "admissible", "none"))
 def test_round_trip(name, rng):
     nabla, q = ALL[name], points(rng, 3)
     back = cn.connection_from_coriolis(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 
 from connections.geometry.numerics.definite import (
     LARGEST,
@@ -75,7 +76,7 @@ def test_an_orthonormal_basis_is_one(rng, n):
     np.testing.assert_array_equal(np.tril(basis, -1), 0.0)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", always(SIZES, 1, 3, LARGEST, LARGEST + 1))
 def test_derivatives_are_those_of_a_general_solver(rng, n):
     """Forward, backward, and of second order, with respect to the matrix and to the right-hand side."""
     H, b, w = definite(rng, n), rng.standard_normal((n, 2)), rng.standard_normal((n, 2))
@@ -88,7 +89,7 @@ def test_derivatives_are_those_of_a_general_solver(rng, n):
     x = jnp.array([0.003, -0.004])
     for derivative in (jax.jacfwd, jax.grad, jax.hessian):
         found, expected = (
-            derivative(lambda x, s=s: value(s, x))(x) for s in (solve_definite, jnp.linalg.solve)
+            jax.jit(derivative(lambda x, s=s: value(s, x)))(x) for s in (solve_definite, jnp.linalg.solve)
         )
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert not np.allclose(found, 0.0, atol=1e-3)  # there is something to compare

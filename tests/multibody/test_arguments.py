@@ -9,6 +9,7 @@ import dask.array as da
 import jax
 import numpy as np
 import pytest
+from cases import further
 from closed_chains import PLANS, four_bar
 from recursion_functions import FUNCTIONS, configurations, model, states
 
@@ -36,7 +37,9 @@ OTHERS = {
     "forms": (lambda m, q: mb.independent_forms(blade(m), q), ("q",)),
 }
 each_function = pytest.mark.parametrize("name", OTHERS)
-each_mechanism = pytest.mark.parametrize("of", ["tree", "one joint", "four-bar", "belt leg", "legged robot"])
+each_mechanism = pytest.mark.parametrize(
+    "of", ["tree", further("one joint"), "four-bar", "belt leg", further("legged robot")]
+)
 
 
 def differences_of_gravity(robot, q, step=1e-3):

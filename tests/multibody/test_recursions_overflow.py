@@ -6,6 +6,7 @@ behind that (`tree_packing._limit`) is measured here.
 
 import numpy as np
 import pytest
+from cases import further
 from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
 
 from connections import multibody as mb
@@ -15,7 +16,8 @@ from connections.multibody.program.compiled import compiled
 from connections.multibody.program.table import RECURSIONS
 from connections.multibody.program.tree_packing import _DEGREE
 
-each_function = pytest.mark.parametrize("name", FUNCTIONS)
+# From the last to the first: in another process, test_recursions_input.py compiles them from the first.
+each_function = pytest.mark.parametrize("name", [*reversed(FUNCTIONS)])
 each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
 #: These are not quadratic in vectors, all vectors together.
 LINEAR = {
@@ -49,7 +51,9 @@ def with_row(arguments, row, others):
 
 @each_mechanism
 @each_function
-@pytest.mark.parametrize(("batch", "row"), [((), ()), ((11,), (10,)), ((2, 4), (1, 3)), ((300,), (290,))])
+@pytest.mark.parametrize(
+    ("batch", "row"), [((), ()), ((11,), (10,)), further((2, 4), (1, 3)), ((300,), (290,))]
+)
 def test_a_result_that_is_not_finite_is_an_error(name, of, batch, row, rng, two_threads):
     """All vectors are 1e160: what is quadratic in velocities, or a product of two of them, overflows."""
     robot = model(of)

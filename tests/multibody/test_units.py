@@ -4,6 +4,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from cases import further
 from closed_chains import PLANS
 from mechanisms import MOVING, move
 from recursion_functions import FUNCTIONS
@@ -96,7 +97,7 @@ def test_recursions(name, units):
 
 
 @pytest.mark.parametrize("units", MIXED, ids=str)
-@pytest.mark.parametrize("name", ["tree", "floating base", "four-bar", "gear train"])
+@pytest.mark.parametrize("name", ["tree", further("floating base"), "four-bar", further("gear train")])
 def test_definitions(name, units):
     """What is derived from the definition: C by other routes, body Jacobians, A and B of a linearization."""
     robot, scales, vectors = scaled(name, units)
@@ -122,7 +123,7 @@ def definitions(robot, vectors):
     }
 
 
-@pytest.mark.parametrize("units", UNITS, ids=str)
+@pytest.mark.parametrize("units", [*MIXED, *map(further, UNITS[len(MIXED) :])], ids=str)
 def test_forms(units):
     """Constraints of contacts, which of them are independent, and momenta."""
     robot, scales, vectors = scaled("floating base", units)

@@ -8,6 +8,7 @@ import closed_chains
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import MOVING, assemble
 
 from connections import multibody as mb
@@ -35,7 +36,7 @@ def one_freedom():
     return subject("one", metric, rng.normal(size=(1, 1)), rng, potential=lambda q: jnp.cos(q[0]))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", always(range(5), 0, 1))
 @pytest.mark.parametrize("key", OF_ONE_FREEDOM)
 def test_controls_on_one_degree_of_freedom(key, seed):
     found = row(replace(one_freedom(), seed=seed), key)
