@@ -1,7 +1,9 @@
-"""The words of errors about an argument: what was given, and what to write instead."""
+"""The words of errors about an argument: what was given, what to write instead, which names are near."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ _KINDS = {
     "Mechanism": "a mechanism",
 }
 
+_MOST = 3  # nearest names
 _FOR_A_CONSTANT = "for a constant, write a function that returns it"
 # (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
 INSTEAD = {
@@ -95,3 +98,42 @@ def shape_text(shape: object) -> str:
     if isinstance(shape, tuple):
         return "(" + ", ".join(map(str, shape)) + (",)" if len(shape) == 1 else ")")
     return str(shape)
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """The names that contain `name`, or else those most like it; at most three, and often none.
+
+    Parameters
+    ----------
+    name : as it was typed; case does not matter.
+    names : those there are.
+    """
+    by_key = {known.lower(): known for known in names}
+    within = [key for key in by_key if len(name) > 2 and name.lower() in key]
+    like = get_close_matches(name.lower(), by_key, n=_MOST, cutoff=0.6)
+    return [by_key[key] for key in (within or like)[:_MOST]]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``; did you mean A or B?`` to follow a sentence, or nothing if no name is near."""
+    found = nearest(name, names)
+    return f"; did you mean {alternatives(found)}?" if found else ""
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """``A, B or C``."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def no_such(kind: str, name: object, names: Sequence[str]) -> str:
+    """``there is no body 'hand'; did you mean left_hand? The bodies are left_hand, foot``.
+
+    Parameters
+    ----------
+    kind : what is named, in the singular.
+    name : as it was given.
+    names : those there are.
+    """
+    meant = did_you_mean(str(name), names) or "."
+    kinds = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return f"there is no {kind} {name!r}{meant} The {kinds} are {', '.join(names)}"

@@ -154,10 +154,18 @@ def _points(subjects: Sequence[AnySubject]) -> str:
 def _print_left_out(rows: Sequence[Row], subjects: Sequence[AnySubject]) -> None:
     """Name the propositions that say nothing about any of the systems."""
     from connections.verify.propositions import catalogue
+    from connections.verify.report import excluded_by_torsion
 
     seen = {row.key for row in rows}
     kinds = dict.fromkeys(type(subject) for subject in subjects)
-    missing = [item.key for kind in kinds for item in catalogue(kind) if item.key not in seen]
+    torsion = {item.key: subject.name for subject in subjects for item in excluded_by_torsion(subject)}
+    about = [key for key in torsion if key not in seen]
+    if about:
+        what = ", ".join(dict.fromkeys(torsion.values()))
+        print_paragraph(f"Not applicable to {what}, which has torsion: {', '.join(about)}.")
+    missing = [
+        item.key for kind in kinds for item in catalogue(kind) if item.key not in seen | torsion.keys()
+    ]
     if missing:
         what = subjects[0].name if len(subjects) == 1 else "any of these systems"
         print_paragraph(f"Left out, as they say nothing about {what}: {', '.join(missing)}.")

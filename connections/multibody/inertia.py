@@ -8,6 +8,7 @@ Source: [W] VI-A.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -112,8 +113,10 @@ def body_inertia(
     return BodyInertia(mass, mass * c, (inertia + inertia.T) / 2 - mass * (cx @ cx))
 
 
-def inertia_flaw(inertia: np.ndarray) -> str | None:
+def inertia_flaw(inertia: np.ndarray, mass: float = 0.0, center_of_mass: Any = (0.0, 0.0, 0.0)) -> str | None:
     """Why no distribution of mass has `inertia` (3, 3), kg m^2 about the centre of mass; None if one has it.
+
+    The round-off of an inertia that was carried to the centre of mass, some eps m |c|^2, is no flaw.
 
     An inertia is physical if no principal moment is negative or larger than the sum of the other two.
     Otherwise the equations of motion are still defined, but the kinetic energy may not be positive
@@ -122,10 +125,12 @@ def inertia_flaw(inertia: np.ndarray) -> str | None:
     if not np.isfinite(inertia).all():
         return None
     smallest, middle, largest = np.linalg.eigvalsh(inertia)
+    c = np.asarray(center_of_mass, dtype=np.float64)
+    slack = _slack(inertia) + 8.0 * float(np.finfo(float).eps) * mass * float(c @ c)
     moments = f"(principal moments {smallest:.6g}, {middle:.6g}, {largest:.6g} kg m^2)"
-    if smallest < -_slack(inertia):
+    if smallest < -slack:
         return f"is not positive semidefinite {moments}"
-    if largest > smallest + middle + _slack(inertia):
+    if largest > smallest + middle + slack:
         return f"breaks the triangle inequality {moments}"
     return None
 

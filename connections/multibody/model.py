@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import no_such
 from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
@@ -307,7 +308,7 @@ class Model:
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:
-            raise ModelError(f"there is no joint '{joint}'; the joints are {', '.join(self.joint_names)}")
+            raise ModelError(no_such("joint", joint, self.joint_names))
         number = self.joint_names.index(joint)
         return slice(int(starts[number]), int(starts[number + 1]))
 

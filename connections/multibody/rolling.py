@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
@@ -172,8 +173,7 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
         if not isinstance(contact, Contact):
             raise ModelError(f"rolling_forms: expected Wheel, Ball or Blade, got {contact!r}")
         if contact.body not in model.body_names:
-            known = ", ".join(model.body_names)
-            raise ModelError(f"{_title(contact)}: there is no such body; the bodies are {known}")
+            raise ModelError(f"{_title(contact)}: {no_such('body', contact.body, model.body_names)}")
     bodies = [model.body_names.index(contact.body) for contact in contacts]
 
     def forms(q: jax.Array) -> jax.Array:

@@ -151,7 +151,9 @@ def body_factor(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
     return _worst(pairs)
 
 
-@proposition("(20)", "C* = sum_b J_b^T (C_b J_b + I_b J_b_dot), J_b_dot by differences", has_bodies)
+@proposition(
+    "(20)", "C* = sum_b J_b^T (C_b J_b + I_b J_b_dot), J_b_dot by differences", has_bodies, riemannian=True
+)
 def sum_over_bodies(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the factor (v x*) I for every body; where that is the same C, as for n <= 2, a contorsion."""
     C, factors = _sums(subject, sample)
@@ -179,7 +181,12 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
     return C, factors
 
 
-@proposition("model", "the connection induced by the bodies is Koszul's of the mass matrix", is_induced)
+@proposition(
+    "model",
+    "the connection induced by the bodies is Koszul's of the mass matrix",
+    is_induced,
+    riemannian=True,
+)
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: that of (20)."""
     koszul = shared(_levi_civita, subject.system)
@@ -194,7 +201,7 @@ def _levi_civita(system: MechanicalSystem) -> LeviCivita:
     return LeviCivita(system.metric)
 
 
-@proposition("(32)", "C* = (1/2) [d(Cv)/dv + H K], K from the joints' axes", has_bodies)
+@proposition("(32)", "C* = (1/2) [d(Cv)/dv + H K], K from the joints' axes", has_bodies, riemannian=True)
 def differentiation_32(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
     K = brackets_of_axes(subject, sample)

@@ -180,14 +180,16 @@ def _half_derivative(
     return float(np.max(np.abs(built - coriolis(subject, sample, D)))), _scale(subject, sample)
 
 
-@proposition("(29)", "C* = (1/2) d(Cv)/dv + (1/2) s_ijk v^j, brackets by differences")
+@proposition("(29)", "C* = (1/2) d(Cv)/dv + (1/2) s_ijk v^j, brackets by differences", riemannian=True)
 def differentiation_29(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
     correction = 0.5 * np.einsum("ijk,j->ik", subject.s_low(sample.q), sample.v)
     return _half_derivative(subject, sample, correction, wrong, "(29)")
 
 
-@proposition("(30)", "C* = (1/2) d(Cv)/dv + (1/2) H_il s^l_jk v^j, the frame's structure functions")
+@proposition(
+    "(30)", "C* = (1/2) d(Cv)/dv + (1/2) H_il s^l_jk v^j, the frame's structure functions", riemannian=True
+)
 def differentiation_30(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
     s = np.asarray(subject.compiled(_structure_functions_at)(sample.q))
@@ -199,7 +201,7 @@ def _structure_functions_at(system: MechanicalSystem, q: jax.Array) -> jax.Array
     return system.metric.frame.structure_functions_at(q)
 
 
-@proposition("(31)", "C* = (1/2) d(Cv)/dv + (1/2) H_il X^l . [X_j, X_k] v^j, the dual basis")
+@proposition("(31)", "C* = (1/2) d(Cv)/dv + (1/2) H_il X^l . [X_j, X_k] v^j, the dual basis", riemannian=True)
 def differentiation_31(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion."""
     numerics, q = subject.numerics, sample.q

@@ -189,7 +189,9 @@ def inherits_dynamics(subject: Subject, sample: Sample, wrong: bool) -> tuple[fl
     return float(np.max(np.abs(C @ v - bias))), scale
 
 
-@proposition("Prop V.3", "being Riemannian is inherited: Cbar against Koszul of the induced metric")
+@proposition(
+    "Prop V.3", "being Riemannian is inherited: Cbar against Koszul of the induced metric", riemannian=True
+)
 def inherits_riemannian(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: an ambient contorsion without symmetry."""
     sub = Submanifold.of(subject)
@@ -200,7 +202,11 @@ def inherits_riemannian(subject: Subject, sample: Sample, wrong: bool) -> tuple[
     return float(np.max(np.abs(C - np.einsum("ijk,j->ik", low, v)))), scale
 
 
-@proposition("Remark 7", "change of coordinates: A^T C A + A^T H A_dot against the classical symbols (5)")
+@proposition(
+    "Remark 7",
+    "change of coordinates: A^T C A + A^T H A_dot against the classical symbols (5)",
+    riemannian=True,
+)
 def change_of_coordinates(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: an ambient contorsion without symmetry."""
     sub = Submanifold.chart(subject)

@@ -39,6 +39,7 @@ class Proposition:
     measure : (subject, sample, wrong) -> (residual, scale).
     applies : whether the statement says anything about a subject.
     kind : class of the subjects that it is about.
+    riemannian : whether it is about the connection without torsion alone.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Proposition:
     measure: Measurement
     applies: Callable[[Any], bool]
     kind: type = Subject
+    riemannian: bool = False
 
 
 def stated(
@@ -54,17 +56,18 @@ def stated(
     statement: str,
     applies: Callable[[Any], bool] = lambda subject: True,
     kind: type = Subject,
+    riemannian: bool = False,
 ) -> Callable[[Measurement], Measurement]:
     """Add the decorated measurement to a file's table of propositions, under its number in the paper.
 
     Parameters
     ----------
     table : of the file.
-    key, statement, applies, kind : see `Proposition`.
+    key, statement, applies, kind, riemannian : see `Proposition`.
     """
 
     def add(measure: Measurement) -> Measurement:
-        table.append(Proposition(key, statement, measure, applies, kind))
+        table.append(Proposition(key, statement, measure, applies, kind, riemannian))
         return measure
 
     return add

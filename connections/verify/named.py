@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 
+from connections._words import did_you_mean
 from connections.affine.symmetry import GroupAction
 from connections.checks import SubjectError
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
@@ -18,7 +19,6 @@ from connections.verify.built_in import BUILT_IN, built_in_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.objects import random_subject
 from connections.verify.subjects import Subject
-from connections.verify.wording import did_you_mean
 
 
 def system_names() -> tuple[str, ...]:

@@ -106,8 +106,16 @@ def verify_subject(
 
 
 def applicable(subject: AnySubject) -> list[Proposition]:
-    """The propositions that say something about the subject."""
-    return [item for item in catalogue(type(subject)) if item.applies(subject)]
+    """The propositions that say something about the subject, and about the kind of its connection."""
+    excluded = {item.key for item in excluded_by_torsion(subject)}
+    return [item for item in catalogue(type(subject)) if item.applies(subject) and item.key not in excluded]
+
+
+def excluded_by_torsion(subject: AnySubject) -> list[Proposition]:
+    """Those about the connection without torsion, where the subject's has torsion by its own definition."""
+    if not (isinstance(subject, Subject) and subject.has_torsion):
+        return []
+    return [item for item in catalogue(type(subject)) if item.riemannian and item.applies(subject)]
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:

@@ -121,7 +121,9 @@ def axiom_2(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
     return largest(_transported(subject, q, "fY") - expected), largest(plain, fields.at("Y", q), slope)
 
 
-@proposition("Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)")
+@proposition(
+    "Thm III.1", "Gamma* solves: metric compatible, torsion free (n^3 linear equations)", riemannian=True
+)
 def riemannian_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: a torsion prescribed; a non-metricity where n = 1, which leaves no room for torsion."""
     torsion, metric_part = subject.s_low(sample.q), subject.dH(sample.q)
@@ -144,7 +146,9 @@ def riemannian_connection_unique(subject: Subject, sample: Sample, wrong: bool) 
 
 
 @proposition(
-    "Koszul", "2 <<Z, nabla_X Y>> by Koszul's formula on vector fields, differences of inner products"
+    "Koszul",
+    "2 <<Z, nabla_X Y>> by Koszul's formula on vector fields, differences of inner products",
+    riemannian=True,
 )
 def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
@@ -179,7 +183,9 @@ def koszul_on_fields(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     return abs(2.0 * formula - sum(terms)), largest(np.array(terms), H)
 
 
-@proposition("(5)", "classical Christoffel symbols of a chart, carried into the frame, are Gamma*")
+@proposition(
+    "(5)", "classical Christoffel symbols of a chart, carried into the frame, are Gamma*", riemannian=True
+)
 def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     chart = Chart.of(subject)
@@ -193,13 +199,17 @@ def coordinate_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
     return largest(carried - _low(subject, q, wrong, "(5)")), largest(subject.scale(q), dW, symbols)
 
 
-@proposition("(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component")
+@proposition(
+    "(8)", "2 Gamma*_ijk from L_X H and brackets by differences, component by component", riemannian=True
+)
 def generalized_symbols(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     return largest(subject.koszul(sample.q) - _low(subject, sample.q, wrong, "(8)")), subject.scale(sample.q)
 
 
-@proposition("(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations")
+@proposition(
+    "(9)", "Gamma*_ijk = Gamma*_i(jk) + s_ijk / 2, symmetric part from Hamel's equations", riemannian=True
+)
 def symmetric_part(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the connection less a contorsion."""
     built = subject.hamel_symbols(sample.q) + 0.5 * subject.s_low(sample.q)

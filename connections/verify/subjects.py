@@ -1,7 +1,8 @@
 """What the propositions are checked on: a mechanical system with sample points.
 
 A `Subject` is a mechanical system with sample points, the connection under test (which claims to be the
-metric's Levi-Civita connection), and, where it consists of rigid bodies, their inertias and Jacobians.
+metric's Levi-Civita connection, unless it was made with a contorsion), and, where it consists of rigid
+bodies, their inertias and Jacobians.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Value, solve
-from connections.affine import AffineConnection
+from connections.affine import AffineConnection, ChangedConnection, ContorsionConnection
 from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
@@ -122,6 +124,21 @@ class Subject:
         """The connection under test."""
         assert self.system.connection is not None
         return self.system.connection
+
+    @property
+    def has_torsion(self) -> bool:
+        """Whether the connection was made with a contorsion that gives it torsion at a sample.
+
+        What the connection says of itself decides, not its numbers: a connection that claims to have no
+        torsion is to be found wrong if it has.
+        """
+        base = self.nabla
+        while isinstance(base, ChangedConnection):
+            base = base.base
+        if not isinstance(base, ContorsionConnection):
+            return False
+        D = [np.asarray(base.contorsion_at(jnp.asarray(q))) for q in self.q]
+        return any(bool((part != np.swapaxes(part, 1, 2)).any()) for part in D)
 
     @property
     def n(self) -> int:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from connections import cli, systems, verify
+from connections._words import nearest
 from connections.checks import SubjectError
 from connections.sweeps import proposition_sweep
 from connections.verify import built_in_subjects, system_names, system_subject
 from connections.verify.built_in import BUILT_IN
-from connections.verify.wording import nearest
 
 
 def text_of_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:

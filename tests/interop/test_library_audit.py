@@ -394,7 +394,7 @@ def test_a_library_s_own_error_becomes_one_line(monkeypatch):
 
 
 def test_an_unknown_type_of_joint():
-    with pytest.raises(LibraryError, match=f"no joint type 'saddle'; the types are {', '.join(KINDS)}"):
+    with pytest.raises(LibraryError, match=f"no joint type 'saddle'. The joint types are {', '.join(KINDS)}"):
         joint_example("saddle")
 
 

@@ -132,7 +132,7 @@ def test_without_a_name_what_is_not_installed_is_said(in_this_process, monkeypat
             "unknown library 'bullet'; there are adaptors for pinocchio, idyntree",
         ),
         ([BRANCHED, "--library", "jaxsim:fast"], "jaxsim has no variant 'fast'; there are jaxsim:body, "),
-        (["--joints", "saddle"], "there is no joint type 'saddle'; the types are revolute, "),
+        (["--joints", "saddle"], "there is no joint type 'saddle'. The joint types are revolute, "),
         (["absent.urdf"], "absent.urdf: there is no such file"),
         ([BRANCHED, "--json", "no/such/folder/x"], "cannot write no/such/folder/x"),
         (

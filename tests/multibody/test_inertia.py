@@ -86,6 +86,16 @@ def test_small_bodies_warn_as_large_ones(unit):
         mb.Mechanism().add_body("grain", mass=1e-15, inertia=unit * np.diag([1.0, 1.0, 2.1]))
 
 
+def test_the_round_off_of_an_inertia_carried_to_the_centre_is_no_flaw():
+    """A point mass of 0.3 kg at (0.1, 0.2, -0.3) m: I - m (c c 1 - c c^T) is 1e-18 or so, of either sign."""
+    m, c = 0.3, np.array([0.1, 0.2, -0.3])
+    left = sum(-m * skew(c) @ skew(c) for _ in range(1)) - m * (c @ c * np.eye(3) - np.outer(c, c))
+    left = left - 1e-18 * np.eye(3)
+    assert inertia_flaw(left) is not None
+    assert inertia_flaw(left, m, c) is None
+    assert inertia_flaw(left - 1e-12 * np.eye(3), m, c) is not None
+
+
 def test_a_cloud_has_no_flaw_and_numbers_that_are_not_finite_are_left_to_others(rng):
     assert inertia_flaw(parameters(*cloud(rng))[2]) is None
     assert inertia_flaw(np.full((3, 3), np.nan)) is None

@@ -280,7 +280,7 @@ def test_momenta_of_the_free_robot_stay(rng):
         (lambda: mb.rolling_forms(disc(), ["disc"]), "expected Wheel, Ball or Blade"),
         (
             lambda: mb.rolling_forms(disc(), [mb.Wheel("wheel", 0.1)]),
-            "no such body; the bodies are fork, disc",
+            "no body 'wheel'. The bodies are fork, disc",
         ),
         (
             lambda: mb.momentum_forms(disc(), [[1.0, 0, 0, 0, 0, 0]]),

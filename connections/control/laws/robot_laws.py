@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._words import no_such
 from connections.affine import ContorsionFamily
 from connections.checks import (
     ModelError,
@@ -305,7 +306,7 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     tree = kinematics.tree
     inertia = np.zeros((3, 3)) if inertia is None else inertia
     payload = body_inertia(body, mass, center_of_mass, inertia).matrix
-    flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
+    flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64), mass, center_of_mass)
     if flaw:
         warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
     inertias = tree.inertias.copy()
@@ -325,5 +326,5 @@ def _vector(name: str, value: Any, size: int) -> np.ndarray:
 
 def _body_number(model: Model, body: str) -> int:
     if body not in model.body_names:
-        raise ModelError(f"there is no body '{body}'; the bodies are {', '.join(model.body_names)}")
+        raise ModelError(no_such("body", body, model.body_names))
     return model.body_names.index(body)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections._words import no_such
 from connections.interop.libraries.library import ROOT_JOINT, Array, LibraryError
 
 X, Y, Z = np.eye(3)
@@ -171,7 +172,7 @@ def joint_example(kind: str, floating_base: bool = False) -> JointExample:
     LibraryError : there is no such type.
     """
     if kind not in KINDS:
-        raise LibraryError(f"there is no joint type '{kind}'; the types are {', '.join(KINDS)}")
+        raise LibraryError(no_such("joint type", kind, list(KINDS)))
     rng = np.random.default_rng(2026)
     base = "free" if floating_base else "fixed"
     parts = [_part(rng, ROOT_JOINT, None, base, np.eye(4))]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.clusters import LINEAR, Clusters, Rows
@@ -222,7 +223,7 @@ class _Assembler:
         q = self.spanning.neutral()
         for name, value in given.items():
             if name not in self.spanning.joint_names:
-                raise ModelError(f"reference: there is no moving joint '{name}'")
+                raise ModelError(f"reference: {no_such('moving joint', name, self.spanning.joint_names)}")
             number = self.spanning.joint_names.index(name)
             joint, start = self.spanning.joints[number], self.spanning.q_starts[number]
             try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from connections._words import no_such
 from connections.checks import ModelError
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.model import Model
@@ -62,5 +63,5 @@ def example_path(name: str) -> Path:
     ModelError : there is no such example; the message lists the names.
     """
     if not isinstance(name, str) or name not in _EXAMPLES:
-        raise ModelError(f"there is no example {name!r}; the examples are {', '.join(_EXAMPLES)}")
+        raise ModelError(no_such("example", name, list(_EXAMPLES)))
     return FOLDER / f"{name}.urdf"

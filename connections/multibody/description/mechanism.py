@@ -75,7 +75,7 @@ class Mechanism:
             raise ModelError(f"body '{WORLD}': this is the name of the ground")
         inertia = np.zeros((3, 3)) if inertia is None else inertia
         link = Link(name, body_inertia(name, mass, center_of_mass, inertia))
-        flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64))
+        flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64), mass, center_of_mass)
         if flaw:
             warnings.warn(f"body '{name}': inertia {flaw}", InertiaWarning, stacklevel=2)
         self._links[name] = link

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import no_such
 from connections.checks import ModelError
 from connections.evaluation.compilation import compiled
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
@@ -241,7 +242,8 @@ def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:
     numbers = {name: number for number, name in enumerate(tree.joint_names)}
     for joint in coupling.joints:
         if joint not in numbers:
-            raise ModelError(f"coupling '{coupling.name}': there is no moving joint '{joint}'")
+            text = no_such("moving joint", joint, tree.joint_names)
+            raise ModelError(f"coupling '{coupling.name}': {text}")
     return [numbers[joint] for joint in coupling.joints]
 
 
