@@ -13,13 +13,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.motions.geodesics import State
 from connections.affine.motions.sizes import motion_sizes
-from connections.checks import ShapeError, require_function, require_shape, require_type
+from connections.checks import (
+    ConstraintError,
+    NonFiniteError,
+    ShapeError,
+    raise_at,
+    require_function,
+    require_shape,
+    require_type,
+)
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
@@ -30,6 +39,7 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import inverse_lengths_of
 
+_FEASIBLE = 1e-9  # of a velocity's length in the metric: how far it may leave the distribution
 TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
 
 
@@ -129,6 +139,19 @@ class NonholonomicSystem(Described, Parametrized):
         """vbar of V = A vbar, (m,)."""
         return self.frame.components_at(q) @ V
 
+    def _excess_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """|V - A vbar| / |V| in the metric; 0 for V = 0."""
+        H = self.connection.ambient_metric.matrix_at(q)
+        outside = V - self.velocity_at(q, self.components_at(q, V))
+        length = V @ H @ V
+        return jnp.where(
+            length > 0.0, jnp.sqrt(outside @ H @ outside / jnp.where(length > 0.0, length, 1.0)), 0.0
+        )
+
+    def _feasible_components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+        """vbar, (m,); NaN where V violates the constraints."""
+        return jnp.where(self._excess_at(q, V) <= _FEASIBLE, self.components_at(q, V), jnp.nan)
+
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""
         nabla = self.connection
@@ -164,6 +187,32 @@ class NonholonomicSystem(Described, Parametrized):
         v : (..., m) components in the basis of the distribution.
         """
         return evaluate(self, self.velocity_at, *self._arguments(q, v))
+
+    def components(self, q: Any, V: Any) -> jax.Array:
+        """vbar with V = A vbar, (..., m): what `velocity` undoes.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        V : (..., n) velocities in the ambient metric's frame that satisfy the constraints.
+
+        Raises
+        ------
+        ConstraintError : V violates the constraints by more than 1e-9 of its length in the metric; names the
+            first such point. Inside `jit`, the components are NaN there.
+        """
+        point = Argument("q", q, (self.frame.ambient_dim,))
+        given = Argument("V", V, (self.connection.ambient.frame.dim,))
+        try:
+            return evaluate(self, self._feasible_components_at, point, given)
+        except NonFiniteError:
+            excess = np.asarray(evaluate(self, self._excess_at, point, given))
+            if not (excess > _FEASIBLE).any():
+                raise
+            first = tuple(np.argwhere(excess > _FEASIBLE)[0])
+            where = np.broadcast_to(np.asarray(q), (*excess.shape, self.frame.ambient_dim))[first]
+            text = f"V violates the constraints by {excess[first]:.1e} of its length"
+            raise_at(ConstraintError, text, where)
 
     def energy(self, q: Any, v: Any) -> jax.Array:
         """(1/2) |A vbar|^2 + V, (...,) [J].

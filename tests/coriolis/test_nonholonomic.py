@@ -1,5 +1,6 @@
 """Nonholonomic systems: motion and constraint forces against the equations with Lagrange multipliers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -131,3 +132,21 @@ def test_a_pulse_between_steps():
     assert speed(max_step=0.02) == pytest.approx(0.01 * np.sqrt(np.pi) / MASS, rel=1e-7)
     with pytest.raises(ValueError, match="max_step"):
         speed(max_step=0.0)
+
+
+def test_components_undo_velocity_and_refuse_what_slides(rng):
+    """By the multiplier equations' null space, not by the library's basis; sliding by 1e-6 is refused."""
+    q, v = rng.standard_normal((5, 3)), rng.standard_normal((5, 2))
+    V = np.asarray(DRIVEN.velocity(q, v))
+    np.testing.assert_allclose(DRIVEN.components(q, V), v, atol=1e-13)
+    s, c = np.sin(q[:, 2]), np.cos(q[:, 2])
+    speed, turn = rng.standard_normal((2, 5))
+    rolled = np.stack([speed * c - ARM * turn * s, speed * s + ARM * turn * c, turn], axis=1)
+    again = DRIVEN.velocity(q, DRIVEN.components(q, rolled))
+    np.testing.assert_allclose(again, rolled, atol=1e-13)
+    slid = rolled + 1e-6 * np.stack([-s, c, 0.0 * c], axis=1) * (np.arange(5) == 3)[:, None]
+    with pytest.raises(cn.ConstraintError, match=r"violates .* at q = "):
+        DRIVEN.components(q, slid)
+    inside = jax.jit(DRIVEN.components)(q, slid)
+    assert np.isnan(inside[3]).all() and np.isfinite(np.delete(inside, 3, axis=0)).all()
+    np.testing.assert_array_equal(DRIVEN.components(q[0], np.zeros(3)), np.zeros(2))

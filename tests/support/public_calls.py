@@ -291,6 +291,9 @@ CALLS: dict[str, Call] = {
     "MechanicalSystem.forward_dynamics": Call(SYSTEM.forward_dynamics, QVW),
     "MechanicalSystem.simulate": Call(lambda q, v: SYSTEM.simulate(q, v, TIMES, control), QV),
     "NonholonomicSystem.velocity": Call(ROLLING.velocity, ("q", "vbar")),
+    "NonholonomicSystem.components": Call(
+        lambda q, v: ROLLING.components(q, ROLLING.velocity(q, v)), ("q", "vbar")
+    ),
     "NonholonomicSystem.energy": Call(ROLLING.energy, ("q", "vbar")),
     "NonholonomicSystem.forward_dynamics": Call(ROLLING.forward_dynamics, ("q", "vbar", "c")),
     "NonholonomicSystem.constraint_force": Call(ROLLING.constraint_force, ("q", "vbar", "c")),
