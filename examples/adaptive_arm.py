@@ -73,7 +73,8 @@ def simulate(plant, controller, horizon, adapt=True, rtol=1e-9):
     def rates(t, y):
         q, v, parameters = y[:n], y[n : 2 * n], y[2 * n : -1]
         v_r, a_r, _ = reference(t, q, v)
-        tau, learning = controller.law(q, v, v_r, a_r, parameters)
+        tau = controller.torque(q, v, v_r, a_r, parameters)
+        learning = controller.parameters_rate(q, v, v_r, a_r)
         acceleration = mb.forward_dynamics(plant, q, v, tau)
         return np.concatenate([v, acceleration, adapt * learning, [(v - v_r) @ (K_D * (v - v_r))]])
 
@@ -84,7 +85,7 @@ def simulate(plant, controller, horizon, adapt=True, rtol=1e-9):
     assert solution.success, solution.message
     q, v, parameters, work = np.split(solution.y.T, [n, 2 * n, 2 * n + len(NAMES)], axis=1)
     v_r, a_r, error = reference(times, q, v)
-    tau, _ = controller.law(q, v, v_r, a_r, parameters)
+    tau = controller.torque(q, v, v_r, a_r, parameters)
     names = ("t", "q", "v", "v_r", "a_r", "error", "parameters", "tau", "work")
     return dict(zip(names, (times, q, v, v_r, a_r, error, parameters, tau, work[:, 0]), strict=True))
 

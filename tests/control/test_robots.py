@@ -142,11 +142,10 @@ def test_one_state_is_a_row_of_many(arm, rng):
     controller = RobotController(arm, 2.0, gamma=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
     adaptive = AdaptiveRobotController(controller, ["link3", "link1"], 1.0)
     rows, parameters = states(arm, rng), rng.standard_normal(20)
-    tau, rate = adaptive.law(*rows, parameters)
+    tau, rate = adaptive.torque(*rows, parameters), adaptive.parameters_rate(*rows)
     for k, row in enumerate(zip(*rows, strict=True)):
-        one = adaptive.law(*row, parameters)
-        np.testing.assert_allclose(one[0], tau[k], atol=1e-12)
-        np.testing.assert_allclose(one[1], rate[k], atol=1e-12)
+        np.testing.assert_allclose(adaptive.torque(*row, parameters), tau[k], atol=1e-12)
+        np.testing.assert_allclose(adaptive.parameters_rate(*row), rate[k], atol=1e-12)
 
 
 # --- adaptation ---------------------------------------------------------------------------------------
@@ -161,7 +160,8 @@ def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
     pi = np.concatenate([added[floating.body_names.index(name)] for name in names])
     for gamma in (0.0, 2.0):
         nominal = RobotController(floating, 3.0, gamma)
-        tau, rate = AdaptiveRobotController(nominal, names, 1.0).law(q, v, v_r, a_r, pi)
+        adaptive = AdaptiveRobotController(nominal, names, 1.0)
+        tau, rate = adaptive.torque(q, v, v_r, a_r, pi), adaptive.parameters_rate(q, v, v_r, a_r)
         extra = nominal.coriolis_product(q, v, v_r) - mb.coriolis_product(floating, q, v, v_r)
         np.testing.assert_allclose(
             tau, RobotController(loaded, 3.0).torque(q, v, v_r, a_r) + extra, atol=1e-10
@@ -205,7 +205,8 @@ def adaptive_motion(arm, law, scale=0.0):
     def rates(t, y):
         q, v, parameters = y[:4], y[4:8], y[8:18]
         v_r, a_r, _ = reference(t, q, v)
-        tau, rate = controller.law(q, v, v_r, a_r, parameters)
+        tau = controller.torque(q, v, v_r, a_r, parameters)
+        rate = controller.parameters_rate(q, v, v_r, a_r)
         if scale:
             tau += scale * (
                 mb.coriolis_transpose_product(arm, q, v, v_r) - mb.coriolis_product(arm, q, v, v_r)
@@ -346,7 +347,7 @@ def test_bad_input_is_named(arm, floating, rng):
     with pytest.raises(GainError, match="adaptation P"):
         AdaptiveRobotController(controller, ["link3"], np.triu(np.ones((10, 10))))
     with pytest.raises(ShapeError, match="parameters"):
-        AdaptiveRobotController(controller, ["link3"], 1.0).law(q, v, v, v, np.zeros(9))
+        AdaptiveRobotController(controller, ["link3"], 1.0).torque(q, v, v, v, np.zeros(9))
     with pytest.raises(GainError, match="gain K"):
         RobotMomentumObserver(arm, 0.0)
     with pytest.raises(ModelError, match="'hand'"):

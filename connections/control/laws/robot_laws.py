@@ -182,8 +182,9 @@ class AdaptiveRobotController:
         Y = regressor(self.nominal.model, q, v, v_r, a_r)
         return np.take(Y, self._columns, axis=-1)
 
-    def law(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(tau, pihat_dot), (..., nv) and (..., 10 B).
+    @kind_kept
+    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> np.ndarray:
+        """The forces tau = tau_nominal + Y pihat, (..., nv), N m and N.
 
         Parameters
         ----------
@@ -198,9 +199,28 @@ class AdaptiveRobotController:
         Source: Slotine and Li (1987); [W] IV-A.
         """
         parameters = _vector("parameters", parameters, len(self.adaptation))
+        added = np.einsum("...ip,...p->...i", self.regressor(q, v, v_r, a_r), parameters)
+        tau: np.ndarray = self.nominal.torque(q, v, v_r, a_r) + added
+        return tau
+
+    @kind_kept
+    def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
+        """pihat_dot = -P Y^T s, (..., 10 B): how the estimates change.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v, v_r, a_r : (..., nv) velocity, reference velocity and its rate.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError.
+
+        Source: Slotine and Li (1987).
+        """
         Y, s = self.regressor(q, v, v_r, a_r), np.subtract(v, v_r)
-        tau = self.nominal.torque(q, v, v_r, a_r) + np.einsum("...ip,...p->...i", Y, parameters)
-        return tau, -np.einsum("...ip,...i->...p", Y, s) @ self.adaptation
+        rate: np.ndarray = -np.einsum("...ip,...i->...p", Y, s) @ self.adaptation
+        return rate
 
     def lyapunov(self, plant: Model, q: Any, s: Any, error: Any) -> np.ndarray:
         """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, (...,), J; its rate is -s^T K_D s.
