@@ -226,7 +226,7 @@ def test_energy_and_constraints_stay(name):
     """Over 300 s; velocities never leave the distribution, as they are components in a basis of it."""
     system, times = vehicle(name), np.linspace(0.0, 300.0, 7)
     q0 = np.linspace(0.1, 0.4, system.frame.ambient_dim)
-    q, v = (np.asarray(part) for part in system.simulate(q0, STARTS[name], times))
+    q, v = system.simulate(q0, STARTS[name], times)
     energy = np.asarray(system.energy(q, v))
     np.testing.assert_allclose(energy, energy[0], rtol=1e-8)
     assert np.max(np.abs(q[-1] - q0)) > 1.0
@@ -240,7 +240,7 @@ def test_a_gait_repeats_itself():
     """Fifty cycles: the net displacement of the last is that of the first, and the shape is exact."""
     gait = snakeboard_gaits()["rotate"]
     times = gait.times(50)[[0, 1, 2, 25, 26, 49, 50]]
-    q, v = (np.asarray(part) for part in board().simulate(gait, times))
+    q, v = board().simulate(gait, times)
     steps = displacement(q[[0, 1, 3, 5]], q[[1, 2, 4, 6]])
     np.testing.assert_allclose(steps[1:], np.broadcast_to(steps[0], (3, *steps.shape[1:])), atol=1e-7)
     np.testing.assert_array_equal(q[:, 3:], gait.shape(times))

@@ -25,6 +25,7 @@ from connections.affine.motions.deviation import (
     transport_flow,
 )
 from connections.affine.motions.geodesics import exponential, geodesic
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.transport import covariant_derivative_along, holonomy, parallel_transport
 from connections.affine.symmetry import GroupAction
 
@@ -43,6 +44,7 @@ __all__ = [
     "GroupAction",
     "InducedConnection",
     "LeviCivita",
+    "Motion",
     "ProductConnection",
     "SpannedDistribution",
     "covariant_derivative_along",

@@ -16,16 +16,17 @@ from connections.control.controllability import (
     kinematic_controllability,
     symmetric_closure,
 )
-from connections.control.laws.adaptive import AdaptiveLoop, AdaptiveMotion, LinearlyParametrizedSystem
+from connections.control.laws.adaptive import AdaptiveLoop, LinearlyParametrizedSystem
 from connections.control.laws.attractors import (
     configuration_error_at,
     submanifold_reference,
     task_reference,
     trajectory_reference,
 )
-from connections.control.laws.closed_loop import ClosedLoop, Motion
+from connections.control.laws.closed_loop import ClosedLoop
 from connections.control.laws.gains import GainError, gain_matrix
-from connections.control.laws.observer import MomentumObserver, ObservedMotion
+from connections.control.laws.motions import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
+from connections.control.laws.observer import MomentumObserver
 from connections.control.laws.passivity import PassivityController, reference_force_at
 from connections.control.laws.references import AccelerationReference, FieldReference, Reference
 from connections.control.laws.robot_laws import (
@@ -46,6 +47,7 @@ __all__ = [
     "AdaptiveRobotController",
     "CentroidalCoordinates",
     "ClosedLoop",
+    "ClosedLoopMotion",
     "Closure",
     "ControllabilityReport",
     "DecouplingField",
@@ -55,7 +57,6 @@ __all__ = [
     "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
-    "Motion",
     "ObservedMotion",
     "PassivityController",
     "Rank",

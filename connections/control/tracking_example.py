@@ -24,7 +24,8 @@ import numpy as np
 from connections.affine import ContorsionFamily
 from connections.checks import ShapeError, as_array, require_finite
 from connections.control.laws.attractors import trajectory_reference
-from connections.control.laws.closed_loop import ClosedLoop, Motion, simulate_members
+from connections.control.laws.closed_loop import ClosedLoop, simulate_members
+from connections.control.laws.motions import ClosedLoopMotion
 from connections.control.laws.passivity import PassivityController
 from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, CoordinateFrame
@@ -57,7 +58,7 @@ class TrackingResult:
     """(1 / 2 pi) sqrt(int |a|^2 / int |v|^2) of the transverse components (y, z), Hz."""
     high_frequency: float
     """Fraction of the transverse velocity's energy above 1 Hz."""
-    motion: Motion
+    motion: ClosedLoopMotion
     """The closed-loop motion."""
 
     def to_dict(self) -> dict[str, float]:
@@ -122,14 +123,10 @@ def explore(
     motions = simulate_members(
         tracking_loop(0.0), lambda beta: tracking_loop(beta[0]), values[:, None], (q0, v0), times
     )
-    results = []
-    for number, beta in enumerate(values):
-        rows = {name: leaf[number] for name, leaf in motions._asdict().items() if name != "times"}
-        results.append(measure(beta, Motion(motions.times, **rows)))
-    return results
+    return [measure(beta, motions.member(number)) for number, beta in enumerate(values)]
 
 
-def measure(beta: float, motion: Motion) -> TrackingResult:
+def measure(beta: float, motion: ClosedLoopMotion) -> TrackingResult:
     """Tracking error, effort and frequency content of one motion, sampled uniformly.
 
     Parameters
@@ -137,8 +134,9 @@ def measure(beta: float, motion: Motion) -> TrackingResult:
     beta : the factor of (v x) that produced it, kg/m.
     motion : the motion.
     """
-    t, q, v, tau = (np.asarray(x) for x in (motion.times, motion.q, motion.v, motion.tau))
-    error = np.linalg.norm(q - np.asarray(jax.vmap(desired_position)(motion.times)), axis=1)
+    assert motion.error is not None  # the loop follows a trajectory
+    t, v, tau = (np.asarray(x) for x in (motion.times, motion.v, motion.tau))
+    error = np.linalg.norm(motion.error, axis=1)
     force = np.linalg.norm(tau, axis=1)
     acceleration = tau[:, 1:] / MASS
     ratio = np.trapezoid((acceleration**2).sum(axis=1), t) / np.trapezoid((v[:, 1:] ** 2).sum(axis=1), t)

@@ -17,8 +17,8 @@ import numpy as np
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
-from connections.affine.motions.geodesics import State
+from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import (
     ConstraintError,
@@ -262,8 +262,8 @@ class NonholonomicSystem(Described, Parametrized):
 
     def simulate(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
-    ) -> tuple[jax.Array, jax.Array]:
-        """The motion (q, vbar) from (q0, v0) under potential, forces and controls.
+    ) -> Motion:
+        """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
         Velocities in the ambient frame are integrated, so that the motion may pass where the basis is
         singular and the constraints are not; at a requested time it may not be there.
@@ -278,7 +278,8 @@ class NonholonomicSystem(Described, Parametrized):
 
         Returns
         -------
-        q (..., T, nq), vbar (..., T, m); tolerances are those of `geodesic`, a tenth as large.
+        Motion : q (..., T, nq) and v, which is vbar (..., T, m). Tolerances are those of `geodesic`, a tenth
+            as large.
 
         Raises
         ------
@@ -291,7 +292,7 @@ class NonholonomicSystem(Described, Parametrized):
             Argument("v0", v0, (self.frame.dim,)),
         )
         recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self).run("simulate", recipe, arguments, times)
+        return Trajectories.of(self).motion("simulate", recipe, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
-from connections.affine.motions.geodesics import State
+from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
@@ -166,8 +166,8 @@ class ReducedSystem(Parametrized):
 
     def simulate(
         self, r0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
-    ) -> tuple[jax.Array, jax.Array]:
-        """The reduced motion (r, v) from (r0, v0).
+    ) -> Motion:
+        """The reduced motion from (r0, v0): ``r, v = reduced.simulate(...)``.
 
         Parameters
         ----------
@@ -179,7 +179,8 @@ class ReducedSystem(Parametrized):
 
         Returns
         -------
-        r (..., T, s), v (..., T, m); tolerances are those of `NonholonomicSystem.simulate`.
+        Motion : q, which are the shapes r (..., T, s), and v (..., T, m). Tolerances are those of
+            `NonholonomicSystem.simulate`.
 
         Raises
         ------
@@ -188,12 +189,12 @@ class ReducedSystem(Parametrized):
         """
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
         recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self.shapes).run("simulate", recipe, arguments, times)
+        return Trajectories.of(self.shapes).motion("simulate", recipe, arguments, times)
 
     def reconstruct(
         self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
-    ) -> tuple[jax.Array, jax.Array]:
-        """The motion (q, v) of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
+    ) -> Motion:
+        """The motion of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
 
         Parameters
         ----------
@@ -202,14 +203,14 @@ class ReducedSystem(Parametrized):
 
         Returns
         -------
-        q (..., T, nq), v (..., T, m).
+        Motion : q (..., T, nq), v (..., T, m).
         """
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
         recipe = Bound(self._whole_flow, control, as_max_step(max_step))
-        return Trajectories.of(self.system).run("reconstruct", recipe, arguments, times)
+        return Trajectories.of(self.system).motion("reconstruct", recipe, arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

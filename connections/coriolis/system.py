@@ -15,9 +15,10 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.affine.motions.flow import Flow, Trajectories, as_max_step
-from connections.affine.motions.geodesics import State, geodesic_flow_of
+from connections.affine.motions.flow import Flow, State, Trajectories, as_max_step
+from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
+from connections.affine.motions.motion import Motion
 from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.evaluation.boundary import Argument, evaluate
@@ -238,8 +239,8 @@ class MechanicalSystem(Described, Parametrized):
         times: Any,
         control: Forces | None = None,
         max_step: float | None = None,
-    ) -> tuple[jax.Array, jax.Array]:
-        """The motion (q, v) from (q0, v0) under potential, forces and control.
+    ) -> Motion:
+        """The motion from (q0, v0) under potential, forces and control: ``q, v = system.simulate(...)``.
 
         Parameters
         ----------
@@ -252,7 +253,7 @@ class MechanicalSystem(Described, Parametrized):
 
         Returns
         -------
-        q (..., T, nq), v (..., T, n); tolerances are those of `geodesic`.
+        Motion : q (..., T, nq) and v (..., T, n). Tolerances are those of `geodesic`.
 
         Raises
         ------
@@ -264,7 +265,7 @@ class MechanicalSystem(Described, Parametrized):
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
         recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self).run("simulate", recipe, arguments, times)
+        return Trajectories.of(self).motion("simulate", recipe, arguments, times)
 
     def host_motion(self, control: Forces | None) -> HostMotion | None:
         """The motion under `control` in NumPy, if there is such a way; for one motion at a time."""

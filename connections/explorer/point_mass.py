@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-import jax
 import numpy as np
 
-from connections.control.tracking_example import TrackingResult, desired_position, explore
+from connections.control.tracking_example import TrackingResult, explore
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +49,11 @@ def track(beta: float) -> Tracked:
     """
     (result,) = explore([beta])
     motion = result.motion
-    times, points, v, tau = (np.asarray(x) for x in (motion.times, motion.q, motion.v, motion.tau))
-    desired = np.asarray(jax.vmap(desired_position)(motion.times))
-    error = np.linalg.norm(points - desired, axis=1)
-    return Tracked(times, points, desired, error, tau, v[:, 2], result)
+    assert motion.q_d is not None and motion.error is not None  # the loop follows a trajectory
+    times, points, desired, v, tau = (
+        np.asarray(x) for x in (motion.times, motion.q, motion.q_d, motion.v, motion.tau)
+    )
+    return Tracked(times, points, desired, np.linalg.norm(motion.error, axis=1), tau, v[:, 2], result)
 
 
 @cache

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.affine.motions.flow import Flow, Record, Trajectories
-from connections.affine.motions.geodesics import State
+from connections.affine.motions.flow import Flow, Record, State, Trajectories
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -155,8 +155,8 @@ class Locomotion:
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
         return made[gait]
 
-    def simulate(self, gait: Gait, times: Any, pose: Any = None) -> tuple[jax.Array, jax.Array]:
-        """The motion (q, v) from the gait's start, with the shape driven; compiled once for all gaits.
+    def simulate(self, gait: Gait, times: Any, pose: Any = None) -> Motion:
+        """The motion from the gait's start, with the shape driven; compiled once for all gaits.
 
         Parameters
         ----------
@@ -166,7 +166,8 @@ class Locomotion:
 
         Returns
         -------
-        q (..., T, nq), v (..., T, m); tolerances are those of the system's `simulate`, the shape is exact.
+        Motion : q (..., T, nq) and v (..., T, m). Tolerances are those of the system's `simulate`, the shape
+            is exact.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class Locomotion:
         """
         q0, v0 = self.start(gait, pose)
         arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
-        return Trajectories.of(self).run("gait", Bound(self._flow), arguments, times)
+        return Trajectories.of(self).motion("gait", Bound(self._flow), arguments, times)
 
     # --- private -------------------------------------------------------------------------------------------
 

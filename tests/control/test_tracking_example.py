@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from connections.checks import NonFiniteError, ShapeError
-from connections.control import Motion
+from connections.control import ClosedLoopMotion
 from connections.control.tracking_example import (
     MASS,
     PAPER_BETAS,
@@ -26,7 +26,8 @@ def test_the_frequency_of_a_sine():
     t, f = np.linspace(0.0, 4.0, 8001), 2.5
     v, a = np.zeros((2, len(t), 3))
     v[:, 1], a[:, 1] = np.sin(2.0 * np.pi * f * t), 2.0 * np.pi * f * np.cos(2.0 * np.pi * f * t)
-    motion = Motion(times=t, q=np.zeros_like(v), v=v, v_r=v, a_r=v, tau=MASS * a, lyapunov=v, lyapunov_rate=v)
+    others = dict.fromkeys(("q", "v_r", "a_r", "lyapunov", "lyapunov_rate", "error"), v)
+    motion = ClosedLoopMotion(times=t, v=v, tau=MASS * a, **others)
     assert measure(0.0, motion).rms_frequency == pytest.approx(f, rel=1e-6)
 
 

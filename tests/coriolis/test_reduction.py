@@ -131,7 +131,7 @@ def test_errors_are_judged_by_the_time_since_the_start(start, monkeypatch):
     """What a motion can be expected to reach in two seconds does not depend on when it begins."""
     flows = []
     monkeypatch.setattr(
-        "connections.affine.motions.flow.Trajectories.run",
+        "connections.affine.motions.flow.Trajectories.motion",
         lambda self, name, recipe, *_: flows.append(recipe()),
     )
     q, v = jnp.array([0.3, -0.2, 0.5, 0.1, -0.3]), jnp.array([0.3, 0.2, -0.4])

@@ -39,7 +39,7 @@ MOTION = LOOP.simulate(np.zeros(3), np.zeros(3), np.linspace(0.0, 0.1, 3))
         (SYSTEM, ["MechanicalSystem", "potential: a lambda", "connection: ContorsionConnection"]),
         (LOOP, ["ClosedLoop", "controller: PassivityController"]),
         (cn.ConstantMetric(cn.SO3Frame(), np.eye(3)), ["in 4 coordinates", "SO3Frame"]),
-        (MOTION, ["Motion, n = 3, 3 times from 0 s to 0.1 s", "|tau|", "lyapunov"]),
+        (MOTION, ["ClosedLoopMotion, n = 3, 3 times from 0 s to 0.1 s", "|tau|", "lyapunov"]),
     ],
     ids=lambda part: type(part).__name__ if not isinstance(part, list) else "",
 )

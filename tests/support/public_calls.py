@@ -254,6 +254,9 @@ CALLS: dict[str, Call] = {
     ),
     # motions
     "geodesic": Call(lambda q, v: cn.geodesic(NABLA, q, v, TIMES, force), QV),
+    "Motion.member": Call(
+        lambda q, v: cn.Motion(TIMES, TIMES[:, None] * q, 0.0 * TIMES[:, None] + v).member(), QV, False
+    ),
     "geodesic_flow": Call(lambda q, v: cn.geodesic_flow(NABLA, q, v, TIMES), QV),
     "transport_flow": Call(lambda q, v, z: cn.transport_flow(NABLA, q, v, z, TIMES), ("q", "v", "z")),
     "exponential": Call(lambda q, v: cn.exponential(NABLA, q, v), QV),
@@ -330,7 +333,7 @@ CALLS: dict[str, Call] = {
 
 Q0 = ARGUMENTS["q"][0]
 
-#: Public, and not a function of arrays: what raises errors, writes, or is for the library's own rooms.
+#: Public, and not a function of arrays: what raises errors, writes, draws, or is for the library's own rooms.
 NOT_CALLED = {
     "explain",
     "explain_regular",
@@ -339,6 +342,7 @@ NOT_CALLED = {
     "arguments",
     "to_dict",
     "host_motion",
+    "plot",
     "step_for_derivatives",
     "Check.require",
 }

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NoReturn, overload
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
 from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
+from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
 from connections.evaluation.boundary import (
     Argument,
@@ -37,6 +38,7 @@ from connections.integration.tolerances import ATOL, MAX_STEPS, RTOL
 from connections.integration.traced import Settings, solve
 
 Recipe = Callable[[], Any]  # () -> the flow
+State = tuple[jax.Array, jax.Array]  # (q, v)
 Record = tuple[Value, jax.Array, jax.Array]  # what is asked for, the point, and whether it is admissible
 
 
@@ -162,7 +164,38 @@ class Trajectories(Parametrized):
         ------
         IntegrationError, ShapeError, NonFiniteError, and the errors of ``owner.explain`` at the first point.
         """
+        return self._run(name, recipe, arguments, as_times(times), since)
+
+    @overload
+    def motion(
+        self, name: str, recipe: Bound[Flow[State]], arguments: tuple[Argument, ...], times: Any
+    ) -> Motion: ...
+    @overload
+    def motion(
+        self, name: str, recipe: Bound[Flow[AnyMotion]], arguments: tuple[Argument, ...], times: Any
+    ) -> AnyMotion: ...
+    def motion(self, name: str, recipe: Any, arguments: tuple[Argument, ...], times: Any) -> Any:
+        """The motion whose flow records (q, v), or more: a `Motion` at one instant.
+
+        Parameters and errors are those of `run`.
+        """
         times = as_times(times)
+        values = self._run(name, recipe, arguments, times)
+        own = times if isinstance(times, jax.Array) else np.array(times)  # which the caller may change
+        times = as_given(own, values[0])
+        return replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        name: str,
+        recipe: Bound[Flow[Value]],
+        arguments: tuple[Argument, ...],
+        times: Any,
+        since: Any = 0.0,
+    ) -> Value:
+        """As `run`, of times that are valid."""
         arrays = []
         for item in arguments:  # before the solver spends its whole budget of steps on a NaN
             arrays.append(as_array(item.name, item.value, item.core))
@@ -178,8 +211,6 @@ class Trajectories(Parametrized):
         values = self._followed(name, recipe, rows, batch, np.asarray(times), first, since)
         values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
         return as_given(values, *(item.value for item in arguments))
-
-    # --- private -------------------------------------------------------------------------------------------
 
     def _followed(
         self,

@@ -14,15 +14,15 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
 from connections.affine.motions.host_motions import HostMotion, on_host
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
 
 Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
-State = tuple[jax.Array, jax.Array]
 
 
 def geodesic(
@@ -32,8 +32,8 @@ def geodesic(
     times: Any,
     acceleration: Acceleration | None = None,
     max_step: float | None = None,
-) -> tuple[jax.Array, jax.Array]:
-    """Points and velocities (q, v) of the geodesic of `nabla` through (q0, v0).
+) -> Motion:
+    """The geodesic of `nabla` through (q0, v0): ``q, v = geodesic(...)``.
 
     Parameters
     ----------
@@ -47,8 +47,9 @@ def geodesic(
 
     Returns
     -------
-    q (..., T, nq), v (..., T, n); points on the manifold. A step's error is at most 1e-10, for every
-    component of v relative to the largest that it has been, of q to how far it has moved; in any units.
+    Motion : q (..., T, nq), points on the manifold, and v (..., T, n). A step's error is at most 1e-10, for
+        every component of v relative to the largest that it has been, of q to how far it has moved; in any
+        units.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def geodesic(
         Argument("v0", v0, (nabla.frame.dim,)),
     )
     recipe = Bound(geodesic_flow_of, nabla, acceleration, as_max_step(max_step))
-    return Trajectories.of(nabla).run("geodesic", recipe, arguments, times)
+    return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times)
 
 
 def geodesic_flow_of(
@@ -165,4 +166,4 @@ def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:
     ------
     IntegrationError : the geodesic does not reach unit time.
     """
-    return geodesic(nabla, q0, v0, np.array([0.0, 1.0]))[0][..., -1, :]
+    return geodesic(nabla, q0, v0, np.array([0.0, 1.0])).q[..., -1, :]

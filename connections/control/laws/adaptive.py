@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._figures import figure_of
 from connections._jax import solve
-from connections.affine.motions.flow import Flow, Trajectories, as_max_step, as_times
+from connections.affine.motions.flow import Flow, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import (
     Check,
@@ -31,10 +30,11 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.gains import gain_matrix
+from connections.control.laws.motions import AdaptiveMotion
 from connections.control.laws.passivity import reference_force_at
 from connections.control.laws.references import Reference
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound, Parametrized, plain
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import (
@@ -136,29 +136,6 @@ class LinearlyParametrizedSystem(Parametrized):
         return [Argument("q", q, (self.frame.ambient_dim,)), *vectors]
 
 
-class AdaptiveMotion(NamedTuple):
-    """An adaptive closed-loop motion at T times."""
-
-    times: jax.Array
-    """(T,), s."""
-    q: jax.Array
-    """(..., T, nq) configurations."""
-    v: jax.Array
-    """(..., T, n) velocities, frame components."""
-    parameters: jax.Array
-    """(..., T, p) estimates pihat."""
-    s: jax.Array
-    """(..., T, n) v - v_r."""
-    tau: jax.Array
-    """(..., T, n) control forces."""
-    lyapunov: jax.Array
-    """(..., T), (1/2) s^T H s + (1/2) pi~^T P^-1 pi~."""
-
-    def plot(self) -> Any:
-        """A matplotlib Figure, a panel each for q, s, tau, V and the estimates over time."""
-        return figure_of(self)
-
-
 @dataclass(frozen=True, eq=False)
 class AdaptiveLoop(Parametrized):
     """A plant under tau = Y pihat - K_D s with pihat_dot = -P Y^T s.
@@ -242,8 +219,7 @@ class AdaptiveLoop(Parametrized):
 
         self.reference.require_times("times", times)
         recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
-        motion = Trajectories.of(self).run("simulate", recipe, tuple(start), times)
-        return motion._replace(times=as_given(as_times(times), motion.q))
+        return Trajectories.of(self).motion("simulate", recipe, tuple(start), times)
 
     @property
     def frame(self) -> FrameField:
@@ -257,19 +233,6 @@ class AdaptiveLoop(Parametrized):
     def explain(self, q: Any) -> None:
         """Raise the error of the plant's frame or metric for a point that is not valid."""
         self.plant.explain(q)
-
-    def _law_at(
-        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """The regressor Y along the reference, and s."""
-        v_r, a_r = self.reference.pair_at(t, q, v, state)
-        return self.family.regressor_at(q, v, v_r, a_r), v - v_r
-
-    def _torque_at(
-        self, t: jax.Array, q: jax.Array, v: jax.Array, parameters: jax.Array, state: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        Y, s = self._law_at(t, q, v, state)
-        return Y @ parameters - self.gain @ s, s
 
     def _flow(self, rtol: Any, atol: Any, max_step: Any) -> Flow[AdaptiveMotion]:
         return Flow(
@@ -288,7 +251,8 @@ class AdaptiveLoop(Parametrized):
 
     def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, parameters, state = y
-        Y, s = self._law_at(t, q, v, state)
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
+        Y, s = self.family.regressor_at(q, v, v_r, a_r), v - v_r
         tau = Y @ parameters - self.gain @ s
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
         rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
@@ -297,10 +261,23 @@ class AdaptiveLoop(Parametrized):
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[AdaptiveMotion, jax.Array, jax.Array]:
-        q, v, parameters, _ = y
-        tau, s = self._torque_at(t, *y)
-        V = self.lyapunov_at(q, s, parameters)
-        return AdaptiveMotion(t, q, v, parameters, s, tau, V), q, jnp.asarray(True)
+        q, v, parameters, state = y
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
+        s, damping = v - v_r, self.gain @ (v - v_r)
+        motion = AdaptiveMotion(
+            t,
+            q,
+            v,
+            v_r,
+            a_r,
+            self.family.regressor_at(q, v, v_r, a_r) @ parameters - damping,
+            self.lyapunov_at(q, s, parameters),
+            s @ (self.plant.forces_at(t, q, v) - damping),
+            self.reference.desired_at(t),
+            self.reference.error_at(t, q),
+            parameters=parameters,
+        )
+        return motion, q, jnp.asarray(True)
 
     def _sizes_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array

@@ -79,7 +79,8 @@ def trajectory_reference(
         error = Bound(configuration_error_at, frame)
     nq = (frame.ambient_dim,)
     require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
-    return _attractor(frame, Bound(_error_at, error, desired), frame.dim, gain, None, None, span)
+    phi = Bound(_error_at, error, desired)
+    return _attractor(frame, phi, frame.dim, gain, None, None, span, desired)
 
 
 def submanifold_reference(
@@ -192,7 +193,8 @@ def _in_coordinates(
 ) -> FieldReference:
     """The field with qdot = qdot_d - Lambda (q - q_d)."""
     Lambda = gain_matrix("gain", gain, frame.dim)
-    return FieldReference(frame, Bound(_field_in_coordinates_at, frame, desired, Lambda), span=span)
+    field, error = Bound(_field_in_coordinates_at, frame, desired, Lambda), Bound(_difference_at, desired)
+    return FieldReference(frame, field, span=span, desired=desired, error=error)
 
 
 def _desired_at(frame: FrameField, trajectory: TimeCurve, t: jax.Array) -> jax.Array:
@@ -203,6 +205,10 @@ def _desired_at(frame: FrameField, trajectory: TimeCurve, t: jax.Array) -> jax.A
 
 def _error_at(error: Callable[..., jax.Array], desired: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
     return error(q, desired(t))
+
+
+def _difference_at(desired: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
+    return q - desired(t)
 
 
 def _constant_at(constraint: Callable[..., jax.Array], t: jax.Array, q: jax.Array) -> jax.Array:
@@ -228,6 +234,7 @@ def _attractor(
     w: TimeField | None,
     metric: Metric | None,
     span: tuple[Any, Any] | None = None,
+    desired: TimeCurve | None = None,
 ) -> FieldReference:
     """The field with d/dt phi = -Lambda phi along it, of least norm but for its part along w."""
     Lambda = gain_matrix("gain", gain, size)
@@ -236,7 +243,8 @@ def _attractor(
     if metric is not None:
         require_type("metric", metric, Metric)
         require_same_frame(frame, "the reference", metric.frame, "the metric")
-    return FieldReference(frame, Bound(_attracting_field_at, frame, phi, Lambda, w, metric), span=span)
+    field = Bound(_attracting_field_at, frame, phi, Lambda, w, metric)
+    return FieldReference(frame, field, span=span, desired=desired, error=phi)
 
 
 def _attracting_field_at(

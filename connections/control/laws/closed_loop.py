@@ -10,19 +10,19 @@ Source: [W] IV-A, (14) and Remark 5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._figures import figure_of
 from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.motions.flow import Flow, Trajectories, as_max_step, as_times
 from connections.affine.motions.sizes import motion_sizes
 from connections.affine.motions.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
+from connections.control.laws.motions import ClosedLoopMotion
 from connections.control.laws.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.laws.references import FieldReference, Reference
 from connections.coriolis import MechanicalSystem
@@ -31,49 +31,6 @@ from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Bound, Parametrized, plain
 from connections.geometry import FrameField
 from connections.integration.tolerances import ATOL, RTOL
-
-
-class Motion(NamedTuple):
-    """A closed-loop motion at T times; every array has the time axis after the batch axes.
-
-    Components of velocities are in the frame, of forces in the dual frame.
-    """
-
-    times: jax.Array
-    """(T,), s."""
-    q: jax.Array
-    """(..., T, nq) configurations."""
-    v: jax.Array
-    """(..., T, n) velocities."""
-    v_r: jax.Array
-    """(..., T, n) reference velocities."""
-    a_r: jax.Array
-    """(..., T, n) rates of the components of v_r."""
-    tau: jax.Array
-    """(..., T, n) control forces."""
-    lyapunov: jax.Array
-    """(..., T), (1/2) s^T H s with the plant's H, J."""
-    lyapunov_rate: jax.Array
-    """(..., T), by [W] (14), W."""
-
-    @property
-    def s(self) -> jax.Array:
-        """The sliding variable v - v_r, (..., T, n)."""
-        return self.v - self.v_r
-
-    def plot(self) -> Any:
-        """A matplotlib Figure, a panel each for q, s, tau and V over time."""
-        return figure_of(self)
-
-    def __repr__(self) -> str:
-        if isinstance(self.q, jax.core.Tracer):
-            return f"Motion, traced, q {self.q.shape}"
-        t, batch = np.asarray(self.times), self.q.shape[:-2]
-        head = f"Motion, n = {self.v.shape[-1]}, {t.size} times from {t[0]:.6g} s to {t[-1]:.6g} s"
-        error, tau = (float(np.max(np.abs(x))) for x in (self.s[..., -1, :], self.tau))
-        lines = [head + f", batch {batch}" * bool(batch)]
-        lines += [f"  largest |tau| {tau:.3g}, largest |s| at the end {error:.3g}"]
-        return "\n".join([*lines, "  times, q, v, v_r, a_r, tau, s, lyapunov, lyapunov_rate"])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +113,7 @@ class ClosedLoop(Described, Parametrized):
 
     def simulate_at(
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
-    ) -> Motion:
+    ) -> ClosedLoopMotion:
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
         return self._flow(rtol, atol).solve_at(times, q0, v0)[0]
 
@@ -168,8 +125,8 @@ class ClosedLoop(Described, Parametrized):
         rtol: float = RTOL,
         atol: float = ATOL,
         max_step: float | None = None,
-    ) -> Motion:
-        """The motion from (q0, v0) at the given times.
+    ) -> ClosedLoopMotion:
+        """The motion from (q0, v0) at the given times, with the law's quantities; it unpacks as (q, v).
 
         Parameters
         ----------
@@ -191,8 +148,7 @@ class ClosedLoop(Described, Parametrized):
 
         self.reference.require_times("times", times)
         recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
-        motion = Trajectories.of(self).run("simulate", recipe, start, times)
-        return motion._replace(times=as_given(as_times(times), motion.q))
+        return Trajectories.of(self).motion("simulate", recipe, start, times)
 
     def member(self, beta: Any) -> ClosedLoop:
         """The same loop with another connection in the controller's law, of the family of its metric.
@@ -217,7 +173,7 @@ class ClosedLoop(Described, Parametrized):
         rtol: float = RTOL,
         atol: float = ATOL,
         max_step: float | None = None,
-    ) -> Motion:
+    ) -> ClosedLoopMotion:
         """The motions from (q0, v0) with each connection of a family in the controller's law.
 
         The plant stays. All members are integrated together, each with its own steps; what is compiled serves
@@ -232,7 +188,7 @@ class ClosedLoop(Described, Parametrized):
 
         Returns
         -------
-        Motion whose arrays have the leading axis m.
+        ClosedLoopMotion whose arrays have the leading axis m, with the betas.
 
         Raises
         ------
@@ -242,7 +198,7 @@ class ClosedLoop(Described, Parametrized):
         """
         frame = self.frame
         family, clock = ContorsionFamily(self.controller.model.metric), np.asarray(as_times(times))
-        betas = np.asarray(as_array("betas", betas, (None, family.dimension)))
+        given, betas = betas, np.array(as_array("betas", betas, (None, family.dimension)))
         start = (
             np.asarray(as_array("q0", q0, (frame.ambient_dim,))),
             np.asarray(as_array("v0", v0, (frame.dim,))),
@@ -254,7 +210,7 @@ class ClosedLoop(Described, Parametrized):
         self.reference.require_times("times", clock)
         tolerances = float(rtol), float(atol)
         motions = simulate_members(self, self.member, betas, start, clock, *tolerances, as_max_step(max_step))
-        return as_given(motions, q0, v0, betas)
+        return as_given(replace(motions, betas=betas), q0, v0, given)
 
     @property
     def frame(self) -> FrameField:
@@ -269,18 +225,29 @@ class ClosedLoop(Described, Parametrized):
         """Raise the error of the plant for a point that is not valid."""
         self.plant.explain(q)
 
-    def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> Motion:
+    def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> ClosedLoopMotion:
         v_r, a_r = self._reference_at(t, q, v, state)
         tau = self.controller.torque_at(q, v, v_r, a_r)
         rate = self.lyapunov_rate_at(t, q, v, state)
-        return Motion(t, q, v, v_r, a_r, tau, self.lyapunov_at(q, v - v_r), rate)
+        return ClosedLoopMotion(
+            t,
+            q,
+            v,
+            v_r,
+            a_r,
+            tau,
+            self.lyapunov_at(q, v - v_r),
+            rate,
+            self.reference.desired_at(t),
+            self.reference.error_at(t, q),
+        )
 
     def _reference_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         return self.reference.pair_at(t, q, v, state)
 
-    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[Motion]:
+    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[ClosedLoopMotion]:
         return Flow(
             self._start_at,
             self._rate_at,
@@ -303,7 +270,7 @@ class ClosedLoop(Described, Parametrized):
 
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
-    ) -> tuple[Motion, jax.Array, jax.Array]:
+    ) -> tuple[ClosedLoopMotion, jax.Array, jax.Array]:
         return self._record_at(t, *y), y[0], jnp.asarray(True)
 
     def _sizes_at(
@@ -327,7 +294,7 @@ def simulate_members(
     rtol: float = RTOL,
     atol: float = ATOL,
     max_step: float | None = None,
-) -> Motion:
+) -> ClosedLoopMotion:
     """The motions of loops that differ in numbers; arrays of the result have the leading axis m.
 
     Parameters
@@ -342,9 +309,10 @@ def simulate_members(
     ------
     As `ClosedLoop.sweep`.
     """
-    values = sweep_motions(owner, _FlowOf(member), numbers, start, times, (rtol, atol), max_step)
-    motions: Motion = values._replace(times=jnp.asarray(times))
-    return motions
+    tolerances = rtol, atol
+    motions: Any = sweep_motions(owner, _FlowOf(member), numbers, start, times, tolerances, max_step)
+    found: ClosedLoopMotion = replace(motions, times=np.array(times))
+    return found
 
 
 class _FlowOf(Parametrized):
@@ -353,7 +321,7 @@ class _FlowOf(Parametrized):
     def __init__(self, member: Callable[[jax.Array], ClosedLoop]) -> None:
         self.member = member
 
-    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[Motion]]:
+    def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[ClosedLoopMotion]]:
         loop = plain(self.member)(numbers)
         return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
 

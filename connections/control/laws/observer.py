@@ -11,41 +11,24 @@ Source: [W] II; De Luca, Albu-Schaeffer, Haddadin and Hirzinger (2006).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from connections._figures import figure_of
 from connections.affine import AffineConnection
-from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step, as_times
+from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
-from connections.checks import ShapeError, require_same_frame, require_type
+from connections.checks import require_same_frame, require_shape, require_type
 from connections.control.laws.gains import gain_matrix
+from connections.control.laws.motions import ObservedMotion
 from connections.control.laws.passivity import connection_of
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import lengths_of
 from connections.integration.tolerances import ATOL, RTOL
-
-
-class ObservedMotion(NamedTuple):
-    """A motion of the plant with the observer beside it, at T times."""
-
-    times: jax.Array
-    """(T,), s."""
-    q: jax.Array
-    """(..., T, nq) configurations."""
-    v: jax.Array
-    """(..., T, n) velocities, frame components."""
-    residual: jax.Array
-    """(..., T, n) estimate r of the unknown force, covector components."""
-
-    def plot(self) -> Any:
-        """A matplotlib Figure, a panel each for q, v and the residual over time."""
-        return figure_of(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +141,7 @@ class MomentumObserver(Parametrized):
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
         recipe = Bound(self._flow, plant, control, float(rtol), float(atol), as_max_step(max_step))
-        motion = Trajectories.of(self).run("simulate", recipe, start, times)
-        return motion._replace(times=as_given(as_times(times), motion.q))
+        return Trajectories.of(self).motion("simulate", recipe, start, times)
 
     @property
     def frame(self) -> FrameField:
@@ -183,11 +165,14 @@ class MomentumObserver(Parametrized):
         def begin(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
             return q0, v0, self.momentum_at(q0, v0)
 
+        def control_at(t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
+            if control is None:
+                return jnp.zeros(n)
+            return require_shape("control(t, q, v)", control(t, q, v), (n,))
+
         def rate(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
             q, v, z = y
-            tau = jnp.zeros(n) if control is None else jnp.asarray(control(t, q, v))
-            if tau.shape != (n,):
-                raise ShapeError("control(t, q, v)", (n,), tau.shape)
+            tau = control_at(t, q, v)
             v_dot = plant.forward_dynamics_at(q, v, tau, t)
             return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
 
@@ -202,7 +187,8 @@ class MomentumObserver(Parametrized):
 
         def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
             q, v, z = y
-            return ObservedMotion(t, q, v, self.residual_at(q, v, z)), q, jnp.asarray(True)
+            p, r = self.momentum_at(q, v), self.residual_at(q, v, z)
+            return ObservedMotion(t, q, v, control_at(t, q, v), p, r), q, jnp.asarray(True)
 
         return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol, max_step=max_step)
 

@@ -66,6 +66,14 @@ class Reference(Parametrized, abc.ABC):
         """What components of the state can be expected to be (m,): here as if all were of one unit."""
         return sizes_of_array(state)
 
+    def desired_at(self, t: jax.Array) -> jax.Array | None:
+        """The desired configuration (nq,); None if what is followed is no trajectory of configurations."""
+        return None
+
+    def error_at(self, t: jax.Array, q: jax.Array) -> jax.Array | None:
+        """What the reference drives to zero, (m,); None if it does not say."""
+        return None
+
     def require_times(self, name: str, times: Any) -> None:
         """Raise `PointError` for a time at which there is nothing to follow; here there is none.
 
@@ -86,10 +94,12 @@ class FieldReference(Reference):
     field : (t, q (nq,)) -> v_r (n,) frame components; JAX-traceable.
     parameters : optional, the last argument of `field` (`ParametricFunction`).
     span : the first and the last time, s, if the field follows samples; None where there is no end.
+    desired : optional, t -> q_d (nq,), the desired configuration. Motions of closed loops record it.
+    error : optional, (t, q) -> (m,), what the field drives to zero. Motions of closed loops record it.
 
     Raises
     ------
-    ShapeError : the field returns another shape than (n,).
+    ShapeError : the field returns another shape than (n,), `desired` than (nq,), `error` no vector.
 
     Source: [W] IV-A, Remark 6.
     """
@@ -98,11 +108,26 @@ class FieldReference(Reference):
     field: Callable[..., jax.Array]
     parameters: InitVar[Any] = None
     span: tuple[Any, Any] | None = None
+    desired: Callable[..., jax.Array] | None = None
+    error: Callable[..., jax.Array] | None = None
 
     def __post_init__(self, parameters: Any) -> None:
         require_type("frame", self.frame, FrameField)
         object.__setattr__(self, "field", with_parameters(self.field, parameters))
-        require_output("field(t, q)", self.field, (self.frame.dim,), (), (self.frame.ambient_dim,))
+        nq = (self.frame.ambient_dim,)
+        require_output("field(t, q)", self.field, (self.frame.dim,), (), nq)
+        if self.desired is not None:
+            require_output("desired(t)", self.desired, nq, ())
+        if self.error is not None:
+            output_length("error(t, q)", self.error, None, (), nq)
+
+    def desired_at(self, t: jax.Array) -> jax.Array | None:
+        """q_d(t), (nq,)."""
+        return None if self.desired is None else self.desired(t)
+
+    def error_at(self, t: jax.Array, q: jax.Array) -> jax.Array | None:
+        """What the field drives to zero, (m,)."""
+        return None if self.error is None else self.error(t, q)
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """No state: shape (0,)."""
@@ -242,11 +267,13 @@ def require_output(
         raise ShapeError(name, expected, got)
 
 
-def output_length(name: str, function: Callable[..., Any], largest: int, *inputs: tuple[Any, ...]) -> int:
+def output_length(
+    name: str, function: Callable[..., Any], largest: int | None, *inputs: tuple[Any, ...]
+) -> int:
     """Length m of a vector function with 1 <= m <= largest."""
     got = _output_shape(name, function, inputs)
-    if len(got) != 1 or not 1 <= got[0] <= largest:
-        raise ShapeError(name, f"(m,) with 1 <= m <= {largest}", got)
+    if len(got) != 1 or got[0] < 1 or (largest is not None and got[0] > largest):
+        raise ShapeError(name, "(m,) with 1 <= m" + f" <= {largest}" * (largest is not None), got)
     return got[0]
 
 

@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.motions.flow import Flow
-from connections.affine.motions.geodesics import State
+from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.checks import require_shape
 from connections.coriolis import MechanicalSystem

@@ -1,0 +1,141 @@
+"""What `geodesic`, every `simulate` and every closed loop return: q and v at times, and what else is known.
+
+A `Motion` is read by names, ``motion.q``, and unpacks as the pair ``q, v = motion``. Functions that know more
+return a subclass with more fields. Here is what all of them show of themselves, and what JAX sees of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import jax
+import numpy as np
+
+from connections._figures import figure_of
+from connections.checks import html_table
+from connections.evaluation.describing import IN_TABLE, fitting, short
+
+AnyMotion = TypeVar("AnyMotion", bound="Motion")
+
+
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+def motion_class(cls: type[AnyMotion]) -> type[AnyMotion]:
+    """A frozen dataclass whose fields are arrays, or None where nothing is known: a pytree of JAX.
+
+    Parameters
+    ----------
+    cls : `Motion`, or a subclass of it.
+    """
+    made = dataclass(frozen=True, eq=False, repr=False)(cls)
+    jax.tree_util.register_dataclass(made, [part.name for part in fields(made)], [])
+    return made
+
+
+@motion_class
+class Motion:
+    """Configurations and velocities at T times; the time axis comes after the batch axes.
+
+    ``q, v = motion`` is the pair, and so are ``motion[0]`` and ``motion[1]``.
+    """
+
+    times: jax.Array
+    """(T,), s."""
+    q: jax.Array
+    """(..., T, nq) configurations, points on the manifold."""
+    v: jax.Array
+    """(..., T, n) velocities, frame components."""
+
+    PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("q", "configuration q [rad, m]"),
+        ("v", "velocity v [rad/s, m/s]"),
+    )
+    """What is drawn: attributes, and the titles of their panels."""
+    COMPUTED: ClassVar[tuple[str, ...]] = ()
+    """Properties that are shown beside the fields."""
+
+    def __iter__(self) -> Iterator[jax.Array]:
+        """q, then v."""
+        return iter((self.q, self.v))
+
+    def __len__(self) -> int:
+        """Two: q and v."""
+        return 2
+
+    def __getitem__(self, index: int) -> jax.Array:
+        """q at 0, v at 1."""
+        return (self.q, self.v)[index]
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes; () for one motion."""
+        return tuple(np.shape(self.q)[:-2])
+
+    def member(self: AnyMotion, *index: int) -> AnyMotion:
+        """One motion of a batch.
+
+        Parameters
+        ----------
+        index : its place, one number for each batch axis.
+
+        Raises
+        ------
+        IndexError : there is no such place.
+        """
+        if len(index) != len(self.batch):
+            count = len(self.batch)
+            raise IndexError(f"member: expected {count} numbers for batch {self.batch}, got {index}")
+        given = {part.name: getattr(self, part.name) for part in fields(self)}
+        shared = {"times"} if np.ndim(self.times) == 1 else set()
+        return type(self)(**{k: x if x is None or k in shared else x[index] for k, x in given.items()})
+
+    def plot(self) -> Any:
+        """A matplotlib Figure, a panel for each quantity over time."""
+        return figure_of(self)
+
+    def __repr__(self) -> str:
+        if not self._is_numeric():
+            parts = (f"{name} {short(getattr(self, name))}" for name in self._names())
+            return fitting(f"{type(self).__name__}: {', '.join(parts)}")
+        names = ", ".join((*self._names(), *self.COMPUTED))
+        lines = [self._heading(), f"  {self._summary()}", f"  {names}"]
+        return "\n".join(map(fitting, lines))
+
+    def _repr_html_(self) -> str:
+        numeric = self._is_numeric()
+        names = (*self._names(), *self.COMPUTED * numeric)
+        rows = [(name, short(getattr(self, name), IN_TABLE)) for name in names]
+        if not numeric:
+            return html_table(type(self).__name__, rows)
+        return html_table(self._heading(), rows, notes=[self._summary()])
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _is_numeric(self) -> bool:
+        """Whether these are a motion's numbers: JAX traces them, or puts other things in their places."""
+        parts = [getattr(self, name) for name in self._names()]
+        arrays = all(isinstance(part, np.ndarray | jax.Array) for part in parts)
+        traced = any(isinstance(part, jax.core.Tracer) for part in parts)
+        return arrays and not traced and np.ndim(self.times) > 0 and min(np.ndim(self.q), np.ndim(self.v)) > 1
+
+    def _heading(self) -> str:
+        times, n, nq = np.asarray(self.times), np.shape(self.v)[-1], np.shape(self.q)[-1]
+        span = f" from {times.flat[0]:.6g} s to {times.flat[-1]:.6g} s" if times.size else ""
+        size = f"n = {n}" + f" in {nq} coordinates" * (nq != n)
+        batch = f", batch {self.batch}" * bool(self.batch)
+        return f"{type(self).__name__}, {size}, {times.shape[-1]} times{span}{batch}"
+
+    def _summary(self) -> str:
+        """What matters most, in a few numbers."""
+        q = np.asarray(self.q)
+        return f"largest |q - q(0)| {largest(q - q[..., :1, :])}, largest |v| {largest(self.v)}"
+
+    def _names(self) -> list[str]:
+        """The fields with something in them."""
+        return [part.name for part in fields(self) if getattr(self, part.name) is not None]
+
+
+def largest(values: Any) -> str:
+    """The largest absolute value of an array, in three digits."""
+    return f"{np.max(np.abs(np.asarray(values)), initial=0.0):.3g}"
