@@ -36,7 +36,7 @@ q0, direction = np.array([-1.5, 0.2, 0.0]), np.array([2.0, 1.0, 2.0]) / 3.0
 across = np.array([1.0, 0.0, -1.0]) / np.sqrt(2.0)  # orthogonal to it, as is the third:
 third = np.cross(direction, across)
 times = np.linspace(0.0, 4.0, 81)
-q, v = (np.asarray(a) for a in cn.geodesic(nabla, q0, direction, times))
+q, v = cn.geodesic(nabla, q0, direction, times)
 line = q0 + times[:, None] * direction
 print(f"geodesic against the straight line: {np.abs(q - line).max():.1e}")
 

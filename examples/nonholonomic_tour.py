@@ -69,7 +69,7 @@ def robot(times):
     system = systems.trailer().numeric()
     section = lambda r: jnp.zeros(4).at[3].set(r[0])  # noqa: E731
     reduced = cn.ReducedSystem(system, systems.ACTIONS["trailer"](), lambda q: q[3:], section)
-    delta, v = (np.asarray(value) for value in reduced.simulate([1.4], [0.9, 0.5], times))
+    delta, v = reduced.simulate([1.4], [0.9, 0.5], times)
     theta = CubicSpline(times, v[:, 1]).antiderivative()(times)
     along = v[:, :1] * np.stack([np.cos(theta), np.sin(theta)], axis=1)
     place = CubicSpline(times, along).antiderivative()(times)

@@ -58,7 +58,7 @@ def main():
     )
     for name, gait in snakeboard_gaits().items():
         times = gait.times(CYCLES, PER_CYCLE)
-        q, v = (np.asarray(value) for value in board.simulate(gait, times))
+        q, v = board.simulate(gait, times)
         q_dot0 = board.rates(0.0, q[0], v[0], gait)[0]
         other = with_multipliers(gait, times, q[0], q_dot0, **sizes)
         gap = np.abs(q - other).max()

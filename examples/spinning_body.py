@@ -22,7 +22,7 @@ body = cn.MechanicalSystem(cn.ConstantMetric(cn.SO3Frame(), inertia))
 times = np.linspace(0.0, 40.0, 801)  # s
 axes_of_inertia = ("smallest", "middle", "largest")
 spins = 2.0 * np.eye(3) + 1e-3 * (1.0 - np.eye(3))  # rad/s: about each axis in turn, very slightly disturbed
-q, w = (np.asarray(a) for a in body.simulate([0.0, 0.0, 0.0, 1.0], spins, times))
+q, w = body.simulate([0.0, 0.0, 0.0, 1.0], spins, times)
 
 energy = np.asarray(body.energy(q, w))
 momentum = np.stack([Rotation.from_quat(q[k]).apply(w[k] @ inertia) for k in range(3)])  # in space
