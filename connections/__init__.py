@@ -7,10 +7,95 @@ from connections import (
     _interrupt,  # noqa: F401, I001  (imported first, so that Ctrl-C works while the rest is imported)
     _jax,  # noqa: F401  (then float64)
 )
-from connections.affine import *  # noqa: F403
-from connections.checks import *  # noqa: F403
-from connections.coriolis import *  # noqa: F403
-from connections.geometry import *  # noqa: F403
+from connections.affine import (
+    AffineConnection,
+    CoefficientConnection,
+    ConstrainedConnection,
+    ContorsionConnection,
+    ContorsionFamily,
+    GroupAction,
+    InducedConnection,
+    LeviCivita,
+    Motion,
+    ProductConnection,
+    covariant_derivative_along,
+    exponential,
+    geodesic,
+    geodesic_flow,
+    holonomy,
+    linearization,
+    logarithm,
+    parallel_transport,
+    torsion_free_part,
+    transport_flow,
+)
+from connections.coriolis import (
+    MechanicalSystem,
+    NonholonomicSystem,
+    ReducedSystem,
+    audit_coriolis,
+    connection_from_coriolis,
+    coriolis_matrix,
+)
+from connections.geometry import (
+    ConstantMetric,
+    CoordinateFrame,
+    FrameField,
+    InducedMetric,
+    MatrixFrame,
+    MatrixMetric,
+    Metric,
+    ParametricFunction,
+    ProductFrame,
+    ProductMetric,
+    PullbackMetric,
+    SampledCurve,
+    SE3Frame,
+    SO3Frame,
+)
+
+__all__ = [
+    "AffineConnection",
+    "CoefficientConnection",
+    "ConstantMetric",
+    "ConstrainedConnection",
+    "ContorsionConnection",
+    "ContorsionFamily",
+    "CoordinateFrame",
+    "FrameField",
+    "GroupAction",
+    "InducedConnection",
+    "InducedMetric",
+    "LeviCivita",
+    "MatrixFrame",
+    "MatrixMetric",
+    "MechanicalSystem",
+    "Metric",
+    "Motion",
+    "NonholonomicSystem",
+    "ParametricFunction",
+    "ProductConnection",
+    "ProductFrame",
+    "ProductMetric",
+    "PullbackMetric",
+    "ReducedSystem",
+    "SE3Frame",
+    "SO3Frame",
+    "SampledCurve",
+    "audit_coriolis",
+    "connection_from_coriolis",
+    "coriolis_matrix",
+    "covariant_derivative_along",
+    "exponential",
+    "geodesic",
+    "geodesic_flow",
+    "holonomy",
+    "linearization",
+    "logarithm",
+    "parallel_transport",
+    "torsion_free_part",
+    "transport_flow",
+]
 
 
 def _figure_of(motion: _Any) -> _Any:

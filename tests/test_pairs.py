@@ -137,7 +137,9 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], Any], tuple[Any, 
     "frames of a metric": (metric_of, lambda owner, s: owner.change(_matrix(s)).matrix(Q), (0.1, 0.3)),
     "tasks": (
         nabla,
-        lambda owner, s: cn.task_space_coriolis_matrix(owner, lambda q: s * task(q), Q, V, metric_of()),
+        lambda owner, s: cn.coriolis.task_space_coriolis_matrix(
+            owner, lambda q: s * task(q), Q, V, metric_of()
+        ),
         (1.0, 2.0),
     ),
     "inputs": (

@@ -91,7 +91,7 @@ def _induced():
     def law(x, v):
         A, A_dot = np.asarray(inclusion(x)), derivative_along(inclusion, frame, x, v)
         C = cn.coriolis_matrix(TOP_NABLA, attitude(x), A @ v, TOP)
-        return cn.induced_coriolis_matrix(C, TOP.matrix(attitude(x)), A, A_dot)
+        return cn.coriolis.induced_coriolis_matrix(C, TOP.matrix(attitude(x)), A, A_dot)
 
     return nabla, law
 

@@ -220,7 +220,7 @@ def test_induced_and_constrained_connections():
         return {
             "surface": surface.coefficients(r) * b[:, None] * b / b[:, None, None],
             "surface metric": surface.metric.matrix(r) * jnp.outer(b, b) / u.mu,
-            "induced C": cn.induced_coriolis_matrix(C, metric.matrix(q), A, 0.0 * A),
+            "induced C": cn.coriolis.induced_coriolis_matrix(C, metric.matrix(q), A, 0.0 * A),
             "basis": u.back(A, "u.") * root,
             "constrained": free.coefficients(q) * root,
             "full": u.back(free.full.coefficients(q), "udd"),
@@ -322,7 +322,7 @@ def test_mechanical_systems():
             "q": u.back(points, "q"),
             "v": u.back(velocities, "u", time=1),
             "C's connection": u.back(cn.connection_from_coriolis(metric, C).coefficients(q), "udd"),
-            "task": cn.task_space_coriolis_matrix(
+            "task": cn.coriolis.task_space_coriolis_matrix(
                 system.connection, lambda p: (p / u.c)[:2] ** 2 + p[2:] / u.c[2:], q, v, metric
             )
             / (u.mu * u.k),

@@ -214,11 +214,11 @@ def test_the_undriven_velocity_follows_from_the_connection(rng):
 
 
 def test_bad_gaits():
-    with pytest.raises(cn.ShapeError, match=r"phase of the gait: expected shape \(2,\), got \(1,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"phase of the gait: expected shape \(2,\), got \(1,\)"):
         Gait("bad", (1.0, 1.0), (1.0, 1.0), (0.0,), (0.0, 0.0), 1.0)
-    with pytest.raises(cn.ShapeError, match=r"driven coordinates: expected shape \(2,\), got \(1,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"driven coordinates: expected shape \(2,\), got \(1,\)"):
         Locomotion(vehicle("snakeboard").system, (3,))
-    with pytest.raises(cn.ShapeError, match="gait: expected"):
+    with pytest.raises(cn.checks.ShapeError, match="gait: expected"):
         locomotion("snakeboard")[0].start(roller_racer_gait())
 
 
@@ -262,7 +262,7 @@ def test_a_motion_is_drawn_with_its_path_and_shape():
     assert len(axes[0].patches) == 3 * 6  # bodies: two of the trailer, none of disc and particle
     with pytest.raises(ValueError, match="'boat' is not drawn: there are snakeboard"):
         plots.VehicleMotion("boat", times, np.zeros((9, 3)))
-    with pytest.raises(cn.ShapeError, match="q of the motion"):
+    with pytest.raises(cn.checks.ShapeError, match="q of the motion"):
         plots.VehicleMotion("snakeboard", times, np.zeros((8, 5)))
 
 

@@ -50,7 +50,10 @@ SHAPES = {
     "a force of one entry": ("acceleration", lambda: cn.geodesic(NABLA, Q, V, TIMES, of_size(1))),
     "on a skate": ("acceleration", lambda: cn.geodesic(SKATE, Q3, U, TIMES, of_size(1))),
     "in a linearization": ("acceleration", lambda: cn.linearization(NABLA, Q, V, of_size(3))),
-    "in a covariant one": ("acceleration", lambda: cn.covariant_linearization(NABLA, Q, V, of_size(1))),
+    "in a covariant one": (
+        "acceleration",
+        lambda: cn.affine.covariant_linearization(NABLA, Q, V, of_size(1)),
+    ),
     "in a flow": ("acceleration", lambda: cn.geodesic_flow(NABLA, Q, V, TIMES, of_size(1))),
     "a curve": ("curve", lambda: cn.parallel_transport(NABLA, lambda t: jnp.zeros(3), V, TIMES)),
     "a number for a curve": ("curve", lambda: cn.parallel_transport(NABLA, lambda t: t, V, TIMES)),
@@ -85,7 +88,7 @@ ARGUMENTS = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_another_shape_is_named(name):
     argument, call = SHAPES[name]
-    with pytest.raises(cn.ShapeError, match=rf"^{argument}\b"):
+    with pytest.raises(cn.checks.ShapeError, match=rf"^{argument}\b"):
         call()
 
 

@@ -225,10 +225,10 @@ def test_a_wrong_type_is_named(case):
     "points, shape", [(np.zeros((3, 3)), r"\(..., 2\), got \(3, 3\)"), (Q, r"\(samples, 2\), got \(2,\)")]
 )
 def test_a_subject_of_the_wrong_dimension(points, shape):
-    with pytest.raises(cn.ShapeError, match="q: expected shape " + shape):
+    with pytest.raises(cn.checks.ShapeError, match="q: expected shape " + shape):
         verify.subject("x", METRIC, points, np.random.default_rng(0))
     good = np.zeros((3, 2))
-    with pytest.raises(cn.ShapeError, match="v: expected shape"):
+    with pytest.raises(cn.checks.ShapeError, match="v: expected shape"):
         verify.Subject("x", SYSTEM, good, np.zeros((3, 3)), good, 0)
     assert verify.Subject("x", SYSTEM, good, good, good, 0).n == 2
 

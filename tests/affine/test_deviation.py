@@ -29,7 +29,7 @@ def test_covariant_and_left_trivialized(nabla, force, rng):
     """A_cov = (Mdot + M A) M^-1 along the motion."""
     q, v, t = 0.3 * rng.normal(size=3), rng.normal(size=3), 0.7
     A = cn.linearization(nabla, q, v, force, t)
-    M = cn.deviation_map(nabla, q, v)
+    M = cn.affine.deviation_map(nabla, q, v)
 
     def M_of(state):
         return deviation_map_at(nabla, *state)
@@ -37,7 +37,7 @@ def test_covariant_and_left_trivialized(nabla, force, rng):
     v_dot = -nabla.apply(q, v, v) + (0.0 if force is None else push(t, q, v))
     M_dot = jax.jvp(M_of, ((q, v),), ((nabla.frame.matrix(q) @ v, v_dot),))[1]
     expected = (M_dot + M @ A) @ jnp.linalg.inv(M)
-    covariant = cn.covariant_linearization(nabla, q, v, force, t)
+    covariant = cn.affine.covariant_linearization(nabla, q, v, force, t)
     np.testing.assert_allclose(covariant, expected, atol=1e-11)
     if nabla is GENERAL:  # control: the torsion forgotten
         wrong = jnp.asarray(covariant).at[:3, :3].add(-jnp.einsum("ijk,j->ik", nabla.torsion(q), v))

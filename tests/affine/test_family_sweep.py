@@ -58,9 +58,9 @@ def test_one_free_function_is_a_number():
     several = np.array([0.1, 0.7])
     np.testing.assert_array_equal(family.sweep(several, torsion), family.sweep(several[:, None], torsion))
     assert np.abs(family.sweep(several, torsion)[1] - torsion(family.connection(0.7))).max() < 1e-14
-    with pytest.raises(cn.ShapeError, match=r"\(4,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"\(4,\)"):
         FAMILY.connection(0.7)
-    with pytest.raises(cn.ShapeError, match="betas"):
+    with pytest.raises(cn.checks.ShapeError, match="betas"):
         FAMILY.sweep(several, torsion)
 
 
@@ -88,16 +88,16 @@ def test_inside_of_jax():
 @pytest.mark.parametrize(
     ("betas", "quantity", "error", "words"),
     [
-        (np.zeros(4), quantities, cn.ShapeError, "betas"),
-        (np.zeros((2, 3)), quantities, cn.ShapeError, "betas"),
-        (np.full((2, 4), np.nan), quantities, cn.NonFiniteError, r"betas\[0, 0\]"),
+        (np.zeros(4), quantities, cn.checks.ShapeError, "betas"),
+        (np.zeros((2, 3)), quantities, cn.checks.ShapeError, "betas"),
+        (np.full((2, 4), np.nan), quantities, cn.checks.NonFiniteError, r"betas\[0, 0\]"),
         (BETAS, 3.0, TypeError, "quantity: expected a function"),
         (BETAS, lambda nabla: None, TypeError, "quantity: it has to return an array, and returned NoneType"),
         (BETAS, lambda nabla: float(nabla.torsion(Q)[0, 0, 0]), TypeError, "use jax.numpy"),
         (
             np.array([[1.0] * 4, [-1.0] * 4]),
             lambda nabla: jnp.log(nabla.torsion(Q)[0, 1, 2]),
-            cn.NonFiniteError,
+            cn.checks.NonFiniteError,
             r"member 1, beta = \[-1. -1. -1. -1.\]",
         ),
     ],
@@ -132,7 +132,7 @@ def test_quantities_that_know_the_metric_and_loops():
         np.testing.assert_allclose(C[row], cn.coriolis_matrix(member, q, v, metric), rtol=1e-13)
         np.testing.assert_allclose(P[row], around(member), atol=1e-9)
     assert np.abs(P[0] - P[1]).max() > 0.1
-    with pytest.raises(cn.NonFiniteError, match="member 0"):
+    with pytest.raises(cn.checks.NonFiniteError, match="member 0"):
         family.sweep(betas, lambda nabla: cn.holonomy(nabla, circle, 0.0, np.pi))
 
 

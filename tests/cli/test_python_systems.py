@@ -12,7 +12,7 @@ import pytest
 
 import connections as cn
 from connections import cli, multibody, systems, verify
-from connections.checks import SubjectError
+from connections.checks import Check, SubjectError
 from connections.verify import NonholonomicSubject, Subject, as_subject, subject_from_file
 
 DATA = Path(__file__).parents[1] / "data"
@@ -84,7 +84,7 @@ def test_a_connection_that_is_not_riemannian_does_not_hold(
 def test_a_subject_keeps_its_points(
     write: Callable[..., Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holds = verify.Row("own", "(8)", "this", cn.Check("(8)", 0, 1, 1e-9), cn.Check("(8)", 1, 1, 1e-9), 0.1)
+    holds = verify.Row("own", "(8)", "this", Check("(8)", 0, 1, 1e-9), Check("(8)", 1, 1, 1e-9), 0.1)
     monkeypatch.setattr(verify, "verify_subject", lambda *_: [holds])
     write(f"rng = np.random.default_rng(0)\ntop = subject('own', {CURVED}, np.ones((3, 2)), rng, seed=7)")
     status, out, err = command("my_system.py:top")
@@ -100,7 +100,12 @@ def test_the_summary_fits_into_a_terminal_of_80_columns(
     write: Callable[..., Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = verify.Row(
-        "curved", "(8)", "this is that, " * 9, cn.Check("(8)", 1, 1, 1e-9), cn.Check("(8)", 1, 1, 1e-9), 0.1
+        "curved",
+        "(8)",
+        "this is that, " * 9,
+        Check("(8)", 1, 1, 1e-9),
+        Check("(8)", 1, 1, 1e-9),
+        0.1,
     )
     monkeypatch.setattr(verify, "verify_subject", lambda *_: [fails])
     for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}.items():

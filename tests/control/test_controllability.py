@@ -516,7 +516,7 @@ def dependent(q):
             NonFiniteError,
             "inputs",
         ),
-        (lambda f: f(U.SATELLITE, lambda q: jnp.eye(3), [0, 0, 0, 1.1]), cn.PointError, "quaternion"),
+        (lambda f: f(U.SATELLITE, lambda q: jnp.eye(3), [0, 0, 0, 1.1]), cn.checks.PointError, "quaternion"),
         (lambda f: f(U.LEG.metric, lambda q: jnp.ones((3, 1)), U.LEG_POINT), TypeError, "AffineConnection"),
         (
             lambda f: f(U.LEG, lambda q: jnp.ones((3, 1)), U.LEG_POINT, names=("a", "b")),

@@ -201,10 +201,10 @@ def test_samples_and_inputs(flyer, rng):
 @pytest.mark.parametrize(
     ("arguments", "error", "word"),
     [
-        ((np.eye(3), np.eye(2), 1.0, 1.0), cn.ShapeError, "B"),
-        ((np.ones((2, 3)), np.eye(2), 1.0, 1.0), cn.ShapeError, "A"),
-        ((np.eye(2) * np.nan, np.eye(2), 1.0, 1.0), cn.NonFiniteError, "A"),
-        ((np.eye(2), np.eye(2), np.ones(3), 1.0), cn.ShapeError, "weight Q"),
+        ((np.eye(3), np.eye(2), 1.0, 1.0), cn.checks.ShapeError, "B"),
+        ((np.ones((2, 3)), np.eye(2), 1.0, 1.0), cn.checks.ShapeError, "A"),
+        ((np.eye(2) * np.nan, np.eye(2), 1.0, 1.0), cn.checks.NonFiniteError, "A"),
+        ((np.eye(2), np.eye(2), np.ones(3), 1.0), cn.checks.ShapeError, "weight Q"),
         ((np.eye(2), np.eye(2), np.diag([1.0, -1.0]), 1.0), control.GainError, "semidefinite"),
         ((np.eye(2), np.eye(2), [[1.0, 0.5], [0.0, 1.0]], 1.0), control.GainError, "symmetric"),
         ((np.eye(2), np.eye(2), 1.0, 0.0), control.GainError, "weight R"),
@@ -222,11 +222,11 @@ def test_bad_input(arguments, error, word):
 
 def test_bad_references(flyer):
     q, v, K = flyer.neutral(), np.zeros(flyer.nv), np.zeros((2, 2 * flyer.nv))
-    with pytest.raises(cn.ShapeError, match="inputs"):
+    with pytest.raises(cn.checks.ShapeError, match="inputs"):
         control.Regulator(flyer, q, v, v, K)
-    with pytest.raises(cn.ShapeError, match="reference"):
+    with pytest.raises(cn.checks.ShapeError, match="reference"):
         control.Regulator(flyer, np.stack([q, q]), np.zeros((3, flyer.nv)), v, K[:, None] * np.ones((7, 1)))
-    with pytest.raises(cn.PointError):
+    with pytest.raises(cn.checks.PointError):
         control.Regulator(flyer, 2.0 * q, v, v, np.zeros((flyer.nv, 2 * flyer.nv)))
-    with pytest.raises(cn.NonFiniteError, match="tau"):
+    with pytest.raises(cn.checks.NonFiniteError, match="tau"):
         control.Regulator(flyer, q, v, v * np.nan, np.zeros((flyer.nv, 2 * flyer.nv)))

@@ -93,7 +93,7 @@ def test_a_field_may_say_it():
     np.testing.assert_array_equal(motion.q_d, np.zeros((41, 2)))
     np.testing.assert_allclose(motion.error, 3.0 * motion.q[:, :1], rtol=1e-14)
     for wrong in ({"desired": lambda t: jnp.zeros(3)}, {"error": lambda t, q: 1.0}):
-        with pytest.raises(cn.ShapeError, match=next(iter(wrong))):
+        with pytest.raises(cn.checks.ShapeError, match=next(iter(wrong))):
             FieldReference(FRAME, lambda t, q: -q, **wrong)
     with pytest.raises(TypeError, match="desired"):
         FieldReference(FRAME, lambda t, q: -q, desired=np.zeros(2))

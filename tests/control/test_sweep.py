@@ -53,13 +53,13 @@ def test_other_members_of_the_same_loop():
 
 
 def test_what_cannot_be_swept_is_named():
-    with pytest.raises(cn.ShapeError, match="betas"):
+    with pytest.raises(cn.checks.ShapeError, match="betas"):
         LOOP.sweep(np.zeros((3, 2)), *START, TIMES)
-    with pytest.raises(cn.ShapeError, match="betas"):
+    with pytest.raises(cn.checks.ShapeError, match="betas"):
         LOOP.sweep(np.zeros(4), *START, TIMES)
-    with pytest.raises(cn.NonFiniteError, match="betas"):
+    with pytest.raises(cn.checks.NonFiniteError, match="betas"):
         LOOP.sweep(np.full((2, 4), np.nan), *START, TIMES)
-    with pytest.raises(cn.IntegrationError, match="member 1, "):
+    with pytest.raises(cn.checks.IntegrationError, match="member 1, "):
         LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
 
 

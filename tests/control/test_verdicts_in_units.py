@@ -176,5 +176,5 @@ def test_complex_inputs_are_refused():
 def test_slopes_that_are_not_finite_are_refused():
     flat = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: jnp.zeros((2, 2, 2)))
     inputs = lambda q: jnp.stack([1.0 + jnp.abs(q[0]) ** 1.5, q[1]])[:, None]  # noqa: E731
-    with pytest.raises(cn.NonFiniteError, match="derivatives"):
+    with pytest.raises(cn.checks.NonFiniteError, match="derivatives"):
         control.configuration_controllability(flat, inputs, [0.0, 0.2])

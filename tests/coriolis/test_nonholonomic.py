@@ -108,11 +108,11 @@ def test_reduced_system_and_hamel(rng):
 
 
 def test_bad_input():
-    with pytest.raises(cn.ShapeError, match=r"inputs: expected shape \(a, 3\), got \(1, 2\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"inputs: expected shape \(a, 3\), got \(1, 2\)"):
         cn.NonholonomicSystem(NABLA, inputs=lambda q: q[None, :2])
-    with pytest.raises(cn.ShapeError, match="u: expected"):
+    with pytest.raises(cn.checks.ShapeError, match="u: expected"):
         DRIVEN.forward_dynamics(Q0, V0, np.zeros(3))
-    with pytest.raises(cn.NonFiniteError, match="v"):
+    with pytest.raises(cn.checks.NonFiniteError, match="v"):
         DRIVEN.energy(Q0, [np.nan, 0.0])
 
 
@@ -145,7 +145,7 @@ def test_components_undo_velocity_and_refuse_what_slides(rng):
     again = DRIVEN.velocity(q, DRIVEN.components(q, rolled))
     np.testing.assert_allclose(again, rolled, atol=1e-13)
     slid = rolled + 1e-6 * np.stack([-s, c, 0.0 * c], axis=1) * (np.arange(5) == 3)[:, None]
-    with pytest.raises(cn.ConstraintError, match=r"violates .* at q = "):
+    with pytest.raises(cn.checks.ConstraintError, match=r"violates .* at q = "):
         DRIVEN.components(q, slid)
     inside = jax.jit(DRIVEN.components)(q, slid)
     assert np.isnan(inside[3]).all() and np.isfinite(np.delete(inside, 3, axis=0)).all()

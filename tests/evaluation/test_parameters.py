@@ -329,7 +329,7 @@ def test_frames_that_are_traced():
     nabla, other = of(cn.MatrixFrame(scaled_identity, 4, 4, parameters=2.0)), of(FRAME)
     contorsion = jax.jit(lambda connection, metric: connection.contorsion(Q, metric))
     np.testing.assert_allclose(contorsion(nabla, nabla.metric), 0.0, atol=1e-15)
-    with pytest.raises(cn.FrameError):
+    with pytest.raises(cn.checks.FrameError):
         contorsion(nabla, other.metric)
     assert nabla.frame == cn.MatrixFrame(scaled_identity, 4, 4, parameters=2.0)
     assert nabla.frame != cn.MatrixFrame(scaled_identity, 4, 4, parameters=3.0)

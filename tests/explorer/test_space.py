@@ -127,7 +127,7 @@ def test_a_geodesic_that_escapes_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     D = np.zeros((3, 3, 3))
     D[0, 0, 0] = 1.0
     monkeypatch.setattr(space, "_contorsion", lambda beta, kind: D)
-    with pytest.raises(cn.IntegrationError, match="leaves every bound"):
+    with pytest.raises(cn.checks.IntegrationError, match="leaves every bound"):
         carry(1.0)
 
 

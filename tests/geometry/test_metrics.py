@@ -77,7 +77,7 @@ def test_the_error_names_the_smallest_eigenvalue():
     Q = np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2 + np.eye(3))[0]
     H = Q @ np.diag([2.0, -3.0, 7.0]) @ Q.T
     H, frame = (H + H.T) / 2.0, cn.CoordinateFrame(3)
-    with pytest.raises(cn.MetricError, match=r"-3\.00"):
+    with pytest.raises(cn.checks.MetricError, match=r"-3\.00"):
         cn.ConstantMetric(frame, H)
-    with pytest.raises(cn.MetricError, match=r"-3\.00"):
+    with pytest.raises(cn.checks.MetricError, match=r"-3\.00"):
         cn.MatrixMetric(frame, lambda q: jnp.asarray(H)).matrix(np.zeros(3))

@@ -172,11 +172,11 @@ def test_observed_orders(rng):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda q: q[:-1], cn.ShapeError),
-        (lambda q: q * np.nan, cn.NonFiniteError),
-        (lambda q: 1.1 * q, cn.PointError),
+        (lambda q: q[:-1], cn.checks.ShapeError),
+        (lambda q: q * np.nan, cn.checks.NonFiniteError),
+        (lambda q: 1.1 * q, cn.checks.PointError),
         (lambda q: q.astype(complex), TypeError),
-        (lambda q: np.stack([q] * 3), cn.ShapeError),
+        (lambda q: np.stack([q] * 3), cn.checks.ShapeError),
     ],
 )
 def test_bad_input(change, error, rng):

@@ -47,7 +47,7 @@ def test_names():
 @pytest.mark.parametrize("name", ["biped", "", "Arm", "../robots/arm", None, 3, ["arm"]])
 @pytest.mark.parametrize("function", [mb.example, mb.example_path])
 def test_an_unknown_name_is_told_the_names(function, name):
-    with pytest.raises(cn.ModelError) as caught:
+    with pytest.raises(cn.checks.ModelError) as caught:
         function(name)
     assert all(known in str(caught.value) for known in NAMES)
 

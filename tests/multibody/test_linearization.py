@@ -173,9 +173,9 @@ def test_linear_prediction_errs_with_the_square_of_the_perturbation(rng):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda q, v, a: (q[:-1], v, a), cn.ShapeError),
-        (lambda q, v, a: (q, v * np.nan, a), cn.NonFiniteError),
-        (lambda q, v, a: (1.1 * q, v, a), cn.PointError),
+        (lambda q, v, a: (q[:-1], v, a), cn.checks.ShapeError),
+        (lambda q, v, a: (q, v * np.nan, a), cn.checks.NonFiniteError),
+        (lambda q, v, a: (1.1 * q, v, a), cn.checks.PointError),
     ],
 )
 def test_bad_input(change, error, rng):

@@ -133,7 +133,7 @@ def test_a_motion_that_fails_leaves_the_others_of_its_register(point_on_an_arm):
     v[5] = 0.0, -1.0
     times = np.linspace(0.0, 0.8, 5)
     expected = q[0] + times[:, None] * v[:, None]
-    with pytest.raises(cn.IntegrationError, match=r"simulate \[1, 0\] .*by t = 0.6"):
+    with pytest.raises(cn.checks.IntegrationError, match=r"simulate \[1, 0\] .*by t = 0.6"):
         point_on_an_arm.simulate(q.reshape(2, 5, 2), v.reshape(2, 5, 2), times)
     motions = HostMotions(point_on_an_arm.host_motion(None))
     begun = motions.start((q, v), 10)

@@ -289,7 +289,7 @@ def test_momenta_of_the_free_robot_stay(rng):
     ],
 )
 def test_bad_arguments(make, message):
-    with pytest.raises(cn.ModelError, match=message):
+    with pytest.raises(cn.checks.ModelError, match=message):
         make()
 
 
@@ -304,5 +304,7 @@ def test_independent_forms_are_the_first_ones():
 
 
 def test_forms_that_become_dependent():
-    with pytest.raises(cn.ConstraintError, match="row 1 of the forms depends on others, but not everywhere"):
+    with pytest.raises(
+        cn.checks.ConstraintError, match="row 1 of the forms depends on others, but not everywhere"
+    ):
         mb.independent_forms(lambda q: jnp.stack([jnp.ones(2), q]), np.array([[1.0, 2.0], [3.0, 3.0]]))

@@ -120,7 +120,7 @@ def _of_connections() -> dict[str, Call]:
             {"points": np.concatenate([samples, samples[:1]])},
         ),
         "geodesic_flow": Call(partial(cn.geodesic_flow, nabla), {"q0": Q, "v0": V, "times": TIMES}),
-        "deviation_map": Call(partial(cn.deviation_map, nabla), {"q": Q, "v": V}),
+        "deviation_map": Call(partial(cn.affine.deviation_map, nabla), {"q": Q, "v": V}),
     }
 
 
@@ -132,8 +132,10 @@ def _of_systems() -> dict[str, Call]:
     square = {"C": SQUARE, "H": SQUARE, "A": np.ones((2, 1)), "A_dot": np.ones((2, 1))}
     return {
         "coriolis_matrix": Call(partial(cn.coriolis_matrix, cn.LeviCivita(metric)), {"q": Q, "v": V}),
-        "induced_coriolis_matrix": Call(cn.induced_coriolis_matrix, square),
-        "task_space_inclusion": Call(cn.task_space_inclusion, {"H": SQUARE, "J": np.array([[1.0, 2.0]])}),
+        "induced_coriolis_matrix": Call(cn.coriolis.induced_coriolis_matrix, square),
+        "task_space_inclusion": Call(
+            cn.coriolis.task_space_inclusion, {"H": SQUARE, "J": np.array([[1.0, 2.0]])}
+        ),
         "MechanicalSystem.mass_matrix": Call(system.mass_matrix, {"q": Q}),
         "MechanicalSystem.coriolis_matrix": Call(system.coriolis_matrix, {"q": Q, "v": V}),
         "MechanicalSystem.bias": Call(system.bias, {"q": Q, "v": V}),

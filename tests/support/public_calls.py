@@ -153,7 +153,7 @@ class Call:
         return self.function(*(ARGUMENTS[name][row] for name in self.names))
 
 
-def _checked(check: Callable[..., cn.Check], *fixed: Any) -> Callable[..., Any]:
+def _checked(check: Callable[..., cn.checks.Check], *fixed: Any) -> Callable[..., Any]:
     def measure(*arrays: Any) -> Any:
         found = check(*fixed, *arrays)
         return found.residual, found.scale
@@ -267,8 +267,8 @@ CALLS: dict[str, Call] = {
     "SampledCurve.through": Call(_through, ("sampled",), False),
     "SampledCurve": Call(_sampled, ("sampled",), False),
     "linearization": Call(lambda q, v: cn.linearization(NABLA, q, v, force), QV),
-    "covariant_linearization": Call(lambda q, v: cn.covariant_linearization(NABLA, q, v, force), QV),
-    "deviation_map": Call(lambda q, v: cn.deviation_map(NABLA, q, v), QV),
+    "covariant_linearization": Call(lambda q, v: cn.affine.covariant_linearization(NABLA, q, v, force), QV),
+    "deviation_map": Call(lambda q, v: cn.affine.deviation_map(NABLA, q, v), QV),
     "logarithm": Call(lambda q, p: cn.logarithm(NABLA, q, p), ("q", "p")),
     "holonomy": Call(
         lambda q: cn.holonomy(NABLA, cn.ParametricFunction(circle, q), 0.0, 2.0 * np.pi), Q, False
@@ -278,11 +278,11 @@ CALLS: dict[str, Call] = {
     "connection_from_coriolis": Call(
         lambda q: cn.connection_from_coriolis(METRIC, half_rate).coefficients(q), Q
     ),
-    "induced_coriolis_matrix": Call(cn.induced_coriolis_matrix, ("C", "H", "A", "A_dot")),
+    "induced_coriolis_matrix": Call(cn.coriolis.induced_coriolis_matrix, ("C", "H", "A", "A_dot")),
     "task_space_coriolis_matrix": Call(
-        lambda q, v: cn.task_space_coriolis_matrix(NABLA, task, q, v, METRIC), QV
+        lambda q, v: cn.coriolis.task_space_coriolis_matrix(NABLA, task, q, v, METRIC), QV
     ),
-    "task_space_inclusion": Call(cn.task_space_inclusion, ("H", "J")),
+    "task_space_inclusion": Call(cn.coriolis.task_space_inclusion, ("H", "J")),
     "audit_coriolis": Call(_audit, QV, False),
     "MechanicalSystem.mass_matrix": Call(SYSTEM.mass_matrix, Q),
     "MechanicalSystem.coriolis_matrix": Call(SYSTEM.coriolis_matrix, QV),
@@ -353,11 +353,13 @@ def torsion_there(nabla: cn.AffineConnection) -> Any:
 
 
 def public_names() -> set[str]:
-    """The functions of `cn`, and the public methods of its classes, by the class that defines them."""
+    """The functions of the rooms behind `cn`, and the public methods of their classes, by the class that
+    defines them."""
     found: set[str] = set()
-    for name, thing in vars(cn).items():
-        if name.startswith("_") or inspect.ismodule(thing):
-            continue
+    public = {
+        name: getattr(room, name) for room in (cn.geometry, cn.affine, cn.coriolis) for name in room.__all__
+    }
+    for name, thing in public.items():
         if not inspect.isclass(thing):
             found.add(name)
         elif not issubclass(thing, Exception):

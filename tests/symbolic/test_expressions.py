@@ -81,7 +81,7 @@ def test_arrays_of_expressions():
     assert (doubled == np.array([[2 * X, 0], [2, 2 * Y]], dtype=object)).all()
     with pytest.raises(ValueError, match="read-only"):
         array[0, 0] = 1
-    with pytest.raises(cn.ShapeError, match=r"H: expected shape \(3, k\), got \(2, 2\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"H: expected shape \(3, k\), got \(2, 2\)"):
         as_expressions("H", [[1, 2], [3, 4]], (3, None))
     for wrong in ([[X < Y]], [["y"]], [[None]]):
         with pytest.raises(TypeError, match="H: .* is not an expression"):

@@ -164,7 +164,9 @@ def test_regular_at_the_printed_singularity():
     q = np.array([0.3, -0.2, 0.7, SINGULAR])
     assert np.linalg.matrix_rank(wheels(q)) == 2
     equal_lengths = SYSTEM.numeric({"l_1": 0.4, "l_2": 0.4}).connection  # X_1 is infinite at psi = pi
-    with pytest.raises(cn.FrameError, match="constraints keep rank 2: the basis is singular, not the system"):
+    with pytest.raises(
+        cn.checks.FrameError, match="constraints keep rank 2: the basis is singular, not the system"
+    ):
         equal_lengths.explain(np.array([0.3, -0.2, 0.7, np.pi]))
     # V_x (l_2 + l_1 cos psi) + sin(psi) d/dtheta is regular in the place of X_1.
     regular = SYSTEM.with_basis(Matrix.hstack(ARM * V_X + S * D_THETA, X_2))

@@ -94,11 +94,11 @@ def test_a_tree_is_a_system():
 
 def test_bad_trees_are_refused():
     link = PlanarLink(0, (0, 0), 1, (0, 0), 1)
-    with pytest.raises(cn.ModelError, match="link 0: its parent 0 does not come before it"):
+    with pytest.raises(cn.checks.ModelError, match="link 0: its parent 0 does not come before it"):
         PlanarTree((link,), COORDINATES[:1])
-    with pytest.raises(cn.ShapeError, match=r"coordinates: expected shape \(4,\), got \(1,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"coordinates: expected shape \(4,\), got \(1,\)"):
         PlanarTree(MIXED.links, COORDINATES[:1])
-    with pytest.raises(cn.ShapeError, match=r"center of link 0: expected shape \(2,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"center of link 0: expected shape \(2,\)"):
         PlanarTree((PlanarLink(-1, (0, 0), 1, (0, 0, 0), 1),), COORDINATES[:1])
-    with pytest.raises(cn.ShapeError, match="count"):
+    with pytest.raises(cn.checks.ShapeError, match="count"):
         planar_chain(0)

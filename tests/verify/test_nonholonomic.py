@@ -100,7 +100,7 @@ def disturbance(kind):
 @pytest.mark.parametrize("kind", CAUGHT)
 def test_a_broken_connection_is_caught_by_the_rows_that_should_catch_it(kind, monkeypatch):
     (failing, holding), D = CAUGHT[kind], disturbance(kind)
-    broken = cn.FullConnection if kind == "full" else cn.ConstrainedConnection
+    broken = cn.affine.FullConnection if kind == "full" else cn.ConstrainedConnection
     right = broken.coefficients
     monkeypatch.setattr(broken, "coefficients", lambda self, q: right(self, q) + D)
     found = {key: measured(key) for key in failing | holding}
@@ -115,7 +115,7 @@ def test_what_has_no_constraints_is_no_subject():
 
 
 def test_samples_are_rows():
-    with pytest.raises(cn.ShapeError, match=r"q: expected shape \(samples, 3\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"q: expected shape \(samples, 3\)"):
         nonholonomic_subject("sleigh", sleigh().system, np.zeros(3), np.random.default_rng(0))
 
 
@@ -152,8 +152,8 @@ def test_a_metric_that_hardly_changes_is_not_called_wrong(key, monkeypatch):
     sample = Sample(subject.q[0], subject.v[0], subject.a[0])
     residual, scale = item.measure(subject, sample, False)
     assert residual < 1e-10 * scale
-    for kind in (cn.FullConnection, cn.ConstrainedConnection):
-        n = 3 if kind is cn.FullConnection else 2
+    for kind in (cn.affine.FullConnection, cn.ConstrainedConnection):
+        n = 3 if kind is cn.affine.FullConnection else 2
         D = 1e-6 * np.arange(1.0, n**3 + 1).reshape(n, n, n)
         disturbed = lambda self, q, right=kind.coefficients, D=D: right(self, q) + D  # noqa: E731
         monkeypatch.setattr(kind, "coefficients", disturbed)
