@@ -1,4 +1,10 @@
-"""Affine connections, Coriolis matrices and the geometry of mechanical systems."""
+"""Affine connections, Coriolis matrices and the geometry of mechanical systems.
+
+Importing sets two things for the whole process, unless the environment says otherwise: JAX computes in
+float64 (``JAX_ENABLE_X64``), and compiled functions are kept in the user's cache folder
+(``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``). The logger ``connections`` says so at its
+level INFO.
+"""
 
 from typing import Any as _Any
 

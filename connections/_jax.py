@@ -1,20 +1,24 @@
 """The one place where JAX is configured: float64, and a folder that keeps what was compiled.
 
 Importing ``connections`` switches ``jax_enable_x64`` on for the whole process. Curvature needs second
-derivatives and the propositions are checked to 1e-9, neither of which single precision can hold.
+derivatives and the propositions are checked to 1e-9, neither of which single precision can hold. With
+``JAX_ENABLE_X64=0`` in the environment it is left off, and a warning says what that means.
 
 JAX's persistent cache is switched on in the user's cache folder (``$XDG_CACHE_HOME`` or ``~/.cache``), so
 that the second process does not compile what the first one has compiled. It is left as it is if a folder is
 configured, as by ``JAX_COMPILATION_CACHE_DIR``; ``JAX_ENABLE_COMPILATION_CACHE=false`` switches it off. There
 is none without a folder that can be written. Machine code depends on the processor, so the folder does, too.
 
-What all rooms need for the types of arrays is here, too.
+What was set is a line of the logger ``connections``, level INFO. What all rooms need for the types of arrays
+is here, too.
 """
 
 import atexit
 import hashlib
+import logging
 import os
 import platform
+import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +32,7 @@ from jax.typing import ArrayLike
 #: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
 MOST_BYTES = 512 * 2**20
 
-jax.config.update("jax_enable_x64", True)
+_OFF = ("0", "false", "no", "off", "n", "f")  # what JAX reads as False
 
 Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
 Value = TypeVar("Value")  # an array, or several
@@ -84,6 +88,17 @@ def _remove_oldest(folder: Path) -> None:
         return  # another process is doing the same
 
 
+def _use_float64() -> None:
+    if os.environ.get("JAX_ENABLE_X64", "1").lower() not in _OFF:
+        jax.config.update("jax_enable_x64", True)
+        return
+    warnings.warn(
+        "JAX_ENABLE_X64 is off in the environment, so connections computes in float32: motions, checks and "
+        "logarithms, which ask for 1e-9 and more, are refused or fail",
+        stacklevel=2,
+    )
+
+
 def _keep_compiled_functions() -> None:
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
@@ -99,4 +114,10 @@ def _keep_compiled_functions() -> None:
     atexit.register(_remove_oldest, folder)
 
 
+_use_float64()
 _keep_compiled_functions()
+logging.getLogger("connections").info(
+    "connections: JAX computes in %s; compiled functions are kept in %s",
+    jnp.zeros(0).dtype,
+    getattr(jax.config, "jax_compilation_cache_dir", None) or "memory only",
+)

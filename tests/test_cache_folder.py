@@ -37,6 +37,17 @@ def test_folders(tmp_path):
     assert printed(PROGRAM, XDG_CACHE_HOME="relative")[0] == "None"
 
 
+def test_importing_says_what_it_sets_and_leaves_what_the_user_has_set(tmp_path):
+    """`jax.numpy` has the type; a logger the words; with float64 off in the environment, a warning."""
+    program = "import logging; logging.basicConfig(level='INFO'); import connections; "
+    program += "import jax.numpy as jnp; print(jnp.zeros(1).dtype)"
+    dtype, said = printed(program, XDG_CACHE_HOME=str(tmp_path))
+    assert dtype == "float64" and f"float64; compiled functions are kept in {tmp_path}" in said
+    dtype, said = printed(program, JAX_ENABLE_X64="0", JAX_ENABLE_COMPILATION_CACHE="false")
+    assert dtype == "float32" and "JAX_ENABLE_X64 is off" in said and "memory only" in said
+    assert printed("import connections", XDG_CACHE_HOME=str(tmp_path)) == ("", "")
+
+
 def test_two_processes_at_once(tmp_path):
     """Same numbers, and what one has compiled the other reads."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
