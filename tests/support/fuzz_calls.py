@@ -173,6 +173,8 @@ def _of_control() -> dict[str, Call]:
     reference = control.FieldReference(CHART, lambda t, q: -q)
     tree = recursions.model("tree")
     q, v = recursions.configurations(tree, np.random.default_rng(12))
+    nominal, of_tree = control.RobotController(tree, 2.0), {"q": q, "v": v, "v_r": v, "a_r": v}
+    adaptive = control.AdaptiveRobotController(nominal, [tree.body_names[-1]], 1.0)
     pair = {"A": np.array([[0.0, 1.0], [0.0, 0.0]]), "B": np.array([[0.0], [1.0]])}
     weights = {"Q": np.eye(2), "R": np.eye(1)}
     states = {"q": Q, "v": V, "v_r": W, "a_r": V}
@@ -184,9 +186,10 @@ def _of_control() -> dict[str, Call]:
         "ClosedLoop.simulate": Call(
             control.ClosedLoop(system, law, reference).simulate, {"q0": Q, "v0": V, "times": TIMES}
         ),
-        "RobotController.torque": Call(
-            control.RobotController(tree, 2.0).torque, {"q": q, "v": v, "v_r": v, "a_r": v}
-        ),
+        "RobotController.torque": Call(nominal.torque, of_tree),
+        "AdaptiveRobotController.regressor": Call(adaptive.regressor, of_tree),
+        "AdaptiveRobotController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
+        "AdaptiveRobotController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
         "lqr": Call(control.lqr, pair | weights),
         "reachable_directions": Call(control.reachable_directions, pair),
         "require_stabilizable": Call(control.require_stabilizable, pair),

@@ -179,8 +179,8 @@ class AdaptiveRobotController:
         q : (..., nq) configurations.
         v, v_r, a_r : (..., nv) velocity, reference velocity and its rate.
         """
-        Y = regressor(self.nominal.model, q, v, v_r, a_r)
-        return np.take(Y, self._columns, axis=-1)
+        Y: np.ndarray = regressor(self.nominal.model, q, v, v_r, a_r)[..., self._columns]
+        return Y
 
     @kind_kept
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> np.ndarray:
