@@ -130,8 +130,9 @@ def test_members_of_a_batch(move, rng):
     for leaf, expected in zip(*map(jax.tree_util.tree_leaves, (one, alone)), strict=True):
         np.testing.assert_allclose(leaf, expected, atol=1e-11)
     assert np.abs(motion.member(0, 0).q - one.q).max() > 1e-3  # negative control
-    with pytest.raises(IndexError, match="member"):
-        motion.member(1)
+    for wrong in ((1,), (2, 0), (0, -4), (0, 0, 0)):
+        with pytest.raises(IndexError, match="member"):
+            jax.tree_util.tree_map(jnp.asarray, motion).member(*wrong)
 
 
 def test_a_pytree_that_is_put_together_again(move):

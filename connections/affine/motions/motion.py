@@ -83,9 +83,10 @@ class Motion:
         ------
         IndexError : there is no such place.
         """
-        if len(index) != len(self.batch):
-            count = len(self.batch)
-            raise IndexError(f"member: expected {count} numbers for batch {self.batch}, got {index}")
+        batch = self.batch
+        if len(index) != len(batch) or not all(-n <= i < n for i, n in zip(index, batch, strict=True)):
+            # JAX would take the last one of what is beyond
+            raise IndexError(f"member: there is none at {index} in a batch {batch}")
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         shared = {"times"} if np.ndim(self.times) == 1 else set()
         return type(self)(**{k: x if x is None or k in shared else x[index] for k, x in given.items()})
