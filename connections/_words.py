@@ -43,7 +43,7 @@ INSTEAD = {
     ("AffineConnection", "Metric"): "write LeviCivita(metric)",
     ("AffineConnection", "MechanicalSystem"): "write system.connection",
     ("AffineConnection", "NonholonomicSystem"): "write system.connection",
-    ("AffineConnection", "Model"): "write model.recursive_connection",
+    ("AffineConnection", "Model"): "write model.connection",
     ("AffineConnection", "function"): "write CoefficientConnection(frame, function)",
     ("MechanicalSystem", "Metric"): "write MechanicalSystem(metric)",
     ("MechanicalSystem", "AffineConnection"): "write MechanicalSystem(metric, connection=connection)",

@@ -34,7 +34,7 @@ for k, (length, mass) in enumerate(zip(LENGTHS, MASSES, strict=True)):
         f"joint{k}", f"link{k - 1}" if k else "world", f"link{k}", mb.Revolute((0, 0, 1)), at_the_end
     )
 model = arm.build()
-space = interop.to_geomstats(model.recursive_connection)
+space = interop.to_geomstats(model.connection)
 metric = space.metric
 rng = np.random.default_rng(4)
 

@@ -55,7 +55,7 @@ def afloat(model):
 
 def system_of(model, basis, forms):
     """A nonholonomic system of the robot; the mass matrix comes by recursion."""
-    nabla = cn.ConstrainedConnection(model.recursive_connection.metric, basis, forms=forms)
+    nabla = cn.ConstrainedConnection(model.connection.metric, basis, forms=forms)
     return cn.NonholonomicSystem(nabla, model.potential)
 
 

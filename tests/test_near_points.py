@@ -92,7 +92,7 @@ def test_the_argument_is_named(rng):
     with pytest.raises(PointError, match=r"^q0: joint 'base'"):
         mb.difference(robot(), wrong, q)
     with pytest.raises(PointError, match=r"^q0: joint 'base'"):
-        cn.geodesic(robot().recursive_connection, wrong, np.ones(robot().nv), [0.0, 0.1])
+        cn.geodesic(robot().connection, wrong, np.ones(robot().nv), [0.0, 0.1])
     for q0, q1, name in (([0, 0, 0, 1], [0, 0, 0, 1.001], "q1"), ([0, 0, 0, 1.001], [0, 0, 0, 1], "q0")):
         with pytest.raises(PointError, match=rf"^{name}: quaternion .* of norm 1\.001, expected 1 to 1e-06"):
             cn.logarithm(systems.TOP_NABLA, q0, q1)
@@ -124,7 +124,7 @@ def test_controllability(rng):
 def test_derivatives_are_those_along_the_manifold(rng):
     """jacfwd of a public function: along the frame the Lie derivative, across the manifold zero."""
     q = stretched(robot(), configuration(rng), 1.0)
-    near, metric = stretched(robot(), q, 1.0 + 5e-7), robot().metric
+    near, metric = stretched(robot(), q, 1.0 + 5e-7), robot().definition.metric
     X, expected = np.asarray(robot().frame.matrix(q)), np.asarray(metric.derivative_at(jnp.asarray(q)))
     derivative = jax.jit(jax.jacfwd(metric.matrix))
     along = derivative(near)
@@ -141,7 +141,7 @@ def test_derivatives_are_those_along_the_manifold(rng):
 def test_inside_a_compiled_function(rng):
     """XLA's operations, of rows and of one configuration."""
     q = stretched(robot(), configuration(rng), 1.0)
-    near, nabla = stretched(robot(), q, 1.0 - 8e-7), robot().recursive_connection
+    near, nabla = stretched(robot(), q, 1.0 - 8e-7), robot().connection
     compiled = jax.jit(jax.vmap(nabla.coefficients_at))
     assert largest_error(compiled(jnp.stack([near, q])), compiled(jnp.stack([q, q]))) < 1e-12
 
@@ -200,7 +200,12 @@ def test_guess_and_reference_of_closed_chains(rng):
     q = model.random(rng)
     whole = {name: np.asarray(part) for name, part in model.spanning_configuration(q).items()}
     near = whole | {"wrist": whole["wrist"] * (1.0 + 5e-7)}
-    assert largest_error(model.metric.matrix(stretched(model, q, 1.0 - 5e-7)), model.metric.matrix(q)) < 1e-10
+    assert (
+        largest_error(
+            model.definition.metric.matrix(stretched(model, q, 1.0 - 5e-7)), model.definition.metric.matrix(q)
+        )
+        < 1e-10
+    )
     result = model.spanning_configuration(stretched(model, q, 1.0 - 5e-7), near)
     assert max(np.max(np.abs(result[name] - whole[name])) for name in whole) < 1e-12
     with pytest.raises(PointError, match="guess: joint 'wrist': quaternion .* of norm 1.001"):

@@ -127,7 +127,7 @@ def _read_back():
 
 def _robot():
     model = mb.from_urdf(ROBOT, floating_base=True)
-    return Producer(model.metric, model.system().coriolis_matrix, model.random)
+    return Producer(model.definition.metric, model.system().coriolis_matrix, model.random)
 
 
 PRODUCERS = {

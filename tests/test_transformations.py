@@ -143,14 +143,15 @@ IN_JAX: dict[str, Callable[[Any], Any]] = {
     "body_jacobians": lambda q: mb.body_jacobians(robot(), q),
     "coriolis_matrix_by_jacobians": lambda q: mb.coriolis_matrix_by_jacobians(robot(), q, VECTORS[0]),
     "Model.metric.matrix": lambda q: robot().metric.matrix(q),
+    "Model.definition.metric.matrix": lambda q: robot().definition.metric.matrix(q),
     "Model.spanning_configuration": lambda q: robot().spanning_configuration(q),
     "Model.system().coriolis_matrix": lambda q: robot().system().coriolis_matrix(q, VECTORS[0]),
     "Model.system().gravity": lambda q: robot().system().gravity(q),
     "Model.system().inverse_dynamics": lambda q: robot().system().inverse_dynamics(q, *VECTORS[:2]),
     "Model.system().forward_dynamics": lambda q: robot().system().forward_dynamics(q, *VECTORS[:2]),
+    "Model.definition.connection.coefficients": lambda q: robot().definition.connection.coefficients(q),
     "Model.connection.coefficients": lambda q: robot().connection.coefficients(q),
-    "Model.recursive_connection.coefficients": lambda q: robot().recursive_connection.coefficients(q),
-    "Model.recursive_connection.apply": lambda q: robot().recursive_connection.apply(q, *VECTORS[:2]),
+    "Model.connection.apply": lambda q: robot().connection.apply(q, *VECTORS[:2]),
 }
 NEITHER = {  # of `mb`: no function of a configuration
     "example",
@@ -187,7 +188,7 @@ def test_definitions_of_robots(name: str) -> None:
 
 
 def test_christoffel_symbols_of_a_robot_have_a_gradient() -> None:
-    of = total(IN_JAX["Model.recursive_connection.coefficients"])
+    of = total(IN_JAX["Model.connection.coefficients"])
     reverse, forward = jax.jit(lambda q: (jax.grad(of)(q), jax.jacfwd(of)(q)))(start())
     np.testing.assert_allclose(reverse, forward, rtol=1e-9, atol=1e-12)
     assert float(jnp.max(jnp.abs(forward))) > 1e-3

@@ -278,7 +278,7 @@ class Robot:
         self, q: np.ndarray, v: np.ndarray, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Configurations and velocities (T, ...) of the free motion, and which times (T,) it reaches."""
-        host = self.model.recursive_connection.host
+        host = self.model.connection.host
         motions = HostMotions(host.free_motion())
         begun = motions.start((q[None], v[None]), 1)
         attempts = motions.attempts(0.0, begun)

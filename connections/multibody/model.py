@@ -1,8 +1,6 @@
-"""`Model`: a robot as a mechanical system, by its definitions.
+"""`Model`: a robot. Its space is computed by recursion, and ``definition`` holds what that has to agree with.
 
-Forward kinematics embeds the configuration space into SE(3)^N, with the differential A = X Phi. So the
-robot's metric is A^T diag(I_b) A, and its connection is the one that the connection of N rigid bodies
-induces, [W] Thm V.1. The functions named `_at` are JAX-traceable. Source: [W] VI-B.
+The functions named `_at` are JAX-traceable. Source: [W] VI-B.
 """
 
 from __future__ import annotations
@@ -17,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such
-from connections.affine.induced import InducedConnection
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
-from connections.geometry import FrameField, InducedMetric
+from connections.geometry import FrameField, Metric
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
+from connections.multibody.definition.robot import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.regularity import require_regular
@@ -179,24 +176,23 @@ class Model:
         return self.kinematics.frame
 
     @cached_property
-    def connection(self) -> InducedConnection:
-        """The Levi-Civita connection, induced by that of N rigid bodies on SE(3).
-
-        Source: [W] Thm V.1 and VI-B.
-        """
-        bodies = RigidBodySystemConnection(self.kinematics.tree.inertias)
-        return InducedConnection(bodies, bodies.metric, self.frame, self.body_jacobians_at, self.embed_at)
+    def definition(self) -> RobotDefinition:
+        """Metric, connection and system by their definitions in JAX, which recursions are tested against."""
+        return RobotDefinition(self)
 
     @cached_property
-    def recursive_connection(self) -> RecursiveConnection:
-        """`connection` by recursion, with the same values and derivatives: faster on the processor."""
+    def connection(self) -> RecursiveConnection:
+        """The Levi-Civita connection by recursion, JAX-traceable, with derivatives of all orders.
+
+        The same as ``definition.connection``, to round-off.
+        """
         from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 
         return RecursiveConnection(self)
 
     @property
-    def metric(self) -> InducedMetric:
-        """The kinetic energy metric H = A^T diag(I_b) A; the mass matrix."""
+    def metric(self) -> Metric:
+        """The kinetic energy metric, whose matrix H is computed by recursion; JAX-traceable."""
         return self.connection.metric
 
     def embed_at(self, q: jax.Array) -> jax.Array:
@@ -222,18 +218,8 @@ class Model:
         """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
         return self.potential_at
 
-    def system(self, *, definition: bool = False) -> MechanicalSystem:
-        """The robot as a mechanical system: its metric, gravity, and its connection.
-
-        Parameters
-        ----------
-        definition : whether its functions are computed by their definitions, which have to be compiled,
-            instead of the recursions; both agree to round-off.
-        """
-        if definition:
-            from connections.coriolis import MechanicalSystem
-
-            return MechanicalSystem(self.metric, potential=self.potential_at, connection=self.connection)
+    def system(self) -> MechanicalSystem:
+        """The robot as a mechanical system under gravity, computed by the recursions."""
         from connections.multibody.as_geometry.robot_system import RobotSystem  # imports Numba
 
         return RobotSystem(self)

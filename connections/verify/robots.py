@@ -52,7 +52,11 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
             result.append((model.velocity_slice(joint), np.asarray(Phi), np.swapaxes(slopes, 0, 1)))
         return result
 
-    ambient, A, poses = model.connection.ambient, compiled(model.body_jacobians_at), compiled(model.embed_at)
+    ambient, A, poses = (
+        model.definition.connection.ambient,
+        compiled(model.body_jacobians_at),
+        compiled(model.embed_at),
+    )
     assert isinstance(ambient, RigidBodySystemConnection)
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
     system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)

@@ -148,7 +148,7 @@ def test_robots(rng, count):
     model = random_mechanism(rng, 4, MOVING)
     q, v = sample(model, rng, count)
     v *= 10.0 ** rng.uniform(-2.0, 0.0, (count, 1))
-    nabla, system = model.recursive_connection, model.system()
+    nabla, system = model.connection, model.system()
     for motion in (
         lambda *start: cn.geodesic(nabla, *start, 0.2 * TIMES),
         lambda *start: system.simulate(*start, -0.1 * TIMES),

@@ -129,7 +129,7 @@ def test_constant_curvature(rng):
 @pytest.mark.parametrize(("name", "floating"), [further("ur5", False), ("ur5", True)])
 def test_robots(name, floating, rng):
     model = mb.from_urdf(robot_path(name), floating_base=floating)
-    nabla = model.recursive_connection
+    nabla = model.connection
     q, (u, w, z) = model.random(rng), rng.standard_normal((3, model.nv))
     R, H = nabla.curvature(q), nabla.metric.matrix(q)
     close(nabla.apply_curvature(q, u, w, z), np.einsum("lkij,k,i,j->l", R, z, u, w), 1e-11)
@@ -138,7 +138,11 @@ def test_robots(name, floating, rng):
     expected /= (u @ H @ u) * (w @ H @ w) - (u @ H @ w) ** 2
     close(nabla.sectional(q, u, w, nabla.metric) / expected, 1.0, 1e-11)
     if not floating:
-        close(model.connection.apply_curvature(q, u, w, z), np.einsum("lkij,k,i,j->l", R, z, u, w), 1e-11)
+        close(
+            model.definition.connection.apply_curvature(q, u, w, z),
+            np.einsum("lkij,k,i,j->l", R, z, u, w),
+            1e-11,
+        )
 
 
 # --- arguments --------------------------------------------------------------------------------------------

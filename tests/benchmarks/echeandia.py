@@ -58,7 +58,7 @@ def residuals(count: int) -> tuple[list[float], float]:
     pair, rng = built("chain", "chain", chain(count)), np.random.default_rng(4)
     model = pair.model
     pair.other.model.gravity = pin.Motion.Zero()
-    rate = jax.jit(lambda q, v: jax.jvp(model.metric.matrix_at, (q,), (v,))[1])
+    rate = jax.jit(lambda q, v: jax.jvp(model.definition.metric.matrix_at, (q,), (v,))[1])
     worst = np.zeros(4)
     for _ in range(SAMPLES):
         q, v = model.random(rng), rng.standard_normal(count)

@@ -51,7 +51,7 @@ def coriolis_time(pair: Pair, repeats: int) -> Times:
         pair.theirs(pin.computeCoriolisMatrix, pair.v_other),
     ]
     if model.nv <= AUTODIFF_LIMIT:
-        definition = partial(cn.coriolis_matrix, model.connection, pair.q, pair.v)
+        definition = partial(cn.coriolis_matrix, model.definition.connection, pair.q, pair.v)
         calls.append(lambda: jax.block_until_ready(definition()))
     return _measure(loop, calls, repeats)
 
@@ -70,8 +70,10 @@ def christoffel_time(pair: Pair, repeats: int, *, definition: bool) -> Times:
     _require_equal(pair, ours, pair.other.christoffel_symbols(pair.q))
     calls: list[Call] = [partial(mb.christoffel_symbols, model, pair.q, out=out), pinocchio]
     if model.nv <= AUTODIFF_LIMIT:
-        for connection in (cn.LeviCivita(model.metric), model.connection)[: 1 + definition]:
-            first_kind = partial(connection.first_kind, pair.q, model.metric)
+        for connection in (cn.LeviCivita(model.definition.metric), model.definition.connection)[
+            : 1 + definition
+        ]:
+            first_kind = partial(connection.first_kind, pair.q, model.definition.metric)
             _require_equal(pair, ours, np.asarray(first_kind()))
             calls.append(lambda first_kind=first_kind: jax.block_until_ready(first_kind()))
     return _measure(loop, calls, repeats)

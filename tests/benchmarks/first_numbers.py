@@ -152,7 +152,7 @@ ROWS = [
     ),
     Row(
         "geodesic, UR5",
-        robot("ur5") + "run = lambda s: cn.geodesic(model.recursive_connection, q, s * v, times)",
+        robot("ur5") + "run = lambda s: cn.geodesic(model.connection, q, s * v, times)",
         0.5,
         0.005,
     ),
@@ -162,7 +162,7 @@ ROWS = [
     Row(
         "transport, UR5",
         robot("ur5") + "curve = lambda t: q + jnp.sin(t)\n"
-        "run = lambda s: cn.parallel_transport(model.recursive_connection, curve, np.eye(6), times)",
+        "run = lambda s: cn.parallel_transport(model.connection, curve, np.eye(6), times)",
         0.5,
         0.005,
     ),
@@ -183,7 +183,7 @@ ROWS = [
     ),
     Row(
         "logarithm, UR5",
-        robot("ur5") + "run = lambda s: cn.logarithm(model.recursive_connection, q, q + 0.1 * s * v)",
+        robot("ur5") + "run = lambda s: cn.logarithm(model.connection, q, q + 0.1 * s * v)",
         2.0,
         0.05,
     ),
@@ -191,7 +191,7 @@ ROWS = [
         "sectional curvature, Talos",
         robot("talos_data/robots/talos_full_v2.urdf", ", floating_base=True")
         + "u = rng.normal(size=model.nv)\n"
-        "nabla = model.recursive_connection\n"
+        "nabla = model.connection\n"
         "run = lambda s: nabla.sectional(q, u, s * v, nabla.metric)",
         2.0,
         0.05,

@@ -86,7 +86,7 @@ def row(name: str, one: Any, many: Any, pairs: np.ndarray, expected: np.ndarray 
 
 def robot_report(model: mb.Model, pairs: np.ndarray, found: np.ndarray) -> str:
     """Misses of the geodesics integrated by SciPy, and how many pairs have a shorter path."""
-    v, reason = searched(model.recursive_connection, *pairs)
+    v, reason = searched(model.connection, *pairs)
     answered = np.flatnonzero(reason == 0)
     misses = np.array([np.linalg.norm(_end(model, pairs[0, i], v[i]) - pairs[1, i]) for i in answered])
     ratios = np.array([_shortest(model, *pairs[:, i]) for i in answered]) / found[answered]
@@ -142,7 +142,7 @@ def main() -> None:
         if name == ROBOT:
             model = mb.from_urdf(robot_path("ur5"))
             pairs = rng.uniform(-np.pi, np.pi, (2, options.robot_pairs, model.nq))
-            nabla, expected = model.recursive_connection, None
+            nabla, expected = model.connection, None
         else:
             space = distances.SPACES[name]()
             pairs, nabla = space.pairs(rng, options.pairs), space.nabla

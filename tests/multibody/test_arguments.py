@@ -30,10 +30,10 @@ OTHERS = {
     "displace": (mb.displace, ("q", "xi")),
     "finite_differences": (lambda m, q: differences_of_gravity(m, q), ("q",)),
     "audit_coriolis": (lambda m, *x: mb.audit_coriolis(m, partial(mb.coriolis_matrix, m), *x), ("q", "v")),
-    "metric": (lambda m, q: m.metric.matrix(q), ("q",)),
-    "recursive metric": (lambda m, q: m.recursive_connection.metric.matrix(q), ("q",)),
-    "recursive coefficients": (lambda m, q: m.recursive_connection.coefficients(q), ("q",)),
-    "recursive apply": (lambda m, *x: m.recursive_connection.apply(*x), ("q", "v", "w")),
+    "metric": (lambda m, q: m.definition.metric.matrix(q), ("q",)),
+    "recursive metric": (lambda m, q: m.connection.metric.matrix(q), ("q",)),
+    "recursive coefficients": (lambda m, q: m.connection.coefficients(q), ("q",)),
+    "recursive apply": (lambda m, *x: m.connection.apply(*x), ("q", "v", "w")),
     "forms": (lambda m, q: mb.independent_forms(blade(m), q), ("q",)),
 }
 each_function = pytest.mark.parametrize("name", OTHERS)

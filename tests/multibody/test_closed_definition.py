@@ -1,7 +1,7 @@
 """Recursions on closed chains against the definition: A = A_s G in JAX, loops differentiated implicitly.
 
 H = A^T I A and C = A^T (C_body A + I Adot) ([W] (20)) from `body_jacobians_at` on all kinds of mechanisms;
-`model.metric` and `model.connection` themselves on small ones; and the other routes to C.
+metric and connection of `model.definition` themselves on small ones; and the other routes to C.
 """
 
 from pathlib import Path
@@ -96,17 +96,24 @@ def test_recursions_are_the_definition(name, models, rng):
 
 @pytest.mark.parametrize("name", ["differential"])
 def test_metric_and_connection(name, models, rng):
-    """`model.metric`, `model.connection` and body_jacobians: public definitions."""
+    """`model.definition.metric`, `model.definition.connection` and body_jacobians: public definitions."""
     model = models(name)
     q, v, _ = states(model, rng)
-    H, Gamma = model.metric.matrix(q), np.asarray(model.connection.first_kind(q, model.metric))
+    H, Gamma = (
+        model.definition.metric.matrix(q),
+        np.asarray(model.definition.connection.first_kind(q, model.definition.metric)),
+    )
     A = np.asarray(mb.body_jacobians(model, q)).reshape(-1, 6, model.nv)
     ours = mb.christoffel_symbols(model, q)
     assert gap(mb.mass_matrix(model, q), H) < TOL
     assert gap(np.einsum("nai,nab,nbj->ij", A, model.kinematics.tree.inertias, A), H) < TOL
     assert gap(ours, Gamma) < TOL
     assert (
-        gap(mb.coriolis_matrix(model, q, v), cn.coriolis_matrix(model.connection, q, v, model.metric)) < TOL
+        gap(
+            mb.coriolis_matrix(model, q, v),
+            cn.coriolis_matrix(model.definition.connection, q, v, model.definition.metric),
+        )
+        < TOL
     )
     assert gap(np.swapaxes(ours, 0, 1), Gamma) > LEFT_OUT  # negative control
 

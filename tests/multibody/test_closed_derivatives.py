@@ -97,7 +97,7 @@ def test_reverse_mode(name, rng):
     """Gradient and Hessian of a function of the energies, by reverse mode, against differences."""
     robot = model(name)
     q, v, w = states(robot, rng)
-    mass_matrix, X = robot.metric.matrix_at, robot.frame.matrix_at
+    mass_matrix, X = robot.definition.metric.matrix_at, robot.frame.matrix_at
 
     def energies(p):
         return robot.potential_at(p) + 0.5 * v @ mass_matrix(p) @ v

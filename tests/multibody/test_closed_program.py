@@ -169,7 +169,7 @@ def test_a_velocity_without_inertia_is_named():
 
 def test_recursions_inside_compiled_functions(rng):
     robot = model("legged robot")
-    nabla, (q, v, w, _) = robot.recursive_connection, states("legged robot", rng, 2)
+    nabla, (q, v, w, _) = robot.connection, states("legged robot", rng, 2)
     H, C = mb.mass_matrix(robot, q), mb.coriolis_matrix(robot, q, v)
     values = jax.jit(
         jax.vmap(lambda q, v, w: (nabla.lowered_at(nabla.metric, q, v, w), nabla.apply_at(q, v, w)))

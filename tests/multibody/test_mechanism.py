@@ -80,7 +80,7 @@ def test_a_pendulum_on_a_cart_has_the_mass_matrix_of_the_textbook():
     angle = 0.7
     coupling = m * length * np.cos(angle)
     expected = [[M + m, coupling], [coupling, moment + m * length**2]]
-    np.testing.assert_allclose(model.metric.matrix(np.array([0.3, angle])), expected, atol=1e-15)
+    np.testing.assert_allclose(model.definition.metric.matrix(np.array([0.3, angle])), expected, atol=1e-15)
     np.testing.assert_allclose(model.potential_at(np.array([0.3, angle])), 2.0 * m * length * np.cos(angle))
     assert model.gravity == (0.0, 0.0, -2.0)
 
@@ -129,12 +129,12 @@ def test_a_joint_and_its_chain_make_the_same_mass_matrix(joint, rng):
         parts.add_joint(f"part {number}", parent, child, link, place)
     whole, parts = whole.build(), parts.build()
     q = whole.random(rng)
-    H = whole.metric.matrix(q)
-    np.testing.assert_allclose(H, parts.metric.matrix(q), atol=1e-13)
+    H = whole.definition.metric.matrix(q)
+    np.testing.assert_allclose(H, parts.definition.metric.matrix(q), atol=1e-13)
     np.testing.assert_allclose(mb.body_jacobians(whole, q)[-6:], mb.body_jacobians(parts, q)[-6:], atol=1e-13)
     moved = q.copy()
     moved[4:] += 0.5  # negative control
-    assert joint.nq == 1 or np.max(np.abs(H - parts.metric.matrix(moved))) > 1e-2
+    assert joint.nq == 1 or np.max(np.abs(H - parts.definition.metric.matrix(moved))) > 1e-2
 
 
 def test_a_mechanism_can_be_built_again_after_more(mechanism):
@@ -281,14 +281,14 @@ def test_bodies_without_mass_are_legal_where_the_mass_matrix_is_positive(mechani
     body(mechanism, "tip")
     mechanism.add_joint("second", "cross", "tip", mb.Revolute((0, 1, 0)))
     model = mechanism.build()
-    assert np.linalg.eigvalsh(model.metric.matrix(np.array([0.1, 0.2, 0.3, 0.4])))[0] > 0
+    assert np.linalg.eigvalsh(model.definition.metric.matrix(np.array([0.1, 0.2, 0.3, 0.4])))[0] > 0
 
 
 def test_a_point_mass_may_swing_but_not_spin():
     made = mb.Mechanism()
     made.add_body("bob", mass=1.0, center_of_mass=(0, 0, -1))
     made.add_joint("pivot", "world", "bob", mb.Universal((1, 0, 0), (0, 1, 0)))
-    np.testing.assert_allclose(made.build().metric.matrix(np.zeros(2)), np.eye(2), atol=1e-15)
+    np.testing.assert_allclose(made.build().definition.metric.matrix(np.zeros(2)), np.eye(2), atol=1e-15)
     spun = mb.Mechanism()
     spun.add_body("bob", mass=1.0, center_of_mass=(0, 0, -1))
     spun.add_joint("pivot", "world", "bob", mb.Spherical())

@@ -76,7 +76,7 @@ def test_mass_matrix_is_pinocchios_reduced(name, rng):
     q = model.random(rng)
     spanning = np.concatenate([*model.spanning_configuration(q).values()])
     H = G.T @ oracle.mass_matrix(spanning) @ G
-    ours = np.asarray(model.metric.matrix(q))
+    ours = np.asarray(model.definition.metric.matrix(q))
     np.testing.assert_allclose(ours, H, atol=1e-11 * np.max(np.abs(H)))
     G[np.flatnonzero([name in mimics for name in oracle.joint_names])] = 0.0  # negative control: mimics held
     assert np.max(np.abs(ours - G.T @ oracle.mass_matrix(spanning) @ G)) > 1e-3

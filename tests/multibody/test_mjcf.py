@@ -200,7 +200,7 @@ def test_armature_warns_where_the_file_was_read(load, rng):
     assert caught[0].filename.endswith("test_mjcf.py")
     q = model.random(rng)
     H, _, _ = Oracle(armed)(q, np.zeros(5))
-    difference = H - np.asarray(model.metric.matrix(q))
+    difference = H - np.asarray(model.definition.metric.matrix(q))
     np.testing.assert_allclose(difference, np.diag([0, 0, 0.1, 0, 0.2 * 3**2]), atol=1e-12)
 
 

@@ -29,7 +29,7 @@ class Robot:
         self.model = mb.from_urdf(path, floating_base=floating_base)
         self.oracle = PinocchioRobot(path, floating_base)
         self.system = self.model.system()
-        self.koszul = cn.LeviCivita(self.model.metric)
+        self.koszul = cn.LeviCivita(self.model.definition.metric)
 
     def samples(self, rng, count=4):
         q = np.stack([self.model.random(rng) for _ in range(count)])
@@ -69,8 +69,8 @@ def test_mass_matrix(name, robots, rng):
     robot = robots(name)
     q, _ = robot.samples(rng)
     theirs = np.stack([robot.oracle.mass_matrix(p) for p in q])
-    assert close(robot.model.metric.matrix(q), theirs)
-    assert not close(robot.model.metric.matrix(q[::-1]), theirs, 1e-2)  # negative control
+    assert close(robot.model.definition.metric.matrix(q), theirs)
+    assert not close(robot.model.definition.metric.matrix(q[::-1]), theirs, 1e-2)  # negative control
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -122,10 +122,12 @@ def test_body_jacobians_and_poses(name, robots, rng):
 def test_induced_connection_is_the_koszul_connection(name, robots, rng):
     robot = robots(name)
     q, v = robot.samples(rng)
-    induced = robot.model.connection.coefficients(q)
+    induced = robot.model.definition.connection.coefficients(q)
     assert close(induced, robot.koszul.coefficients(q), 1e-10)
     w = rng.standard_normal(v.shape)
-    assert close(robot.model.connection.apply(q, v, w), np.einsum("...ijk,...j,...k", induced, v, w), 1e-10)
+    assert close(
+        robot.model.definition.connection.apply(q, v, w), np.einsum("...ijk,...j,...k", induced, v, w), 1e-10
+    )
     swapped = np.swapaxes(induced, -1, -2)
     if robot.model.frame != cn.CoordinateFrame(robot.model.nv):  # negative control: s is not zero
         assert not close(swapped, induced, 1e-2)
@@ -135,12 +137,15 @@ def test_the_connection_is_riemannian(robots, rng):
     robot = robots("branched_floating")
     model = robot.model
     q, v = robot.samples(rng)
-    H, Gamma = np.asarray(model.metric.matrix(q)), np.asarray(model.connection.coefficients(q))
+    H, Gamma = (
+        np.asarray(model.definition.metric.matrix(q)),
+        np.asarray(model.definition.connection.coefficients(q)),
+    )
     twice = Gamma - np.swapaxes(Gamma, -1, -2)
     s = np.asarray(model.frame.structure_functions(q))
     assert np.max(np.abs(twice - s)) <= 1e-11 * np.max(np.abs(Gamma))
     assert np.max(np.abs(twice + s)) > 1e-2 * np.max(np.abs(Gamma))  # negative control
-    dH = np.asarray(jax.jit(jax.vmap(model.metric.derivative_at))(q))
+    dH = np.asarray(jax.jit(jax.vmap(model.definition.metric.derivative_at))(q))
     low = np.einsum("...il,...ljk->...ijk", H, Gamma)  # Q[i, j, k] = L_i H_jk - Gamma_kij - Gamma_jik
     Q = dH - np.moveaxis(low, -3, -1) - np.swapaxes(low, -3, -2)
     assert np.max(np.abs(Q)) <= 1e-11 * np.max(np.abs(dH))
@@ -153,7 +158,7 @@ def test_the_connection_is_riemannian(robots, rng):
 def test_jacobians_are_the_derivative_of_the_embedding(robots, rng):
     model = robots("branched_floating").model
     q = jnp.asarray(model.random(rng))
-    ambient = model.connection.ambient.frame
+    ambient = model.definition.connection.ambient.frame
     pushed = jax.jit(lambda p: model.frame.lie_derivative_at(model.embed_at, p).T)(q)
     X = jax.jit(lambda p: ambient.matrix_at(model.embed_at(p)))(q)
     A = mb.body_jacobians(model, q)
@@ -193,8 +198,11 @@ def test_a_singular_inertia_that_no_body_has(tmp_path, rng):
     q, v = robot.samples(rng, 2)
     theirs = np.stack([robot.oracle.coriolis_matrix(*sample) for sample in zip(q, v, strict=True)])
     assert close(robot.system.coriolis_matrix(q, v), theirs)
-    assert close(robot.model.connection.coefficients(q), robot.koszul.coefficients(q), 1e-10)
-    ambient, A = robot.model.connection.ambient, mb.body_jacobians(robot.model, q[0])  # negative control
+    assert close(robot.model.definition.connection.coefficients(q), robot.koszul.coefficients(q), 1e-10)
+    ambient, A = (
+        robot.model.definition.connection.ambient,
+        mb.body_jacobians(robot.model, q[0]),
+    )  # negative control
     exact = ambient.lowered_at(ambient.metric, None, A @ v[0], A[:, 0])
     projected = ambient.metric.matrix_at(None) @ ambient.apply_at(None, A @ v[0], A[:, 0])
     assert np.max(np.abs(exact - projected)) > 1e-2
@@ -206,9 +214,9 @@ def test_numbers_stay_accurate_far_from_the_origin(robots, rng):
     q = np.stack([model.random(rng) for _ in range(4)])
     far = q.copy()
     far[:, :3] += 1e5
-    assert close(model.metric.matrix(far), model.metric.matrix(q), 1e-9)
+    assert close(model.definition.metric.matrix(far), model.definition.metric.matrix(q), 1e-9)
     far[:, 7] += 2.0  # negative control: the slide moved, too
-    assert not close(model.metric.matrix(far), model.metric.matrix(q), 1e-2)
+    assert not close(model.definition.metric.matrix(far), model.definition.metric.matrix(q), 1e-2)
 
 
 def test_free_fall_of_the_centre_of_mass(robots, rng):
@@ -234,7 +242,8 @@ def test_layout_and_frame(robots):
     assert model.velocity_slice(model.joint_names[1]) == slice(6, 7)
     np.testing.assert_array_equal(model.neutral()[:7], [0, 0, 0, 0, 0, 0, 1])
     assert model.gravity == (0.0, 0.0, -9.81)
-    assert model.metric is model.metric and model.connection is model.connection
+    assert model.definition.metric is model.definition.metric and model.metric is model.metric
+    assert model.connection is model.connection and model.connection is not model.definition.connection
     with pytest.raises(ModelError, match="no joint 'elbow'"):
         model.configuration_slice("elbow")
 
@@ -274,4 +283,4 @@ def test_bad_configurations(robots):
     with pytest.raises(PointError, match="norm 2"):
         mb.body_jacobians(model, np.where(np.arange(len(q)) == 6, 2.0, q))
     with pytest.raises(PointError, match="norm 2"):
-        model.metric.matrix(np.where(np.arange(len(q)) == 6, 2.0, q))
+        model.definition.metric.matrix(np.where(np.arange(len(q)) == 6, 2.0, q))

@@ -89,7 +89,7 @@ def test_steps_of_rows_are_those_of_each(rng, gravity, monkeypatch):
 def test_motions_are_those_with_a_force_that_vanishes(rng):
     model = random_mechanism(rng, 8, MOVING)
     q, v = sample(model, rng)
-    times, nabla, system = np.linspace(0.0, 0.2, 4), model.recursive_connection, model.system()
+    times, nabla, system = np.linspace(0.0, 0.2, 4), model.connection, model.system()
 
     def constant(size):
         return lambda t, q, v: np.full(model.nv, size)
@@ -159,7 +159,7 @@ def test_the_step_of_a_linear_equation_is_that_by_its_rates(rng):
     first = np.empty(12)
     rate(T, y, first)
     expected = numpy_attempt(rate, lambda t, y: y)(T, H, y, first)[:4]
-    linear = model.recursive_connection.host.linear_step
+    linear = model.connection.host.linear_step
     np.testing.assert_allclose(linear(H, A, y, first)[:4], expected, rtol=0, atol=1e-14)
     A[3] += 1e-9
     assert np.max(np.abs(linear(H, A, y, first)[:4] - expected)) > 1e-12
@@ -167,7 +167,7 @@ def test_the_step_of_a_linear_equation_is_that_by_its_rates(rng):
 
 def test_the_velocity_of_a_curve_beside_the_manifold(rng):
     model = mechanism_of_all_pairs(rng, branch=20)
-    host, frame = model.recursive_connection.host, model.frame
+    host, frame = model.connection.host, model.frame
     points, _ = sample(model, rng, 3)
     points, rates = 1.2 * points, rng.standard_normal(points.shape)
     q, v = host.along(points, rates)

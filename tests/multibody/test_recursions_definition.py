@@ -1,8 +1,8 @@
 """The recursions against the definitions: A = X Phi in JAX, on mechanisms of every joint type in every order.
 
 H = A^T I A, C = A^T (C_body A + I Adot) ([W] (20)) and g = the derivative of the potential, all from
-`Model.body_jacobians_at`; `model.metric` and `model.connection` themselves on smaller mechanisms; Gamma of
-joints with configuration-dependent Phi also by the Koszul formula from differences of `mb.mass_matrix`.
+`Model.body_jacobians_at`; metric and connection of `model.definition` themselves on smaller mechanisms; Gamma
+of joints with configuration-dependent Phi also by the Koszul formula from differences of `mb.mass_matrix`.
 """
 
 from itertools import product
@@ -162,10 +162,13 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_small_mechanisms(name, rng):
-    """`model.metric` and `model.connection`: lowered coefficients and Coriolis matrix."""
+    """Metric and connection of `model.definition`: lowered coefficients and Coriolis matrix."""
     model = SMALL[name](rng)
     q, v = sample(model, rng, 3)
-    H, Gamma = model.metric.matrix(q), model.connection.first_kind(q, model.metric)
+    H, Gamma = (
+        model.definition.metric.matrix(q),
+        model.definition.connection.first_kind(q, model.definition.metric),
+    )
     C = np.einsum("nijk,nj->nik", Gamma, v)
     ours = mb.christoffel_symbols(model, q)
     assert gap(mb.mass_matrix(model, q), H) < TOL
@@ -177,7 +180,7 @@ def test_small_mechanisms(name, rng):
 def test_coriolis_matrix_of_the_connection(rng):
     model = assemble(rng, (mb.Universal, mb.Free, mb.Planar), (-1, 0, 1))
     q, v = sample(model, rng, 2)
-    theirs = cn.coriolis_matrix(model.connection, q, v, model.metric)
+    theirs = cn.coriolis_matrix(model.definition.connection, q, v, model.definition.metric)
     assert gap(mb.coriolis_matrix(model, q, v), theirs) < TOL
     assert gap(mb.coriolis_matrix(model, q, -v), theirs) > 1e-2  # negative control
 

@@ -1,4 +1,4 @@
-"""`RecursiveConnection` against `Model.connection`: values, derivatives, motions, errors, devices."""
+"""`RecursiveConnection` against the definition: values, derivatives, motions, errors, devices."""
 
 import threading
 from functools import partial
@@ -37,7 +37,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def nabla(model):
-    return model.recursive_connection
+    return model.connection
 
 
 def samples(model, rng, *shape):
@@ -50,8 +50,8 @@ def samples(model, rng, *shape):
 
 def test_values(model, nabla, rng):
     q, v, w = samples(model, rng, 2, 3)
-    definition = model.connection
-    close(nabla.metric.matrix(q), model.metric.matrix(q))
+    definition = model.definition.connection
+    close(nabla.metric.matrix(q), model.definition.metric.matrix(q))
     close(nabla.coefficients(q), definition.coefficients(q))
     close(nabla.apply(q, v, w), definition.apply(q, v, w))
     close(nabla.apply(q[0, 0], v, w[0]), nabla.apply(np.broadcast_to(q[0, 0], q.shape), v, w[0]))
@@ -61,9 +61,9 @@ def test_values(model, nabla, rng):
 def test_lowered(model, nabla, rng):
     q, v, w = samples(model, rng, 1)
     product = mb.coriolis_product(model, q[0], v[0], w[0])
-    for metric in (nabla.metric, model.metric):
+    for metric in (nabla.metric, model.definition.metric):
         close(jax.jit(partial(nabla.lowered_at, metric))(q[0], v[0], w[0]), product)
-    other = cn.MatrixMetric(model.frame, lambda p: 2.0 * model.metric.matrix_at(p))
+    other = cn.MatrixMetric(model.frame, lambda p: 2.0 * model.definition.metric.matrix_at(p))
     close(nabla.lowered_at(other, *map(jnp.asarray, (q[0], v[0], w[0]))), 2.0 * product)
 
 
@@ -81,7 +81,7 @@ def test_it_is_levi_civita(nabla, model, rng):
 
 def test_gravity_does_not_enter(model, nabla, rng):
     q, v, w = samples(model, rng, 1)
-    heavy = model.with_gravity((3.0, -4.0, 50.0)).recursive_connection
+    heavy = model.with_gravity((3.0, -4.0, 50.0)).connection
     close(heavy.apply(q, v, w), nabla.apply(q, v, w), 1e-15)
 
 
@@ -101,7 +101,9 @@ def test_derivatives_are_the_definition_s(model, nabla, rng):
 
         return jax.jit(run)(q, v, w)
 
-    for ours, definition in zip(*map(jax.tree.leaves, map(both, (nabla, model.connection))), strict=True):
+    for ours, definition in zip(
+        *map(jax.tree.leaves, map(both, (nabla, model.definition.connection))), strict=True
+    ):
         close(ours, definition)
 
 
@@ -124,7 +126,7 @@ def test_accelerations_are_the_definition_s(model, rng):
 
         return jax.tree.leaves(jax.jit(run)(q, v, tau))
 
-    expected = every(model.system(definition=True))
+    expected = every(model.definition.system)
     for ours, definition in zip(every(model.system()), expected, strict=True):
         close(ours, definition)
     lighter = every(model.with_gravity((0.0, 0.0, -3.0)).system())
@@ -148,7 +150,7 @@ def test_gradient_of_a_motion_under_control(model, rng):
 
 def test_curvature(model, nabla, rng):
     q, _, _ = samples(model, rng, 2)
-    close(nabla.curvature(q), model.connection.curvature(q))
+    close(nabla.curvature(q), model.definition.connection.curvature(q))
 
 
 def test_covariant_derivative_of_a_field(model, nabla, rng):
@@ -177,7 +179,7 @@ def motions(model, nabla):
 
 def test_geodesics(model, motions):
     times, q, v = motions
-    expected = cn.geodesic(model.connection, q[1, 0], v[1, 0], times)
+    expected = cn.geodesic(model.definition.connection, q[1, 0], v[1, 0], times)
     close(q[1], expected[0], 1e-8)
     close(v[1], expected[1], 1e-8)
     energy = np.einsum("bti,btij,btj->bt", v, mb.mass_matrix(model, q), v)

@@ -118,7 +118,7 @@ def disc():
 def test_an_upright_disc_rolls_on_circles():
     """Its rate of rolling and that of its heading are constant, and qdot = A v then gives circles."""
     forms, q = mb.rolling_forms(disc(), [mb.Wheel("disc", 0.7)]), np.array([0.2, 0.1, 0.9, 0.3])
-    W, H = jax.jit(lambda p: (forms(p), disc().metric.matrix_at(p)))(q)
+    W, H = jax.jit(lambda p: (forms(p), disc().definition.metric.matrix_at(p)))(q)
     c, s = np.cos(0.9), np.sin(0.9)
     np.testing.assert_allclose(W, [[c, s, 0, -0.7], [-s, c, 0, 0]], atol=1e-14)
     np.testing.assert_allclose(H, np.diag([2.0, 2.0, 0.3, 0.5]), atol=1e-14)
@@ -196,7 +196,7 @@ def energy(q, V):
 def test_torques_move_the_robot_as_pinocchio_with_multipliers_does():
     all_forms = mb.rolling_forms(robot(), WHEELS)
     forms = mb.SelectedForms(all_forms, (0, 1, 2))
-    nabla = cn.ConstrainedConnection(robot().recursive_connection.metric, feasible, forms=forms)
+    nabla = cn.ConstrainedConnection(robot().connection.metric, feasible, forms=forms)
     system = cn.NonholonomicSystem(nabla, robot().potential, inputs=lambda q: jnp.eye(7)[3:])
     step = jax.jit(lambda q, v, u: (nabla.basis_at(q) @ v, system.forward_dynamics_at(q, v, u), all_forms(q)))
 

@@ -66,7 +66,7 @@ def differences(arm, start):
 def test_flow_and_logarithm(arm, start, differences):
     """Phi; the volume that Liouville's theorem keeps; the way back from the end point to v."""
     q, v, _ = start
-    n, nabla = arm.nv, arm.recursive_connection
+    n, nabla = arm.nv, arm.connection
     points, _, Phi = map(np.asarray, cn.geodesic_flow(nabla, q, v, np.array([0.0, DURATION])))
     assert np.max(np.abs(Phi[-1] - differences[: 2 * n])) < 1e-7 * np.max(np.abs(differences))
     H = np.linalg.det(mb.mass_matrix(arm, points))
@@ -78,7 +78,7 @@ def test_flow_and_logarithm(arm, start, differences):
 def test_transport_flow(arm, start, differences):
     q, v, z = start
     points, vectors, Z = map(
-        np.asarray, cn.transport_flow(arm.recursive_connection, q, v, z, np.array([0.0, DURATION]))
+        np.asarray, cn.transport_flow(arm.connection, q, v, z, np.array([0.0, DURATION]))
     )
     end = motion(arm, q, v, z)
     np.testing.assert_allclose(points[-1], end[0], atol=1e-9)

@@ -232,7 +232,7 @@ def test_the_root_joint_name_is_taken(load):
 def test_a_massless_link_between_joints_is_legal(load):
     across = joint("j1", "arm", "tip", more='<axis xyz="0 1 0"/>')
     model = load(link("base") + link("arm", "") + link("tip") + SHOULDER + across)
-    assert np.linalg.eigvalsh(model.metric.matrix(np.array([0.3, 0.4])))[0] > 0
+    assert np.linalg.eigvalsh(model.definition.metric.matrix(np.array([0.3, 0.4])))[0] > 0
     axis_in_line = joint("j1", "arm", "tip")  # negative control: the same, coaxial
     with pytest.raises(ModelError, match="without inertia"):
         load(link("base") + link("arm", "") + link("tip") + SHOULDER + axis_in_line)
@@ -254,7 +254,7 @@ def test_a_negative_moment_warns_where_the_mass_matrix_is_positive(load):
     ) as seen:
         model = load(body)
     assert len(seen) == 1
-    np.testing.assert_allclose(model.metric.matrix(np.zeros(1)), 0.25 + 2 * 0.1**2)
+    np.testing.assert_allclose(model.definition.metric.matrix(np.zeros(1)), 0.25 + 2 * 0.1**2)
     with warnings.catch_warnings(), pytest.raises(mb.InertiaWarning, match="'arm'"):
         warnings.simplefilter("error", mb.InertiaWarning)
         load(body)
@@ -332,7 +332,7 @@ def test_joints_are_ordered_depth_first_by_name(load):
 def test_robots_with_impossible_inertias_load(name, floating_base, flawed):
     with pytest.warns(mb.InertiaWarning, match=flawed):
         model = mb.from_urdf(robot_path(name), floating_base=floating_base)
-    H = model.metric.matrix(model.random(np.random.default_rng(0)))
+    H = model.definition.metric.matrix(model.random(np.random.default_rng(0)))
     assert np.linalg.eigvalsh(H)[0] > 0
 
 

@@ -141,7 +141,7 @@ REFUSED = {
         f"{name} too large": (lambda f=f: f(MODEL, [HUGE, 0]), NonFiniteError, "q")
         for name, f in {"gravity": multibody.gravity, "mass_matrix": multibody.mass_matrix}.items()
     },
-    "definition too large": (lambda: MODEL.metric.matrix([HUGE, 0]), NonFiniteError, "q"),
+    "definition too large": (lambda: MODEL.definition.metric.matrix([HUGE, 0]), NonFiniteError, "q"),
     "step too large": (
         lambda: multibody.finite_differences(MODEL, lambda q: q, Q, step=HUGE),
         ValueError,

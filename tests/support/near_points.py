@@ -188,14 +188,14 @@ PUBLIC = {
     "body_jacobians": lambda q: mb.body_jacobians(robot(), q),
     "spanning_configuration": lambda q: list(robot().spanning_configuration(q).values()),
     "frame": lambda q: robot().frame.matrix(q),
-    "metric": lambda q: robot().metric.matrix(q),
-    "inner": lambda q: robot().metric.inner(q, *_state(2)),
-    "connection": lambda q: robot().connection.coefficients(q),
-    "apply": lambda q: robot().connection.apply(q, *_state(2)),
-    "torsion": lambda q: robot().connection.first_kind(q, robot().metric),
-    "recursive connection": lambda q: robot().recursive_connection.coefficients(q),
-    "recursive metric": lambda q: robot().recursive_connection.metric.matrix(q),
-    "curvature": lambda q: robot().recursive_connection.curvature(q),
+    "metric": lambda q: robot().definition.metric.matrix(q),
+    "inner": lambda q: robot().definition.metric.inner(q, *_state(2)),
+    "connection": lambda q: robot().definition.connection.coefficients(q),
+    "apply": lambda q: robot().definition.connection.apply(q, *_state(2)),
+    "torsion": lambda q: robot().definition.connection.first_kind(q, robot().definition.metric),
+    "recursive connection": lambda q: robot().connection.coefficients(q),
+    "recursive metric": lambda q: robot().connection.metric.matrix(q),
+    "curvature": lambda q: robot().connection.curvature(q),
     "system": lambda q: (
         system().mass_matrix(q),
         system().coriolis_matrix(q, _state(1)[0]),
@@ -204,15 +204,15 @@ PUBLIC = {
         system().forward_dynamics(q, *_state(2)),
         system().energy(q, _state(1)[0]),
     ),
-    "linearization": lambda q: cn.linearization(robot().recursive_connection, q, _state(1)[0]),
-    "geodesic": lambda q: cn.geodesic(robot().recursive_connection, q, _state(1)[0], TIMES),
-    "exponential": lambda q: cn.exponential(robot().recursive_connection, q, 0.3 * _state(1)[0]),
+    "linearization": lambda q: cn.linearization(robot().connection, q, _state(1)[0]),
+    "geodesic": lambda q: cn.geodesic(robot().connection, q, _state(1)[0], TIMES),
+    "exponential": lambda q: cn.exponential(robot().connection, q, 0.3 * _state(1)[0]),
     "simulate": lambda q: system().simulate(q, _state(1)[0], TIMES),
     "transport along samples": lambda q: cn.parallel_transport(
-        robot().recursive_connection, (KNOTS, _stretched_samples(q)), _state(1)[0], TIMES
+        robot().connection, (KNOTS, _stretched_samples(q)), _state(1)[0], TIMES
     ),
     "transport along a curve": lambda q: cn.parallel_transport(
-        robot().recursive_connection, _curve(q), _state(1)[0], TIMES
+        robot().connection, _curve(q), _state(1)[0], TIMES
     ),
     "passivity": lambda q: controller().torque(q, *_state(3)),
     "observer": _observer,

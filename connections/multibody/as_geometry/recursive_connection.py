@@ -1,10 +1,10 @@
-"""The Levi-Civita connection of a robot by recursion: the same as `Model.connection`, but faster.
+"""The Levi-Civita connection of a robot by recursion: the same as that of `Model.definition`, but faster.
 
 Values come from the recursions, as operations inside JAX's compiled functions. For a tree, the first
 derivatives of the coefficients along tangents of the configuration space do, too (`slopes.py`): the
 derivatives of Gamma(v, v), along the frame and in v, are minus those of the forward dynamics without forces.
 All other derivatives come from the definition: the derivative along a curve is the jvp of the definition. So
-this connection can be used for any purpose for which `Model.connection` can, and agrees with it to round-off.
+this connection can be used for any purpose for which the definition can, and agrees with it to round-off.
 On a device that is not the processor, the definition is computed instead.
 Source: [W] Algorithms 1 and 2; [E] Remark 2 on differentiation; [B] Tables 5 and 6.
 """
@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.induced import InducedConnection
 from connections.affine.koszul import raise_first_index
 from connections.engines.platforms import with_derivatives
 from connections.evaluation.parameters import is_same
-from connections.geometry import FrameField, InducedMetric, Metric
+from connections.geometry import FrameField, Metric
 from connections.multibody.as_geometry.slopes import slopes_of, with_slopes
 from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.definition.robot import RobotDefinition
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 if TYPE_CHECKING:
@@ -53,12 +53,8 @@ class Definitions(Protocol):
         """The frame of v."""
 
     @property
-    def metric(self) -> InducedMetric:
-        """H by its definition."""
-
-    @property
-    def connection(self) -> InducedConnection:
-        """The Levi-Civita connection by its definition."""
+    def definition(self) -> RobotDefinition:
+        """Metric and connection by their definitions."""
 
     @property
     def program(self) -> Program:
@@ -85,7 +81,7 @@ class RecursiveMetric(Metric):
     def __post_init__(self) -> None:
         matrix = _Operations(self.model).mass_matrix
         object.__setattr__(self, "frame", self.model.frame)
-        object.__setattr__(self, "_matrix", with_derivatives(matrix, self.model.metric.matrix_at))
+        object.__setattr__(self, "_matrix", with_derivatives(matrix, self.model.definition.metric.matrix_at))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H(q), (nv, nv)."""
@@ -107,7 +103,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
     Notes
     -----
-    ``model.recursive_connection`` is made once and keeps what was compiled for it.
+    ``model.connection`` is made once and keeps what was compiled for it.
 
     Source: [W] Algorithms 1 and 2.
     """
@@ -116,7 +112,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
     def __post_init__(self) -> None:
         model, recursion = self.model, _Operations(self.model)
-        definition = model.connection
+        definition = model.definition.connection
         coefficients = with_derivatives(recursion.coefficients, definition.coefficients_at)
         apply = with_derivatives(recursion.apply, definition.apply_at)
         if not model.closed:
@@ -128,7 +124,7 @@ class RecursiveConnection(ConnectionOfMetric):
             "_coefficients": coefficients,
             "_apply": apply,
             "_lowered": with_derivatives(
-                recursion.lowered, lambda q, v, w: definition.lowered_at(model.metric, q, v, w)
+                recursion.lowered, lambda q, v, w: definition.lowered_at(model.definition.metric, q, v, w)
             ),
         }
         for name, value in operations.items():
@@ -153,14 +149,14 @@ class RecursiveConnection(ConnectionOfMetric):
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""
-        if is_same(metric, self.metric) or metric is self.model.metric:
+        if is_same(metric, self.metric) or metric is self.model.definition.metric:
             force: jax.Array = self._lowered(q, v, w)  # type: ignore[attr-defined]
             return force
         return super().lowered_at(metric, q, v, w)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """The scale of the definition."""
-        return self.model.connection.scale_at(q)
+        return self.model.definition.connection.scale_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the metric is valid."""

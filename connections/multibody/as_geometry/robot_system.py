@@ -1,7 +1,7 @@
 """A robot as a mechanical system whose functions are the recursions: nothing has to be compiled for them.
 
 What JAX traces takes the same operations inside compiled functions, with first derivatives of a tree's
-accelerations by recursion, and all others of the definition (`recursive_connection`).
+accelerations by recursion, and all others of the definition (`recursive_connection.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Robot(Definitions, Protocol):
     """The part of a `Model` that is used here."""
 
     @property
-    def recursive_connection(self) -> RecursiveConnection:
+    def connection(self) -> RecursiveConnection:
         """The connection by recursion."""
 
     @property
@@ -41,9 +41,6 @@ class Robot(Definitions, Protocol):
 
     def potential_at(self, q: jax.Array) -> jax.Array:
         """Potential energy of gravity."""
-
-    def system(self, *, definition: bool = False) -> MechanicalSystem:
-        """The robot as a system, by its definitions or not."""
 
 
 class RobotSystem(MechanicalSystem):
@@ -58,7 +55,7 @@ class RobotSystem(MechanicalSystem):
 
     def __init__(self, model: Robot) -> None:
         object.__setattr__(self, "model", model)
-        nabla = model.recursive_connection
+        nabla = model.connection
         super().__init__(nabla.metric, potential=model.potential_at, connection=nabla)
 
     def mass_matrix(self, q: Any) -> Any:
@@ -121,7 +118,7 @@ class RobotSystem(MechanicalSystem):
 
     @cached_property
     def _accelerated(self) -> Callable[..., jax.Array]:
-        definition = self.model.system(definition=True).forward_dynamics_at
+        definition = self.model.definition.system.forward_dynamics_at
         return forward_dynamics_of(self.model, self.model.gravity, definition)
 
     @cached_property

@@ -116,14 +116,14 @@ RECURSIONS = {
         BODY_FACTOR,
         sparse=True,
         mirrored=True,
-        in_jax="model.recursive_connection.first_kind(q, model.metric)",
+        in_jax="model.connection.first_kind(q)",
     ),
     "coriolis_product": Recursion(
         "newton_euler",
         "cluster_dynamics",
         ("v", "w"),
         choice=BODY_FACTOR,
-        in_jax="model.recursive_connection.lowered_at(model.metric, q, v, w)",
+        in_jax="model.connection.lowered_at(model.metric, q, v, w)",
     ),
     "coriolis_transpose_product": Recursion(
         "newton_euler",
