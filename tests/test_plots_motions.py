@@ -73,6 +73,8 @@ def test_a_sweep_is_named_by_its_betas(rng):
     many = replace(motion(rng, (20,)), betas=np.arange(20.0)[:, None])
     ticks = many.plot().axes[-1].get_xticklabels()
     assert [text.get_text() for text in ticks] == ["beta = 0", "beta = 10", "beta = 19"]
+    long = replace(motion(rng, (2,)), betas=np.full((2, 35), 0.123))
+    assert legend(long.plot()) == ["member 0", "member 1"]  # no line of a legend is that long
     shared = replace(few, q_d=np.broadcast_to(rng.normal(size=(5, 3)), (2, 5, 3)))
     assert len(curves(shared.plot().axes[0])) == 2 * 3 + 3  # one goal for all members
 

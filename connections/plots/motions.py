@@ -25,6 +25,7 @@ _DASHES: tuple[Any, ...] = (
 )  # of components in a batch
 _FEW = 8  # members that a legend names; of more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
+_TICK = 48  # letters below a bar, in three places
 
 
 def figure_motion(motion: Motion) -> Figure:
@@ -107,13 +108,15 @@ def _member_color(number: int, count: int) -> Any:
     return matplotlib.colormaps["viridis"](0.9 * number / max(count - 1, 1))
 
 
-def _names_of(motion: Motion) -> list[str]:
-    """What the legend calls the members of a batch: of a sweep, by their betas."""
+def _names_of(motion: Motion) -> tuple[list[str], bool]:
+    """What the legend calls the members of a batch; whether by their betas, which may be too long."""
     betas = getattr(motion, "betas", None)
-    if betas is None:
-        return [f"member {', '.join(map(str, index))}" for index in np.ndindex(motion.batch)]
-    rows = [[f"{beta:.4g}" for beta in row] for row in np.asarray(betas)]
-    return [f"beta = {row[0]}" if len(row) == 1 else f"beta = ({', '.join(row)})" for row in rows]
+    if betas is not None:
+        rows = [[f"{beta:.3g}" for beta in row] for row in np.asarray(betas)]
+        names = [f"beta = {row[0]}" if len(row) == 1 else f"beta = ({', '.join(row)})" for row in rows]
+        if max(map(len, names), default=0) <= (_TICK if len(names) > _FEW else _LETTERS):
+            return names, True
+    return [f"member {', '.join(map(str, index))}" for index in np.ndindex(motion.batch)], False
 
 
 def _name_members(figure: Figure, motion: Motion) -> None:
@@ -123,16 +126,16 @@ def _name_members(figure: Figure, motion: Motion) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
-    names = _names_of(motion)
+    names, by_betas = _names_of(motion)
     count = len(names)
     if count > _FEW:
         colors = LinearSegmentedColormap.from_list("members", [_member_color(k, 64) for k in range(64)])
         scale = ScalarMappable(Normalize(0, count - 1), colors)
-        look: dict[str, Any] = {"location": "bottom", "aspect": 60, "shrink": 0.5}
+        look: dict[str, Any] = {"location": "bottom", "aspect": 60, "shrink": 0.6}
         bar = figure.colorbar(scale, ax=figure.axes, label="member", ticks=MaxNLocator(integer=True), **look)
-        if getattr(motion, "betas", None) is not None:
-            shown = sorted({0, count // 2, count - 1})
-            bar.set_ticks(shown, labels=[names[k] for k in shown])
+        if by_betas:
+            shown = [0, count // 2, count - 1]
+            bar.set_ticks(shown, labels=[names[k] for k in shown], fontsize=8)
         return
     lines = [Line2D([], [], color=_member_color(k, count), label=name) for k, name in enumerate(names)]
     columns = max(1, min(count, _LETTERS // (4 + max(map(len, names)))))
