@@ -7,6 +7,7 @@
 from connections.affine.independent_forms import SelectedForms, independent_forms
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
+from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.coriolis_oracles import (
     coriolis_matrix_by_differentiation,
     coriolis_matrix_by_jacobians,
@@ -64,6 +65,7 @@ from connections.multibody.rolling import (
 )
 
 __all__ = [
+    "AssemblyWarning",
     "Ball",
     "Blade",
     "Coincident",

@@ -1,5 +1,8 @@
 """Bad input for closed chains: each mistake has its own error, which names the culprit and the way out."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from closed_chains import BARS, PLANS, REVOLUTE, add_four_bar, four_bar, gear_train
@@ -342,3 +345,38 @@ def test_arguments_of_a_closed_chain():
         model.velocity_slice("bar rocker")
     with pytest.raises(ModelError, match="guess.*'bar coupler'"):
         model.spanning_configuration([0.8], guess={"bar crank": 0.8})
+
+
+def crank_and_rocker():
+    """A four-bar with the motor at its crank, drawn with all bars on one line, where it does not close."""
+    linkage = mb.Mechanism()
+    for name, length in (("crank", 0.3), ("coupler", 0.8), ("rocker", 0.6)):
+        middle = np.diag([1e-4, length**2 / 12, length**2 / 12]) * length
+        linkage.add_body(name, length, (length / 2, 0.0, 0.0), middle)
+    at = [np.eye(4) for _ in range(4)]
+    for placement, distance in zip(at, (0.3, 0.7, 0.8, 0.6), strict=True):
+        placement[0, 3] = distance
+    turn = mb.Revolute((0, 0, 1))
+    linkage.add_joint("motor", "world", "crank", turn)
+    linkage.add_joint("knee", "crank", "coupler", turn, at[0])
+    linkage.add_joint("pivot", "world", "rocker", turn, at[1])
+    linkage.add_loop("pin", "coupler", "rocker", turn, at[2], at[3])
+    return linkage
+
+
+def test_a_linkage_that_closes_in_two_ways_says_which_it_took():
+    with pytest.warns(mb.AssemblyWarning, match="more than one way") as caught:
+        taken = crank_and_rocker().build()
+    assert caught[0].filename == __file__
+    angles = re.findall(r"'pivot': (-?[\d.]+)", str(caught[0].message))
+    first, second = map(float, angles)
+    reference = taken.kinematics.reference
+    assert abs(reference[2] - first) < 5e-3 and abs(second - first) > 0.1
+    q, v = np.array([reference[0]]), np.ones(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # whoever chooses is not told
+        chosen, other = (
+            crank_and_rocker().build(reference={"motor": q[0], "pivot": angle}) for angle in (first, second)
+        )
+    C, same, crossed = (float(mb.coriolis_matrix(model, q, v)[0, 0]) for model in (taken, chosen, other))
+    assert abs(C - same) < 1e-9 * abs(C) and abs(C - crossed) > 0.1 * abs(C)

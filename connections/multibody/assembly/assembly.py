@@ -9,7 +9,7 @@ have the same rank there as at configurations nearby. Source: [W] VI-C.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,8 +38,14 @@ from connections.multibody.tolerances import CLOSED
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
 _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
+_APART = 1e-4  # rad, or of the size of a cluster: how far bodies are apart in another assembly mode
+_NAMED = 4  # joints that a sentence names at most
 _STARTS = 24  # of Newton's method, if no reference is given,
 _SECONDS = 20.0  # after which there are no more, if none has closed
+
+
+class AssemblyWarning(UserWarning):
+    """Loops close in several ways, and none was chosen by ``reference=``; says which one was taken."""
 
 
 def assemble(
@@ -47,6 +53,7 @@ def assemble(
     loops: Sequence[Loop] = (),
     couplings: Sequence[Coupling] = (),
     reference: Mapping[str, Any] | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> Kinematics | ClosedKinematics:
     """The kinematics of a tree whose joints are constrained by loops and couplings.
 
@@ -55,6 +62,7 @@ def assemble(
     tree : the spanning tree.
     loops, couplings : the constraints; names are unique among both.
     reference : configurations of joints by name, from which Newton's method starts; others start neutral.
+    say : called with a sentence if a reference was searched for, and the loops close in another way, too.
 
     Raises
     ------
@@ -81,11 +89,14 @@ def assemble(
     assembler = _Assembler(conditions, tuple(loops), units)
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
-    q = assembler.reference(reference, wanted)
+    q, starts = assembler.reference(reference, wanted)
     independent = np.ones(len(tree.joints), dtype=bool)
     for cluster in conditions.tied:
         members = conditions.members(cluster)
         independent[members] = conditions.choose(cluster, members, wanted, q)
+    other = assembler.other_mode(q, independent, starts)
+    if other is not None and say is not None:
+        say(assembler.choice(q, other, independent))
     clusters = Clusters(of_body, parents, supports, independent, sizes)
     return ClosedKinematics(spanning, clusters, rows, functions, names, q)
 
@@ -202,8 +213,10 @@ class _Assembler:
 
     # --- the reference -----------------------------------------------------------------------------------
 
-    def reference(self, given: Mapping[str, Any] | None, wanted: np.ndarray) -> np.ndarray:
-        """A regular spanning configuration (nq_s,) in which all loops close."""
+    def reference(
+        self, given: Mapping[str, Any] | None, wanted: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """A regular configuration (nq_s,) in which all loops close; others that a search has found, too."""
         everything = self.conditions.tied_columns
         if given is not None:
             q = self._given(given)
@@ -212,11 +225,11 @@ class _Assembler:
             q = self.close(q, free)
             self._require_closed(q, "the reference")
             self._require_rank(q)
-            return q
+            return q, []
         neutral = self.spanning.neutral()
         if self.closed(neutral):
             if self.conditions.quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE:
-                return neutral
+                return neutral, []
         return self._search(neutral, everything, wanted)
 
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
@@ -255,8 +268,10 @@ class _Assembler:
             "reference={joint: configuration}"
         )
 
-    def _search(self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """A closed configuration found by Newton's method from starts around the neutral one.
+    def _search(
+        self, neutral: np.ndarray, columns: np.ndarray, wanted: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """A closed configuration, and all that Newton's method found from starts around the neutral one.
 
         Of those at least half as good as the best one, it is the one nearest to neutral.
         """
@@ -281,7 +296,46 @@ class _Assembler:
         qualities = np.array([self.conditions.quality(q, ranks, wanted) for q in found])
         good = np.flatnonzero(qualities >= 0.5 * qualities.max())
         distances = [float(np.linalg.norm((found[number] - neutral) / self.units)) for number in good]
-        return found[int(good[np.argmin(distances)])]
+        return found[int(good[np.argmin(distances)])], found
+
+    def other_mode(
+        self, q: np.ndarray, independent: np.ndarray, starts: Sequence[np.ndarray]
+    ) -> np.ndarray | None:
+        """A configuration with the independent coordinates of q in which the loops close in another way.
+
+        None if Newton's method finds none from the starts (nq_s,): there may still be one.
+        """
+        held = self.conditions.columns_of(np.flatnonzero(independent))
+        free = np.setdiff1d(self.conditions.tied_columns, held)
+        here = self.conditions.host.placed(q).transforms
+        sizes = np.append(self.conditions.sizes[self.conditions.of_body], 1.0)[:, None, None]
+        for start in starts:
+            tried = start.copy()
+            for body in np.flatnonzero(independent):
+                part = slice(self.spanning.q_starts[body], self.spanning.q_starts[body + 1])
+                tried[part] = q[part]
+            tried = self.close(tried, free)
+            if not self.closed(tried):
+                continue
+            moved_by = np.abs(self.conditions.host.placed(tried).transforms - here)
+            if moved_by[:, :3, :3].max() > _APART or (moved_by[:, :3, 3:] / sizes).max() > _APART:
+                return tried
+        return None
+
+    def choice(self, q: np.ndarray, other: np.ndarray, independent: np.ndarray) -> str:
+        """What was taken, and how to choose the other."""
+        tied = [body for cluster in self.conditions.tied for body in self.conditions.members(cluster)]
+        dependent = [body for body in tied if not independent[body] and self.spanning.joints[body].nq == 1]
+
+        def text(values: np.ndarray) -> str:
+            start = self.spanning.q_starts
+            parts = (f"'{self.spanning.joint_names[b]}': {values[start[b]]:.3g}" for b in dependent[:_NAMED])
+            return "{" + ", ".join(parts) + "}"
+
+        return (
+            f"the loops close in more than one way, with another C; taken is {text(q)}, another is "
+            f"{text(other)}: choose by reference={{joint: configuration}}"
+        )
 
     def _spread(self, columns: np.ndarray) -> np.ndarray:
         """The largest distance of a start from neutral: half a turn, or the size of the cluster."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from connections.checks import ModelError, as_number
 from connections.geometry.rigid.placements import rigid_transform
-from connections.multibody.assembly.assembly import assemble
+from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Joint
@@ -226,6 +226,10 @@ class Mechanism:
             is not three finite numbers; a joint moves nothing that has inertia; a loop does not close, is
             singular at the reference, or leaves nothing to move; couplings contradict each other; joints
             declared independent do not determine the others.
+
+        Warns
+        -----
+        AssemblyWarning : a reference was searched for, and the loops close in another way, too.
         """
         if not self._links:
             raise ModelError("the mechanism has no bodies")
@@ -237,7 +241,11 @@ class Mechanism:
             raise ModelError(f"reference: expected {{joint name: configuration}}, got {reference!r}")
         tree = build_tree(list(self._links.values()), list(self._edges.values()))
         loops, couplings = list(self._loops.values()), list(self._couplings.values())
-        return Model.of(assemble(tree, loops, couplings, reference), gravity)
+        notes: list[str] = []
+        model = Model.of(assemble(tree, loops, couplings, reference, notes.append), gravity)
+        for note in notes:
+            warnings.warn(note, AssemblyWarning, stacklevel=2)
+        return model
 
     def __repr__(self) -> str:
         ties = {"loops": len(self._loops), "couplings": len(self._couplings)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections._words import words_of
 from connections.checks import ModelError
-from connections.multibody.assembly.assembly import assemble
+from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.xml import file_of, read_root
@@ -73,6 +73,7 @@ def from_urdf(
     Warns
     -----
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
+    AssemblyWarning : a reference was searched for, and the loops close in another way, too.
     """
     path = file_of(path)
     if not isinstance(floating_base, bool | np.bool_):
@@ -88,9 +89,13 @@ def from_urdf(
             ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
         )
         tree = build_tree(file.links, [trunk, *file.edges])
-        model = Model.of(assemble(tree, file.loops, file.couplings, reference), gravity)
+        notes: list[str] = []
+        kinematics = assemble(tree, file.loops, file.couplings, reference, notes.append)
+        model = Model.of(kinematics, gravity)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
+    for note in notes:
+        warnings.warn(f"{path}: {note}", AssemblyWarning, stacklevel=2)
     if file.flaws:
         warnings.warn(f"{path}: " + "; ".join(file.flaws), InertiaWarning, stacklevel=2)
     return model
