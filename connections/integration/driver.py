@@ -235,7 +235,9 @@ def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Ru
         error = of.fmin(of.numbers(np.maximum.reduce(errors, axis=-1, initial=0.0)), math.inf)
         short, taken = length <= shortest, False
         if of.any(short):
-            taken = short & (error >= 1.0) & of.numbers(is_taken(step, errors, tried, moved, f))
+            taken = (
+                short & (error >= 1.0) & of.numbers(is_taken(step, errors, tried, moved, f, of.column(rest)))
+            )
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
         if resting or of.any(taken):
             at_rest = clock_errors(f, rates, run.whole) > run.tolerances[0] * farther

@@ -11,11 +11,12 @@ as they are, which nothing can make it. Both sides change alike with the units o
 of time.
 
 No step is shorter than 1e-13 of the whole time: a motion that would need one ends there. The exception is a
-component at rest, which has not moved farther than this one step moves it. If its rate jumps, or begins to
-grow, no step over that instant has a small relative error. The shortest step is then taken with the error
-that it has: at most its length times the change of the rate in it, as if that had happened so much earlier or
-later. Until the component has moved, its error may also be what it changes by in 1e-15 of the whole time, for
-no clock is more accurate than that.
+component at rest, which has not moved farther than this one step moves it, or only by the round-off of terms
+that cancel, so that its rate at least doubles in this one step. If its rate jumps, or begins to grow, no step
+over that instant has a small relative error. The shortest step is then taken with the error that it has: at
+most its length times the change of the rate in it, as if that had happened so much earlier or later. So are
+those that follow, and until the component has moved, its error may also be what it changes by in 1e-15 of the
+whole time, for no clock is more accurate than that.
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
 """
 
@@ -34,6 +35,7 @@ CLOCK = 1e-15  # of the whole time
 NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
 GROWTH, CUT, SAFETY = 10.0, 0.2, 0.9
 EXPONENT, LEAST = -1.0 / 8.0, 1e-12  # by which power of the error a step is changed, and from where on
+_DOUBLED = 0.5  # a rate before the shortest step, relative to that behind it; towards a blow-up it is 0.9
 # In place of zero, where it would divide zero. XLA divides by products of both, which have to be numbers too.
 _LEAST_TOLERANCE, _LEAST_ERROR = 1e-270, 1e-30
 
@@ -70,7 +72,7 @@ def clock_errors(f: Any, rates: Any, whole: Any, numpy: Any = np) -> Any:
     return (CLOCK * whole) * numpy.fmin(numpy.abs(f), numpy.abs(rates))
 
 
-def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, numpy: Any = np) -> Any:
+def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, leaving: Any, numpy: Any = np) -> Any:
     """Whether the shortest step is taken with its errors: all components with large ones are at rest.
 
     Parameters
@@ -78,10 +80,12 @@ def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, numpy: Any 
     step, errors, found : as in `errors_of`.
     moved : (..., k) the farthest that components had been from their origin, before the step.
     f : (..., k) dy/dt at its beginning.
+    leaving : (..., 1) or a boolean, whether such a step has been taken just before.
     """
-    at_rest = moved <= step * numpy.fmax(numpy.abs(f), numpy.abs(found[1]))
+    before, after = numpy.abs(f), numpy.abs(found[1])
+    at_rest = (moved <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)
     sound = numpy.isfinite(found[0]) & numpy.isfinite(found[1])
-    return numpy.all(sound & (at_rest | (errors < 1.0)), axis=-1)
+    return numpy.all(sound & (at_rest | leaving | (errors < 1.0)), axis=-1)
 
 
 def next_length(

@@ -368,15 +368,18 @@ def test_a_linkage_that_closes_in_two_ways_says_which_it_took():
     with pytest.warns(mb.AssemblyWarning, match="more than one way") as caught:
         taken = crank_and_rocker().build()
     assert caught[0].filename == __file__
-    angles = re.findall(r"'pivot': (-?[\d.]+)", str(caught[0].message))
-    first, second = map(float, angles)
-    reference = taken.kinematics.reference
-    assert abs(reference[2] - first) < 5e-3 and abs(second - first) > 0.1
-    q, v = np.array([reference[0]]), np.ones(1)
+    first, second = (
+        {name: float(angle) for name, angle in re.findall(r"'(\w+)': (-?[\d.]+)", part)}
+        for part in re.findall(r"\{(.*?)\}", str(caught[0].message))[:2]
+    )
+    start = taken.kinematics.reference[0]
+    assert abs(taken.kinematics.reference[2] - first["pivot"]) < 5e-3
+    assert abs(second["pivot"] - first["pivot"]) > 0.1
+    q, v = np.array([start + 0.4]), np.ones(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # whoever chooses is not told
         chosen, other = (
-            crank_and_rocker().build(reference={"motor": q[0], "pivot": angle}) for angle in (first, second)
+            crank_and_rocker().build(reference={"motor": start, **angles}) for angles in (first, second)
         )
     C, same, crossed = (float(mb.coriolis_matrix(model, q, v)[0, 0]) for model in (taken, chosen, other))
     assert abs(C - same) < 1e-9 * abs(C) and abs(C - crossed) > 0.1 * abs(C)
