@@ -34,7 +34,9 @@ MOST_BYTES = 512 * 2**20
 
 _OFF = ("0", "false", "no", "off", "n", "f")  # what JAX reads as False
 
-Array = TypeVar("Array", jax.Array, np.ndarray)  # what goes in comes out
+#: What public functions return: NumPy's for NumPy's and for lists, JAX's if an argument is JAX's.
+Array = np.ndarray | jax.Array
+SameArray = TypeVar("SameArray", jax.Array, np.ndarray)  # what goes in comes out
 Value = TypeVar("Value")  # an array, or several
 
 #: `jax.numpy.linalg.solve`, which has no types in JAX.

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Value, solve
+from connections._jax import Array, Value, solve
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
 from connections.checks import (
@@ -186,7 +186,7 @@ class AffineConnection(PointwiseConnection):
 
     # --- coefficients and tensors -------------------------------------------------------------------------
 
-    def coefficients(self, q: Any) -> jax.Array:
+    def coefficients(self, q: Any) -> Array:
         """Gamma[..., i, j, k] of nabla_{X_j} X_k = Gamma^i_jk X_i.
 
         Parameters
@@ -201,7 +201,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.coefficients_at, self._point(q), numbers=self._numbers(3))
 
-    def apply(self, q: Any, v: Any, w: Any) -> jax.Array:
+    def apply(self, q: Any, v: Any, w: Any) -> Array:
         """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
 
         Parameters
@@ -211,7 +211,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.apply_at, self._point(q), self._vector("v", v), self._vector("w", w))
 
-    def torsion(self, q: Any) -> jax.Array:
+    def torsion(self, q: Any) -> Array:
         """T[..., i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk.
 
         Parameters
@@ -222,7 +222,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.torsion_at, self._point(q))
 
-    def curvature(self, q: Any) -> jax.Array:
+    def curvature(self, q: Any) -> Array:
         """R[..., l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l.
 
         X_i Gamma^l_jk - X_j Gamma^l_ik + Gamma^l_im Gamma^m_jk - Gamma^l_jm Gamma^m_ik - s^m_ij Gamma^l_mk.
@@ -233,7 +233,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.curvature_at, self._point(q), numbers=self._numbers(4))
 
-    def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> jax.Array:
+    def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> Array:
         """R(u, w) z, (..., n), without the tensor: by derivatives along u and w only.
 
         L_u Gamma(w, z) - L_w Gamma(u, z) + Gamma(u, Gamma(w, z)) - Gamma(w, Gamma(u, z)) - Gamma(s(u, w), z),
@@ -257,7 +257,7 @@ class AffineConnection(PointwiseConnection):
             numbers=self._numbers(3),
         )
 
-    def ricci(self, q: Any) -> jax.Array:
+    def ricci(self, q: Any) -> Array:
         """Ric[..., j, k] = R^i_kij, the trace of Z -> R(Z, X_j) X_k; not symmetric in general.
 
         Parameters
@@ -266,7 +266,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self._ricci_at, self._point(q), numbers=self._numbers(4))
 
-    def apply_ricci(self, q: Any, v: Any, w: Any) -> jax.Array:
+    def apply_ricci(self, q: Any, v: Any, w: Any) -> Array:
         """Ric(v, w) = Ric_jk v^j w^k, (...,), without a tensor: the trace of Z -> R(Z, v) w.
 
         Component i of R(X_i, v) w for one i after the other, in n times the time of `apply_curvature`.
@@ -279,7 +279,7 @@ class AffineConnection(PointwiseConnection):
         vectors = (self._vector("v", v), self._vector("w", w))
         return evaluate(self, self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3))
 
-    def scalar_curvature(self, q: Any, metric: Metric | None = None) -> jax.Array:
+    def scalar_curvature(self, q: Any, metric: Metric | None = None) -> Array:
         """Scalar curvature H^jk Ric_jk, (...,).
 
         Parameters
@@ -294,7 +294,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._scalar_at, q, metric, numbers=self._numbers(4))
 
-    def sectional(self, q: Any, u: Any, w: Any, metric: Metric | None = None) -> jax.Array:
+    def sectional(self, q: Any, u: Any, w: Any, metric: Metric | None = None) -> Array:
         """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
 
         Parameters
@@ -314,7 +314,7 @@ class AffineConnection(PointwiseConnection):
             _require_planes(metric_of(self, metric), q, u, w)
             raise
 
-    def first_kind(self, q: Any, metric: Metric | None = None) -> jax.Array:
+    def first_kind(self, q: Any, metric: Metric | None = None) -> Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
 
         Parameters
@@ -329,7 +329,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._first_kind_at, q, metric)
 
-    def contorsion(self, q: Any, metric: Metric | None = None) -> jax.Array:
+    def contorsion(self, q: Any, metric: Metric | None = None) -> Array:
         """D[..., i, j, k] = Gamma*_ijk - Gamma_ijk, all indices low; star is the metric's Levi-Civita.
 
         The sign is [W]'s; a D without the (1, 3) antisymmetry also contains the non-metricity.
@@ -343,7 +343,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._contorsion_at, q, metric)
 
-    def nonmetricity(self, q: Any, metric: Metric | None = None) -> jax.Array:
+    def nonmetricity(self, q: Any, metric: Metric | None = None) -> Array:
         """Q[..., i, j, k] = (nabla_i g)(X_j, X_k) = L_i H_jk - Gamma_kij - Gamma_jik.
 
         Parameters
@@ -355,7 +355,7 @@ class AffineConnection(PointwiseConnection):
 
     # --- derivatives of fields ----------------------------------------------------------------------------
 
-    def covariant_derivative(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+    def covariant_derivative(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
         """Components of nabla_X Y, (..., n): X^j L_j Y^i + Gamma^i_jk X^j Y^k.
 
         Parameters
@@ -367,7 +367,7 @@ class AffineConnection(PointwiseConnection):
         require_function("Y", Y, FIELD)
         return evaluate(self, Bound(self.covariant_derivative_at, X, Y), self._point(q))
 
-    def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+    def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
         """Components of <X : Y> = nabla_X Y + nabla_Y X, (..., n).
 
         Parameters
@@ -475,7 +475,7 @@ class ConnectionOfMetric(AffineConnection):
         """The metric."""
         return self.metric
 
-    def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
+    def input_coefficients(self, forms: PointFunction, q: Any) -> Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.
 
         Parameters

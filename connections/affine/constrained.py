@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.distributions import (
     AnnihilatedDistribution,
@@ -214,7 +215,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def basis(self, q: Any) -> jax.Array:
+    def basis(self, q: Any) -> Array:
         """A(q), (..., n, m): basis of the distribution in the frame of the ambient metric.
 
         Parameters
@@ -223,7 +224,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.basis_at, self._point(q))
 
-    def forms(self, q: Any) -> jax.Array:
+    def forms(self, q: Any) -> Array:
         """W(q), (..., n - m, n): one-forms that vanish on the distribution, those given or computed ones.
 
         Parameters
@@ -232,7 +233,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.forms_at, self._point(q))
 
-    def projection(self, q: Any) -> jax.Array:
+    def projection(self, q: Any) -> Array:
         """P(q), (..., n, n): the orthogonal projection onto the distribution, in the ambient metric's frame.
 
         Parameters
@@ -243,7 +244,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.projection_at, self._point(q))
 
-    def schouten_curvature(self, q: Any) -> jax.Array:
+    def schouten_curvature(self, q: Any) -> Array:
         """K[..., l, k, i, j] of Schouten's curvature on the distribution, K(X_i, X_j) X_k = K^l_kij X_l.
 
         K(X, Y) Z = nabla~_X nabla~_Y Z - nabla~_Y nabla~_X Z - nabla~_{P[X, Y]} Z - P [(1 - P)[X, Y], Z].
@@ -255,7 +256,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.schouten_curvature_at, self._point(q))
 
-    def nonintegrability(self, q: Any) -> jax.Array:
+    def nonintegrability(self, q: Any) -> Array:
         """(1 - P) [X_i, X_j], (..., n, m, m), in the ambient metric's frame; zero where integrable.
 
         Parameters
@@ -264,7 +265,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.nonintegrability_at, self._point(q))
 
-    def input_coefficients(self, forms: PointFunction, q: Any) -> jax.Array:
+    def input_coefficients(self, forms: PointFunction, q: Any) -> Array:
         """Y[..., k, a], (..., m, a): the accelerations in the distribution that covectors F_a cause.
 
         (A^T H A)^-1 A^T F_a; <F_a, X_k> / |X_k|^2 where the basis is orthogonal.
@@ -278,7 +279,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, Bound(self.input_coefficients_at, forms), self._point(q))
 
-    def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> jax.Array:
+    def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> Array:
         """Y[..., k, a], (..., m, a), of the differentials F_a = d phi_a: (A^T H A)^-1 L_{X_k} phi_a.
 
         Parameters

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
@@ -238,17 +239,20 @@ class ContorsionFamily(Described, Parametrized):
         _require_finite_members(rows, values)
         return as_given(values, betas)
 
-    def contorsion_of(self, beta: Any) -> jax.Array:
+    def contorsion_of(self, beta: Any) -> Array:
         """D[..., i, j, k] = -beta_ijk eps_ijk.
 
         Parameters
         ----------
         beta : (..., C(n, 3)).
         """
-        beta = as_array("beta", beta, (self.dimension,))
+        return as_given(self.contorsion_of_at(as_array("beta", beta, (self.dimension,))), beta)
+
+    def contorsion_of_at(self, beta: jax.Array) -> jax.Array:
+        """-beta_ijk eps_ijk, (..., n, n, n)."""
         return -jnp.tensordot(beta, self._basis(), axes=1)
 
-    def beta_of(self, D: Any, q: Any = None) -> jax.Array:
+    def beta_of(self, D: Any, q: Any = None) -> Array:
         """The beta of a totally antisymmetric contorsion, (..., C(n, 3)).
 
         Parameters
@@ -262,16 +266,17 @@ class ContorsionFamily(Described, Parametrized):
         SymmetryError : D is not totally antisymmetric to 1e-8. TypeError : JAX traces D or q.
         """
         require_untraced(D=D, q=q)
+        given = D, q
         n = self.metric.frame.dim
         D = jnp.asarray(as_array("D", D, (n, n, n)))
         beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0
         H = jnp.eye(n) if q is None else self.metric.matrix(q)
         lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
-        gap = np.abs(D - self.contorsion_of(beta))
+        gap = np.abs(D - self.contorsion_of_at(beta))
         if not np.all(gap <= 1e-8 * _contorsion_sizes(D, lengths)):
             what = f"{float(gap.max()):.2e} of it lies outside the family of eq. (12)"
             raise SymmetryError(f"D is not totally antisymmetric: {what}")
-        return beta
+        return as_given(beta, *given)
 
     def _basis(self) -> np.ndarray:
         """One alternating symbol per triple, (C(n, 3), n, n, n)."""
@@ -298,7 +303,8 @@ class FamilyContorsion(Parametrized):
 
     def __call__(self, q: jax.Array) -> jax.Array:
         """D(q)."""
-        return self.family.contorsion_of(self.beta(q) if callable(self.beta) else self.beta)
+        beta = self.beta(q) if callable(self.beta) else self.beta
+        return self.family.contorsion_of_at(as_array("beta", beta, (self.family.dimension,)))
 
 
 def _quantities_of(family: ContorsionFamily, quantity: Callable[..., Any], betas: jax.Array) -> Any:

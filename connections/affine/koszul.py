@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import SameArray
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import inverse_of_definite, solve_definite
 from connections.geometry.numerics.scales import FLOOR, lengths_of
 
 
-def koszul(dH: Array, s_low: Array) -> Array:
+def koszul(dH: SameArray, s_low: SameArray) -> SameArray:
     """Gamma*_ijk, (n, n, n), from arrays of NumPy or JAX.
 
     Parameters
@@ -32,7 +32,7 @@ def koszul(dH: Array, s_low: Array) -> Array:
     xp: Any = jnp if isinstance(dH, jax.Array) else np
     metric_part = xp.transpose(dH, first) + xp.transpose(dH, last) - dH
     bracket_part = xp.transpose(s_low, first) + xp.transpose(s_low, last) + s_low
-    symbols: Array = 0.5 * (metric_part + bracket_part)
+    symbols: SameArray = 0.5 * (metric_part + bracket_part)
     return symbols
 
 

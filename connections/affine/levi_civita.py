@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
@@ -41,7 +42,7 @@ class LeviCivita(ConnectionOfMetric):
         require_type("metric", self.metric, Metric)
         object.__setattr__(self, "frame", self.metric.frame)
 
-    def christoffel_symbols(self, q: Any) -> jax.Array:
+    def christoffel_symbols(self, q: Any) -> Array:
         """Christoffel symbols of the first kind, Gamma*_ijk = <<X_i, nabla_{X_j} X_k>>, (..., n, n, n).
 
         Those of the second kind are `coefficients`. In a frame that is not of coordinates they are

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
 from connections.checks import (
@@ -115,7 +116,7 @@ class GroupAction(Parametrized):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def act(self, q: Any, g: Any) -> jax.Array:
+    def act(self, q: Any, g: Any) -> Array:
         """Phi_g(q), (..., nq).
 
         Parameters
@@ -125,7 +126,7 @@ class GroupAction(Parametrized):
         """
         return evaluate(self, self.act_at, *self._arguments(q, g), checked=False)
 
-    def generators(self, q: Any) -> jax.Array:
+    def generators(self, q: Any) -> Array:
         """The fields that generate the action, (..., nq, k): d Phi_g(q) / dg^a at the unit element.
 
         Parameters
@@ -152,7 +153,7 @@ class GroupAction(Parametrized):
         axiom = int(np.argmax(_relative(residual, scale).max(axis=0)))
         return worst_check(f"group action, {AXIOMS[axiom]}", (residual[:, axiom], scale[:, axiom]), tol)
 
-    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> jax.Array:
+    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> Array:
         """Phi_g(q), (..., nq), or `SymmetryError`, naming axiom and point, where this is no left action.
 
         Parameters

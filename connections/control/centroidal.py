@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
 from connections.evaluation.boundary import Argument, evaluate
@@ -76,7 +77,7 @@ class CentroidalCoordinates:
         rows = jnp.concatenate([R.T, -R.T @ J[:, :3], -R.T @ J[:, 6:]], axis=1)
         return jnp.eye(n)[np.r_[3:6, 0:3, 6:n]].at[3:6].set(rows)
 
-    def inclusion(self, q: Any, v: Any) -> tuple[jax.Array, jax.Array]:
+    def inclusion(self, q: Any, v: Any) -> tuple[Array, Array]:
         """(A, Adot), (..., nv, nv) each; Adot is the derivative along the motion, exact.
 
         Parameters

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import solve
+from connections._jax import Array, solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric, metric_of
 from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
 from connections.checks import (
@@ -38,7 +38,7 @@ _INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative
 _LINEAR = 1e-9  # of every component of C(q, v), relative to its terms Gamma_ijk v^j
 
 
-def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | None = None) -> jax.Array:
+def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | None = None) -> Array:
     """C[..., i, k] = Gamma_ijk v^j, the Coriolis matrix of the connection `nabla`.
 
     Parameters
@@ -71,7 +71,7 @@ def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v:
     return metric.matrix_at(q) @ columns
 
 
-def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
+def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> Array:
     """Cbar = A^T C A + A^T H A_dot, (..., m, m): the Coriolis matrix of the induced connection.
 
     Inherits from C the skew-symmetry of Hdot - 2C, the right dynamics, and being Riemannian.
@@ -95,12 +95,17 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> jax.Array:
     for name, value in given.items():
         if not isinstance(value, jax.core.Tracer):
             require_finite(name, value)
-    result = jnp.swapaxes(A, -1, -2) @ (jnp.asarray(C) @ A + jnp.asarray(H) @ A_dot)
+    result = _induced_at(*map(jnp.asarray, given.values()))
     finite: jax.Array = finite_result("A^T C A + A^T H A_dot", result)
     return as_given(finite, *given.values())
 
 
-def task_space_inclusion(H: Any, J: Any) -> tuple[jax.Array, jax.Array]:
+def _induced_at(C: jax.Array, H: jax.Array, A: jax.Array, A_dot: jax.Array) -> jax.Array:
+    """A^T (C A + H A_dot)."""
+    return jnp.swapaxes(A, -1, -2) @ (C @ A + H @ A_dot)
+
+
+def task_space_inclusion(H: Any, J: Any) -> tuple[Array, Array]:
     """(A, Lambda) of a task with xdot = J v: A = H^-1 J^T Lambda, Lambda = (J H^-1 J^T)^-1 = A^T H A.
 
     Parameters
@@ -143,7 +148,7 @@ def task_space_coriolis_matrix(
     q: Any,
     v: Any,
     metric: Metric | None = None,
-) -> jax.Array:
+) -> Array:
     """C_task = A^T C A + A^T H A_dot, (..., m, m), with A = H^-1 J^T Lambda and J = L_X task.
 
     C (of the connection `nabla`) and A_dot are taken along the actual v, not along A xdot; then
@@ -176,10 +181,11 @@ def task_space_coriolis_matrix_at(
     """C_task at one point, (m, m)."""
 
     def inclusion(p: jax.Array) -> jax.Array:
-        return task_space_inclusion(metric.matrix_at(p), metric.frame.lie_derivative_at(task, p).T)[0]
+        J = metric.frame.lie_derivative_at(task, p).T
+        return jnp.asarray(task_space_inclusion(metric.matrix_at(p), J)[0])
 
     A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ v,))
-    return induced_coriolis_matrix(coriolis_matrix_at(nabla, metric, q, v), metric.matrix_at(q), A, A_dot)
+    return _induced_at(coriolis_matrix_at(nabla, metric, q, v), metric.matrix_at(q), A, A_dot)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

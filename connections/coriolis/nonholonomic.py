@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
@@ -178,7 +179,7 @@ class NonholonomicSystem(Described, Parametrized):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def velocity(self, q: Any, v: Any) -> jax.Array:
+    def velocity(self, q: Any, v: Any) -> Array:
         """A vbar, (..., n): the velocity in the ambient metric's frame.
 
         Parameters
@@ -188,7 +189,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.velocity_at, *self._arguments(q, v))
 
-    def components(self, q: Any, V: Any) -> jax.Array:
+    def components(self, q: Any, V: Any) -> Array:
         """vbar with V = A vbar, (..., m): what `velocity` undoes.
 
         Parameters
@@ -214,7 +215,7 @@ class NonholonomicSystem(Described, Parametrized):
             text = f"V violates the constraints by {excess[first]:.1e} of its length"
             raise_at(ConstraintError, text, where)
 
-    def energy(self, q: Any, v: Any) -> jax.Array:
+    def energy(self, q: Any, v: Any) -> Array:
         """(1/2) |A vbar|^2 + V, (...,) [J].
 
         Parameters
@@ -224,7 +225,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return self.reduced.energy(q, v)
 
-    def forward_dynamics(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+    def forward_dynamics(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
 
         Parameters
@@ -238,7 +239,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u, t))
 
-    def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+    def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
 
         Parameters
@@ -249,7 +250,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u, t))
 
-    def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> jax.Array:
+    def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
 
         Parameters

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
@@ -105,7 +106,7 @@ class ReducedSystem(Parametrized):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+    def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[Array, Array]:
         """(rdot, vdot), (..., s) and (..., m): functions of shape and velocity alone.
 
         Parameters

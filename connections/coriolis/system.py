@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.motions.flow import Flow, State, Trajectories, as_max_step
@@ -144,7 +145,7 @@ class MechanicalSystem(Described, Parametrized):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def mass_matrix(self, q: Any) -> jax.Array:
+    def mass_matrix(self, q: Any) -> Array:
         """H(q), (..., n, n).
 
         Parameters
@@ -153,7 +154,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.mass_matrix_at, q)
 
-    def coriolis_matrix(self, q: Any, v: Any) -> jax.Array:
+    def coriolis_matrix(self, q: Any, v: Any) -> Array:
         """C(q, v) of the system's connection, (..., n, n): C_ik = Gamma_ijk v^j.
 
         Parameters
@@ -165,7 +166,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.coriolis_matrix_at, q, v=v)
 
-    def bias(self, q: Any, v: Any) -> jax.Array:
+    def bias(self, q: Any, v: Any) -> Array:
         """C(q, v) v, (..., n), generalized force.
 
         Parameters
@@ -175,7 +176,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.bias_at, q, v=v)
 
-    def gravity(self, q: Any) -> jax.Array:
+    def gravity(self, q: Any) -> Array:
         """g_i = L_{X_i} V, (..., n), generalized force.
 
         Parameters
@@ -184,7 +185,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.gravity_at, q)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> jax.Array:
+    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Array:
         """tau = H a + C v + g, (..., n).
 
         Parameters
@@ -196,7 +197,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.inverse_dynamics_at, q, v=v, a=a)
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> jax.Array:
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Array:
         """vdot = H^-1 (tau + F(t, q, v) - C v - g), (..., n).
 
         Parameters
@@ -208,7 +209,7 @@ class MechanicalSystem(Described, Parametrized):
         arguments = [*self._arguments(q, v=v, tau=tau), Argument("t", t, ())]
         return evaluate(self, self.forward_dynamics_at, *arguments)
 
-    def energy(self, q: Any, v: Any) -> jax.Array:
+    def energy(self, q: Any, v: Any) -> Array:
         """(1/2) v^T H v + V, (...,) [J].
 
         Parameters
@@ -218,7 +219,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.energy_at, q, v=v)
 
-    def hamel(self, q: Any, v: Any, a: Any) -> jax.Array:
+    def hamel(self, q: Any, v: Any, a: Any) -> Array:
         """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
 
         Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics`.

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Value
+from connections._jax import Array, Value
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
 from connections.evaluation.compilation import OPTIONS, compiled, trace_state_clean
 from connections.evaluation.memory import (
@@ -154,13 +154,13 @@ def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Val
 
 
 @overload
-def as_given(values: np.ndarray, *given: Any) -> jax.Array: ...
+def as_given(values: np.ndarray, *given: Any) -> Array: ...
 @overload
 def as_given(values: Value, *given: Any) -> Value: ...
 def as_given(values: Any, *given: Any) -> Any:
     """Arrays of the kind that was given: JAX's if one of `given` is, and NumPy's else.
 
-    What JAX is tracing stays what it is. Annotations say `jax.Array` for both kinds.
+    What JAX is tracing stays what it is.
     """
     for value in given:
         if isinstance(value, jax.Array):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import Array, solve
 from connections.checks import (
     FrameError,
     NonFiniteError,
@@ -178,7 +178,7 @@ class FrameField(Parametrized, abc.ABC):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def matrix(self, q: Any) -> jax.Array:
+    def matrix(self, q: Any) -> Array:
         """X(q), (..., nq, n), with qdot = X(q) v.
 
         Parameters
@@ -191,7 +191,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         return evaluate(self, self.matrix_at, self._point(q))
 
-    def structure_functions(self, q: Any) -> jax.Array:
+    def structure_functions(self, q: Any) -> Array:
         """s[..., k, i, j] of [X_i, X_j] = s^k_ij X_k.
 
         Parameters
@@ -206,7 +206,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         return evaluate(self, self.structure_functions_at, self._point(q))
 
-    def lie_derivative(self, f: PointFunction, q: Any) -> jax.Array:
+    def lie_derivative(self, f: PointFunction, q: Any) -> Array:
         """L_{X_i} f, (..., n, *shape of f): the derivative index comes first.
 
         Parameters
@@ -217,7 +217,7 @@ class FrameField(Parametrized, abc.ABC):
         require_function("f", f, "q -> array")
         return evaluate(self, Bound(self.lie_derivative_at, f), self._point(q))
 
-    def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> jax.Array:
+    def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
         """Frame components of the Lie bracket [X, Y], (..., n).
 
         Parameters

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, SameArray
 from connections.checks import (
     FrameError,
     MetricError,
@@ -88,7 +88,7 @@ class Metric(Described, Parametrized, abc.ABC):
                 MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
             )
 
-    def matrix(self, q: Any) -> jax.Array:
+    def matrix(self, q: Any) -> Array:
         """H(q), (..., n, n), in the units of the frame's velocities.
 
         Parameters
@@ -104,7 +104,7 @@ class Metric(Described, Parametrized, abc.ABC):
         """
         return evaluate(self, self.matrix_at, Argument("q", q, (self.frame.ambient_dim,)))
 
-    def inner(self, q: Any, v: Any, w: Any) -> jax.Array:
+    def inner(self, q: Any, v: Any, w: Any) -> Array:
         """<<v, w>> = v^T H(q) w, (...,).
 
         Parameters
@@ -362,7 +362,7 @@ class ChangedMetric(Metric):
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
 
 
-def asymmetry(H: Array) -> Array:
+def asymmetry(H: SameArray) -> SameArray:
     """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
 
     By NumPy if H is an array of NumPy's.
@@ -371,5 +371,5 @@ def asymmetry(H: Array) -> Array:
     length = lengths_of(H)
     gap = by.abs(H - H.T)
     with np.errstate(divide="ignore", invalid="ignore"):
-        largest: Array = by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
+        largest: SameArray = by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))
     return largest

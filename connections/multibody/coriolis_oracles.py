@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.checks import as_array, batch_axes, require_finite, require_untraced
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound
@@ -42,7 +43,7 @@ def coriolis_matrix_by_projection(model: Model, q: Any, v: Any) -> np.ndarray:
 
 
 @documented
-def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> jax.Array:
+def coriolis_matrix_by_jacobians(model: Model, q: Any, v: Any) -> Array:
     """C(q, v), (..., nv, nv), from the Jacobians J_b of all bodies and their rates, by exact derivatives.
 
     Source: [W] (20), with C_b of (18), (19).

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
@@ -134,7 +135,7 @@ class Model:
             return self.kinematics.random_regular(rng, loops.follow, loops.derivative)
         return self.kinematics.random(rng)
 
-    def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
+    def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, Array]:
         """The configuration of every joint by name, dependent joints of closed loops included.
 
         Parameters
@@ -154,7 +155,7 @@ class Model:
         tree = self.kinematics.tree
         if not isinstance(self.kinematics, ClosedKinematics):
             point, starts = Argument("q", q, (self.nq,)), self.kinematics.q_starts
-            q_s = evaluate(self, the_point, point)
+            q_s: Array = evaluate(self, the_point, point)
         else:
             q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
         return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
@@ -270,7 +271,7 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
 
-    def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> jax.Array:
+    def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> Array:
         """q_s (..., nq_s), by continuation from the reference or from `guess`."""
         if guess is None and isinstance(q, jax.core.Tracer):
             point = Argument("q", q, (self.nq,))
@@ -304,7 +305,7 @@ def require_model(name: str, model: Any) -> None:
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
 
 
-def body_jacobians(model: Model, q: Any) -> jax.Array:
+def body_jacobians(model: Model, q: Any) -> Array:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v.
 
     Parameters

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import Array, solve
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.sizes import motion_sizes
@@ -124,7 +124,7 @@ class Locomotion:
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def start(self, gait: Gait, pose: Any = None) -> tuple[jax.Array, jax.Array]:
+    def start(self, gait: Gait, pose: Any = None) -> tuple[Array, Array]:
         """(q, v) at t = 0: the shape and its rate are the gait's, the momenta along the other fields zero.
 
         Parameters
@@ -135,7 +135,7 @@ class Locomotion:
         pose = np.zeros(self.system.frame.ambient_dim) if pose is None else pose
         return evaluate(self, self.start_at, *self._arguments(pose=pose), self._gait(gait))
 
-    def rates(self, t: Any, q: Any, v: Any, gait: Gait) -> tuple[jax.Array, jax.Array]:
+    def rates(self, t: Any, q: Any, v: Any, gait: Gait) -> tuple[Array, Array]:
         """(qdot, vdot), (..., nq) and (..., m), at time t with the shape driven.
 
         Parameters

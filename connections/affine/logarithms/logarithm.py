@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.search import logarithms, searched
 from connections.affine.motions.geodesics import exponential
@@ -28,7 +29,7 @@ from connections.evaluation.compilation import Structure, compiled, flattened, t
 from connections.geometry.numerics.definite import orthonormal_basis
 
 
-def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> jax.Array:
+def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     """The initial velocity of the geodesic of `nabla` that leads from q0 to q1 in unit time.
 
     JAX can differentiate it, any number of times, by q0, q1 and the parameters of `nabla`.

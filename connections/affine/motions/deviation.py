@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.geodesics import Acceleration, recorded
@@ -36,7 +37,7 @@ Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and the
 
 def linearization(
     nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
-) -> jax.Array:
+) -> Array:
     """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
 
     Parameters
@@ -56,7 +57,7 @@ def linearization(
 
 def covariant_linearization(
     nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
-) -> jax.Array:
+) -> Array:
     """A (..., 2n, 2n) of d/dt (eta, w) = A (eta, w), w = dv + Gamma(eta, v): curvature, torsion, and F.
 
     Parameters
@@ -70,7 +71,7 @@ def covariant_linearization(
     return _evaluate(covariant_linearization_at, nabla, q, v, acceleration, t)
 
 
-def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
+def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
     """M (..., 2n, 2n) with (eta, dv + Gamma(eta, v)) = M (eta, dv).
 
     Parameters
@@ -85,7 +86,7 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> jax.Array:
 
 def geodesic_flow(
     nabla: AffineConnection, q0: Any, v0: Any, times: Any, acceleration: Acceleration | None = None
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> tuple[Array, Array, Array]:
     """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
 
     Parameters
@@ -110,7 +111,7 @@ def geodesic_flow(
 
 def transport_flow(
     nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, acceleration: Acceleration | None = None
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> tuple[Array, Array, Array]:
     """A vector transported along the geodesic through (q0, v0), with its sensitivity to where that starts.
 
     D_t (D_eta z) = R(v, eta) z, D_eta z = dz + Gamma(eta, z): curvature turns z from geodesic to geodesic.

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
@@ -153,7 +154,7 @@ def _feasible_flow(
     return Flow(start, rate, record, sizes, project=project, max_step=max_step)
 
 
-def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> jax.Array:
+def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> Array:
     """exp_q0(v0), (..., nq): the geodesic of `nabla` after unit time.
 
     Parameters

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_times, readings
@@ -48,9 +49,7 @@ _CLOSURE_SAMPLES = 65
 _ROUND_OFF = 1e-12  # of coordinates
 
 
-def parallel_transport(
-    nabla: AffineConnection, curve: Curve | tuple[Any, Any], z0: Any, times: Any
-) -> jax.Array:
+def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], z0: Any, times: Any) -> Array:
     """The vector(s) z0 transported parallelly along a curve, at every time.
 
     Parameters
@@ -91,7 +90,7 @@ def holonomy(
     curve: Curve | tuple[Any, Any],
     t0: float | None = None,
     t1: float | None = None,
-) -> jax.Array:
+) -> Array:
     """The transport operator P of `nabla` once around a closed curve: z(t1) = P z(t0).
 
     Parameters
@@ -132,7 +131,7 @@ def covariant_derivative_along(
     curve: Curve | tuple[Any, Any],
     field: Curve | tuple[Any, Any],
     times: Any,
-) -> jax.Array:
+) -> Array:
     """nabla_{qdot} Z along a curve: zdot^i + Gamma^i_jk v^j z^k, (..., T, n).
 
     Parameters

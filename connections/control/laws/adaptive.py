@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import Array, solve
 from connections.affine.motions.flow import Flow, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import (
@@ -84,7 +84,7 @@ class LinearlyParametrizedSystem(Parametrized):
         Y: jax.Array = jax.jacfwd(self._force_at)(self.nominal, q, v, v_r, a_r)
         return Y
 
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
+    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """Y, (..., n, p), with H a_r + C(q, v) v_r + g = Y pi.
 
         Parameters

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
@@ -85,7 +86,7 @@ class MomentumObserver(Parametrized):
         known = tau + self.model.forces_at(t, q, v) - self.model.gravity_at(q)
         return known + self.coriolis_transpose_product_at(q, v) + self.residual_at(q, v, z)
 
-    def coriolis_transpose_product(self, q: Any, v: Any) -> jax.Array:
+    def coriolis_transpose_product(self, q: Any, v: Any) -> Array:
         """C(q, v)^T v, (..., n), covector components.
 
         Parameters
@@ -98,7 +99,7 @@ class MomentumObserver(Parametrized):
         function = self.coriolis_transpose_product_at
         return evaluate(self, function, *self._state(q, v))
 
-    def residual(self, q: Any, v: Any, z: Any) -> jax.Array:
+    def residual(self, q: Any, v: Any, z: Any) -> Array:
         """The estimate r = K (H v - z), (..., n), covector components.
 
         Parameters

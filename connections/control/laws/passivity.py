@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.checks import require_type
 from connections.control.laws.gains import gain_matrix
@@ -62,7 +63,7 @@ class PassivityController(Described, Parametrized):
         damping: jax.Array = self.gain @ (v - v_r)
         return reference_force_at(self.model, q, v, v_r, a_r) - damping
 
-    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> jax.Array:
+    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """The force tau, (..., n), covector components in the frame.
 
         Parameters

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import Array
 from connections.checks import ShapeError, as_array, require_finite, require_function, require_type
 from connections.control.laws.gains import gain_matrix
 from connections.evaluation.boundary import Argument, evaluate
@@ -157,7 +158,7 @@ class FieldReference(Reference):
         if self.span is not None:
             require_within(name, times, self.span, "the trajectory's samples")
 
-    def velocity(self, t: Any, q: Any) -> jax.Array:
+    def velocity(self, t: Any, q: Any) -> Array:
         """v_r, (..., n) frame components.
 
         Parameters
@@ -173,7 +174,7 @@ class FieldReference(Reference):
         self.require_times("t", t)
         return evaluate(self, self._velocity_of_point_at, *self._at(t, q))
 
-    def acceleration(self, t: Any, q: Any, v: Any) -> jax.Array:
+    def acceleration(self, t: Any, q: Any, v: Any) -> Array:
         """vdot_r along the motion, (..., n) frame components.
 
         Parameters

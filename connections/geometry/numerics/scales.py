@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import SameArray
 from connections.checks import Check, ShapeError, require_untraced
 
 #: What an entry is compared with if its own terms vanish: this times what the units allow.
@@ -53,12 +53,12 @@ def sizes_of_columns(matrix: jax.Array) -> jax.Array:
     return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
 
 
-def lengths_of(H: Array) -> Array:
+def lengths_of(H: SameArray) -> SameArray:
     """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. By NumPy if H is an array of NumPy's."""
     by: Any = np if isinstance(H, np.ndarray) else jnp
     square = by.diagonal(H)
     positive = square > 0.0
-    lengths: Array = by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
+    lengths: SameArray = by.where(positive, by.sqrt(by.where(positive, square, 1.0)), 0.0)
     return lengths
 
 
