@@ -20,7 +20,7 @@ from connections.checks import ModelError, ShapeError, as_array, require_finite,
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
 from connections.geometry import FrameField, Metric
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.definition.robot import RobotDefinition
+from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.regularity import require_regular

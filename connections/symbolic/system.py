@@ -24,9 +24,9 @@ from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.symbolic import definition, distributions, lambdified, tensors
 from connections.symbolic.connection import SymbolicConnection
-from connections.symbolic.elimination import REMEDY, EliminatedDistribution
 from connections.symbolic.expressions import Simplifier, as_expressions, simplified, tidy
 from connections.symbolic.latex import entries_latex, matrix_latex, rates_latex
+from connections.symbolic.null_basis import REMEDY, EliminatedDistribution
 
 
 @dataclass(frozen=True, eq=False)

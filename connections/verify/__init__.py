@@ -1,7 +1,6 @@
 """Every proposition of the theory as a check over a system, with two routes and a negative control each."""
 
 from connections.verify.built_in import built_in_subjects
-from connections.verify.groups import GROUPS, Group, GroupResult, by_group
 from connections.verify.named import system_names, system_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
 from connections.verify.objects import as_subject
@@ -16,6 +15,7 @@ from connections.verify.report import (
     summary,
     verify_subject,
 )
+from connections.verify.row_groups import GROUPS, Group, GroupResult, by_group
 from connections.verify.subjects import Bodies, Subject, subject
 
 __all__ = [

@@ -27,7 +27,7 @@ from connections.evaluation.parameters import is_same
 from connections.geometry import FrameField, Metric
 from connections.multibody.as_geometry.slopes import slopes_of, with_slopes
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.definition.robot import RobotDefinition
+from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 if TYPE_CHECKING:
