@@ -126,10 +126,6 @@ def _recursion(name: str) -> Callable[[Any], Any]:
 
 ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
     **{name: _recursion(name) for name in FUNCTIONS if "with torsion" not in name},
-    "coriolis_matrix_by_projection": lambda q: mb.coriolis_matrix_by_projection(robot(), q, VECTORS[0]),
-    "coriolis_matrix_by_differentiation": lambda q: mb.coriolis_matrix_by_differentiation(
-        robot(), q, VECTORS[0]
-    ),
     "displace": lambda q: mb.displace(robot(), q, VECTORS[0]),
     "difference": lambda q: mb.difference(robot(), q, start()),
     "linearize": lambda q: mb.linearize(robot(), q, *VECTORS[:2]),
@@ -141,7 +137,6 @@ ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
 }
 IN_JAX: dict[str, Callable[[Any], Any]] = {
     "body_jacobians": lambda q: mb.body_jacobians(robot(), q),
-    "coriolis_matrix_by_jacobians": lambda q: mb.coriolis_matrix_by_jacobians(robot(), q, VECTORS[0]),
     "Model.metric.matrix": lambda q: robot().metric.matrix(q),
     "Model.definition.metric.matrix": lambda q: robot().definition.metric.matrix(q),
     "Model.spanning_configuration": lambda q: robot().spanning_configuration(q),

@@ -8,11 +8,6 @@ from connections.affine.independent_forms import SelectedForms, independent_form
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
-from connections.multibody.coriolis_oracles import (
-    coriolis_matrix_by_differentiation,
-    coriolis_matrix_by_jacobians,
-    coriolis_matrix_by_projection,
-)
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
@@ -94,9 +89,6 @@ __all__ = [
     "body_jacobians",
     "christoffel_symbols",
     "coriolis_matrix",
-    "coriolis_matrix_by_differentiation",
-    "coriolis_matrix_by_jacobians",
-    "coriolis_matrix_by_projection",
     "coriolis_product",
     "coriolis_transpose_product",
     "difference",

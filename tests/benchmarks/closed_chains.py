@@ -21,6 +21,7 @@ from closed_growth import growth
 from closed_page import write_page
 from closed_pairs import Closed, from_plan, from_urdf_plus, plans
 from competitors import Call, medians
+from coriolis_oracles import ROUTES
 from recursions_page import Entry, heading
 
 from connections import multibody as mb
@@ -75,19 +76,15 @@ def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
 
 
 def routes(robot: Closed, repeats: int) -> Iterator[Entry]:
-    """The other routes to C in this library."""
-    names = [name for name in mb.__all__ if name.startswith("coriolis_matrix_by_")]
+    """The other routes to C, of the tests."""
     arguments = robot.model, robot.q, robot.v
     C = mb.coriolis_matrix(*arguments)
-    for name in names:
-        found = np.asarray(getattr(mb, name)(*arguments))
-        require_equal(robot, found, C, 1e-8)
-    recursion, *others = medians(
-        [partial(getattr(mb, n), *arguments) for n in ["coriolis_matrix", *names]], repeats
-    )
-    for name, seconds in zip(names, others, strict=True):
-        words = name.removeprefix("coriolis_matrix_").replace("_", " ")
-        yield Entry(robot.name, f"C {words}", seconds, seconds / recursion)
+    for route in ROUTES.values():
+        require_equal(robot, route(*arguments), C, 1e-8)
+    calls = [partial(function, *arguments) for function in (mb.coriolis_matrix, *ROUTES.values())]
+    recursion, *others = medians(calls, repeats)
+    for name, seconds in zip(ROUTES, others, strict=True):
+        yield Entry(robot.name, f"C by {name}", seconds, seconds / recursion)
 
 
 def batches(robot: Closed, repeats: int) -> Iterator[Entry]:

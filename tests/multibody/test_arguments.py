@@ -21,9 +21,6 @@ from connections.multibody.as_geometry.recursive_connection import _Operations
 OTHERS = {
     "linearize": (mb.linearize, ("q", "v", "tau")),
     "linearize over a step": (lambda *x: mb.linearize(*x, step=0.1), ("q", "v", "tau")),
-    "by projection": (mb.coriolis_matrix_by_projection, ("q", "v")),
-    "by Jacobians": (mb.coriolis_matrix_by_jacobians, ("q", "v")),
-    "by differentiation": (mb.coriolis_matrix_by_differentiation, ("q", "v")),
     "body_jacobians": (mb.body_jacobians, ("q",)),
     "spanning_configuration": (mb.Model.spanning_configuration, ("q",)),
     "difference": (mb.difference, ("q0", "q1")),
@@ -124,9 +121,7 @@ def test_wrong_arguments_are_named(name, of, rng):
                 function(robot, *right[:number], unfinished, *right[number + 1 :])
 
 
-@pytest.mark.parametrize(
-    "name", ["by projection", "by Jacobians", "by differentiation", "difference", "displace"]
-)
+@pytest.mark.parametrize("name", ["difference", "displace"])
 def test_batches_that_do_not_broadcast(name, rng):
     for of in ("tree", "four-bar"):
         q, v = configurations(model(of), rng, 3)

@@ -6,5 +6,5 @@ from pages import ROOT, run_page
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    run_page("closed_chains.md", blocks=7, assertions=12)
+    run_page("closed_chains.md", blocks=6, assertions=11)
     assert "loop 'loop' cannot close" in capsys.readouterr().out

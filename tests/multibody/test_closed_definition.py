@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from closed_chains import PLANS
+from coriolis_oracles import ROUTES
 from mechanisms import move
 
 import connections as cn
 from connections import multibody as mb
-from connections.multibody import coriolis_oracles
 from connections.multibody.definition import spatial
 
 DATA = Path(__file__).parents[1] / "data" / "urdf_plus"
@@ -116,13 +116,6 @@ def test_metric_and_connection(name, models, rng):
         < TOL
     )
     assert gap(np.swapaxes(ours, 0, 1), Gamma) > LEFT_OUT  # negative control
-
-
-ROUTES = {
-    "projection": coriolis_oracles.coriolis_matrix_by_projection,
-    "jacobians": coriolis_oracles.coriolis_matrix_by_jacobians,
-    "differentiation": coriolis_oracles.coriolis_matrix_by_differentiation,
-}
 
 
 @pytest.mark.parametrize("route", ROUTES)

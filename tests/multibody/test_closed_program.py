@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from closed_chains import four_bar
+from coriolis_oracles import ROUTES, by_differentiation, by_projection
 from mechanisms import move
 from recursion_functions import FUNCTIONS, configurations, model
 
@@ -78,9 +79,9 @@ def test_forward_dynamics_undoes_inverse_dynamics(name, rng):
 def test_other_routes_to_C(name, rng):
     q, v, *_ = states(name, rng, 2)
     C = mb.coriolis_matrix(model(name), q, v)
-    assert gap(mb.coriolis_matrix_by_projection(model(name), q, v), C) < TOL
-    assert gap(mb.coriolis_matrix_by_differentiation(model(name), q, v), C) < TOL
-    assert not mb.coriolis_matrix_by_differentiation(model(name), q, 0.0 * v).any()
+    assert gap(by_projection(model(name), q, v), C) < TOL
+    assert gap(by_differentiation(model(name), q, v), C) < TOL
+    assert not by_differentiation(model(name), q, 0.0 * v).any()
 
 
 def test_routes_of_a_tree(rng):
@@ -88,8 +89,8 @@ def test_routes_of_a_tree(rng):
     assert robot.spanning_tree is robot
     q, v = robot.random(rng), rng.standard_normal(robot.nv)
     C = mb.coriolis_matrix(robot, q, v)
-    for route in ("projection", "jacobians", "differentiation"):
-        assert gap(np.asarray(getattr(mb, f"coriolis_matrix_by_{route}")(robot, q, v)), C) < TOL
+    for route in ROUTES.values():
+        assert gap(route(robot, q, v), C) < TOL
 
 
 # --- batches and layouts ------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_recursions(name, units):
 @pytest.mark.parametrize("units", MIXED, ids=str)
 @pytest.mark.parametrize("name", ["tree", further("floating base"), "four-bar", further("gear train")])
 def test_definitions(name, units):
-    """What is derived from the definition: C by other routes, body Jacobians, A and B of a linearization."""
+    """What is derived from the definition: body Jacobians, A and B of a linearization."""
     robot, scales, vectors = scaled(name, units)
     kinds = Scales(robot, KINDS)
     results, expected = (
@@ -114,9 +114,6 @@ def definitions(robot, vectors):
     q, v = vectors["q"], vectors["v"]
     A, B = mb.linearize(robot, q, v, vectors["tau"])
     return {
-        "C by projection": mb.coriolis_matrix_by_projection(robot, q, v),
-        "C by Jacobians": mb.coriolis_matrix_by_jacobians(robot, q, v),
-        "C by differentiation": mb.coriolis_matrix_by_differentiation(robot, q, v),
         "body_jacobians": np.reshape(mb.body_jacobians(robot, q), (-1, robot.nv)),
         "A": A,
         "B": B,

@@ -42,7 +42,6 @@ SWAPPED = {
     "difference": lambda: multibody.difference(Q, MODEL, Q),
     "displace": lambda: multibody.displace(Q, MODEL, V),
     "body_jacobians": lambda: multibody.body_jacobians(Q, MODEL),
-    "coriolis_matrix_by_jacobians": lambda: multibody.coriolis_matrix_by_jacobians(Q, V, MODEL),
     "audit_coriolis": lambda: multibody.audit_coriolis(Q, None, MODEL, V),
 }
 

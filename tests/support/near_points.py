@@ -183,8 +183,6 @@ PUBLIC = {
     "displace": lambda q: mb.displace(robot(), q, _state(1)[0]),
     "displace by nothing": lambda q: mb.displace(robot(), q, np.zeros(robot().nv)),
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: mb.gravity(robot(), p), q, 1e-3),
-    "C by Jacobians": lambda q: mb.coriolis_matrix_by_jacobians(robot(), q, _state(1)[0]),
-    "C by differentiation": lambda q: mb.coriolis_matrix_by_differentiation(robot(), q, _state(1)[0]),
     "body_jacobians": lambda q: mb.body_jacobians(robot(), q),
     "spanning_configuration": lambda q: list(robot().spanning_configuration(q).values()),
     "frame": lambda q: robot().frame.matrix(q),

@@ -151,8 +151,6 @@ class Scales:
             "inverse_dynamics_derivatives": np.stack([tau / path, tau / self.v, H]),
             "forward_dynamics_derivatives": np.stack([a / path, a / self.v, inverse]),
         }
-        for route in ("projection", "Jacobians", "differentiation"):
-            self.results[f"C by {route}"] = H / T
         turns = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
         state = np.concatenate([path, self.v])
         self.results |= {
