@@ -143,6 +143,7 @@ class Scales:
             "coriolis_product": self.tau,
             "coriolis_transpose_product": self.tau,
             "coriolis_product with torsion": self.tau,
+            "coriolis_transpose_product with torsion": self.tau,
             "inverse_dynamics": self.tau,
             "gravity": self.tau,
             "forward_dynamics": self.a,
