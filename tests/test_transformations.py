@@ -157,6 +157,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "get_num_threads",
     "independent_forms",
     "inertial_parameters",
+    "total_mass",
     "momentum_forms",
     "rolling_forms",
     "set_num_threads",

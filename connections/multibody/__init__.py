@@ -14,16 +14,23 @@ from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.functions import (
+    center_of_mass,
+    center_of_mass_jacobian,
     christoffel_symbols,
     coriolis_matrix,
     coriolis_product,
     coriolis_transpose_product,
     forward_dynamics,
+    forward_kinematics,
+    frame_jacobian,
+    frame_jacobian_rate,
+    frame_pose,
     gravity,
     inverse_dynamics,
     inverse_mass_matrix,
     mass_matrix,
     mass_matrix_rate,
+    nonlinear_effects,
     regressor,
 )
 from connections.multibody.inertia import InertiaWarning
@@ -33,6 +40,7 @@ from connections.multibody.joints import (
     Free,
     Helical,
     Joint,
+    Limits,
     Planar,
     Prismatic,
     Revolute,
@@ -47,7 +55,7 @@ from connections.multibody.linearization import (
 )
 from connections.multibody.loops.closures import Coincident, Distance
 from connections.multibody.manifold import difference, displace, finite_differences
-from connections.multibody.model import Model, body_jacobians, inertial_parameters
+from connections.multibody.model import Model, body_jacobians, inertial_parameters, total_mass
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
@@ -72,6 +80,7 @@ __all__ = [
     "Helical",
     "InertiaWarning",
     "Joint",
+    "Limits",
     "Mechanism",
     "Model",
     "Planar",
@@ -87,6 +96,8 @@ __all__ = [
     "Wheel",
     "audit_coriolis",
     "body_jacobians",
+    "center_of_mass",
+    "center_of_mass_jacobian",
     "christoffel_symbols",
     "coriolis_matrix",
     "coriolis_product",
@@ -99,6 +110,10 @@ __all__ = [
     "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",
+    "forward_kinematics",
+    "frame_jacobian",
+    "frame_jacobian_rate",
+    "frame_pose",
     "from_mjcf",
     "from_urdf",
     "get_num_threads",
@@ -112,9 +127,11 @@ __all__ = [
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",
+    "nonlinear_effects",
     "regressor",
     "rolling_forms",
     "set_num_threads",
+    "total_mass",
     "warm_up",
     "zero_order_hold",
 ]

@@ -45,6 +45,8 @@ _ARGUMENTS = {
     "v_r": "(..., nv) reference velocities, rad/s and m/s.",
     "a_r": "(..., nv) reference accelerations, rad/s^2 and m/s^2.",
     "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion.',
+    "frame": "the name of a frame, one of ``model.frame_names``.",
+    "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
     "out": "the array to fill.",
 }
 # The body of every function is rendered, because one more call in Python would take a few percent of the time
@@ -170,6 +172,14 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
 
 
 @recursion
+def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+    """C v + g, (..., nv), N m and N: the forces under which vdot = 0.
+
+    Source: [E] (15) to (18).
+    """
+
+
+@recursion
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
@@ -201,4 +211,58 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
 
     Source: [W] IV-A; Slotine and Li 1987.
+    """
+
+
+@recursion
+def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
+
+    Bodies are in the order of ``model.body_names``; `frame_pose` is for links that are merged into them.
+
+    Source: [W] VI-B.
+    """
+
+
+@recursion
+def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
+    """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
+
+    Source: [W] VI-B.
+    """
+
+
+@recursion
+def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None) -> np.ndarray:
+    """J, (..., 6, nv): the twist [omega; velocity of its origin] of a frame is J v, rad/s and m/s.
+
+    Source: [W] VI-B.
+    """
+
+
+@recursion
+def frame_jacobian_rate(
+    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None
+) -> np.ndarray:
+    """Jdot, (..., 6, nv): the derivative of `frame_jacobian` along v; a twist's rate is J vdot + Jdot v.
+
+    In world axes, the lower half of J vdot + Jdot v is the acceleration of the frame's origin, m/s^2.
+
+    Source: [W] VI-B and (20).
+    """
+
+
+@recursion
+def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """The centre of mass of all bodies that move, (..., 3), in the world, m.
+
+    Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
+    """
+
+
+@recursion
+def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """J, (..., 3, nv): the velocity of the centre of mass in world axes is J v, m/s.
+
+    Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
     """

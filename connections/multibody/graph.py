@@ -22,6 +22,7 @@ from connections.checks import ModelError
 from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia
 from connections.multibody.joints import Fixed, Joint
+from connections.multibody.joints.limits import Limits
 
 ClusterTree: TypeAlias = nx.DiGraph
 GROUND = ("ground",)  # the node of the world; not a string, so that no link can have its name
@@ -53,6 +54,7 @@ class Edge:
     #: (4, 4) homogeneous transform, m: the joint frame in the parent link frame. The child link frame
     #: coincides with the joint frame at the joint's neutral configuration
     placement: np.ndarray
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ class Tree:
     inertias: np.ndarray  #: (N, 6, 6) spatial inertias in body frames, merged links included
     #: for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m
     placements: Mapping[Hashable, tuple[int, np.ndarray]]
+    limits: tuple[Limits, ...]  #: N, of the joints
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -288,6 +291,7 @@ def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) ->
         positions=placements[:, :3, 3],
         inertias=np.stack([body.inertia.matrix for body in bodies]),
         placements=links,
+        limits=tuple(body.edge.limits.for_joint(body.edge.name, body.edge.joint) for body in bodies),
     )
 
 

@@ -6,7 +6,7 @@ The functions named `_at` are JAX-traceable. Source: [W] VI-B.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections._words import no_such
+from connections._words import no_such, words_of
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
 from connections.geometry import FrameField, Metric
+from connections.multibody.definition.frames import (
+    first_moment_at,
+    frame_jacobian_at,
+    frame_pose_at,
+    with_frames,
+)
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.regularity import require_regular
 
@@ -91,6 +98,17 @@ class Model:
         """Names of the moving bodies, in the order in which `body_jacobians` stacks them."""
         return self.kinematics.tree.body_names
 
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Names of the frames: links of the description, also those merged into others, and `with_frames`."""
+        return tuple(name for name in self.kinematics.tree.placements if isinstance(name, str))
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Limits of the independent joints, as the description gives them; infinite where it gives none."""
+        tree = self.kinematics.tree
+        return Limits.of([tree.limits[tree.joint_names.index(name)] for name in self.joint_names])
+
     def configuration_slice(self, joint: str) -> slice:
         """Where the coordinates of `joint` lie in q.
 
@@ -117,18 +135,21 @@ class Model:
         """
         return self.kinematics.neutral()
 
-    def random(self, rng: np.random.Generator) -> np.ndarray:
+    def random(self, rng: np.random.Generator | int) -> np.ndarray:
         """A configuration (nq,): angles in [-pi, pi), lengths in [-1, 1) m, rotations uniform.
 
         Joints of closed loops lie between such a value (for lengths, of the loop's size) and the reference,
-        so near that the loops close and are regular. Joint limits are not part of the model.
+        so near that the loops close and are regular. `limits` are not looked at.
 
         Parameters
         ----------
-        rng : NumPy's random generator.
+        rng : NumPy's random generator, or a seed for one, a whole number that is not negative.
         """
+        if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+            rng = np.random.default_rng(int(rng))
         if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}")
+            expected = "a numpy.random.Generator, or a seed, a whole number that is not negative"
+            raise TypeError(f"rng: expected {expected}, got {words_of(rng)}")
         if isinstance(self.kinematics, ClosedKinematics):
             loops = self.program.loops
             assert loops is not None  # there are loops or couplings
@@ -205,14 +226,21 @@ class Model:
         """A = X Phi, (6N, nv), at q (nq,)."""
         return self.kinematics.body_jacobians_at(q).reshape(-1, self.nv)
 
+    def frame_pose_at(self, q: jax.Array, frame: str) -> jax.Array:
+        """The homogeneous transform (4, 4), m, of a frame in the world, at q (nq,)."""
+        return frame_pose_at(self.kinematics, q, frame)
+
+    def frame_jacobian_at(self, q: jax.Array, frame: str, axes: str = "body") -> jax.Array:
+        """J (6, nv) of a frame at q (nq,): its twist is J v, in its axes or in the world's."""
+        return frame_jacobian_at(self.kinematics, q, frame, axes)
+
+    def center_of_mass_at(self, q: jax.Array) -> jax.Array:
+        """The centre of mass (3,), m, of all bodies in the world, at q (nq,)."""
+        return first_moment_at(self.kinematics, q) / total_mass(self)
+
     def potential_at(self, q: jax.Array) -> jax.Array:
         """Potential energy of gravity, J, at q (nq,): -sum_b g . (m_b p_b + R_b h_b)."""
-        inertias = self.kinematics.tree.inertias
-        masses = inertias[:, 5, 5]
-        moments = inertias[:, [2, 0, 1], [4, 5, 3]]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
-        transforms = self.kinematics.world_transforms_at(q)
-        moment = masses @ transforms[:, :3, 3] + jnp.einsum("nab,nb->a", transforms[:, :3, :3], moments)
-        return -jnp.asarray(self.gravity) @ moment
+        return -jnp.asarray(self.gravity) @ first_moment_at(self.kinematics, q)
 
     @property
     def potential(self) -> Any:
@@ -247,6 +275,25 @@ class Model:
         gravity : (3,) acceleration of free fall in world axes, m/s^2.
         """
         return Model(self.kinematics, _gravity(gravity))
+
+    def with_frames(self, frames: Mapping[str, tuple[str, Any]]) -> Model:
+        """The same robot with further frames, such as the point of a tool.
+
+        Parameters
+        ----------
+        frames : {name: (name of the frame to which it is fixed, placement in that frame)}; placements are
+            (4, 4) homogeneous transforms, m.
+
+        Raises
+        ------
+        ModelError : a name is taken, there is no frame to which it is fixed, or a placement is not a proper
+            rigid transform to 1e-9.
+        """
+        tree = with_frames(self.kinematics.tree, frames)
+        if isinstance(self.kinematics, ClosedKinematics):
+            spanning = replace(self.kinematics.spanning, tree=tree)
+            return Model(replace(self.kinematics, spanning=spanning), self.gravity)
+        return Model(replace(self.kinematics, tree=tree), self.gravity)
 
     @cached_property
     def weightless(self) -> Model:
@@ -323,6 +370,17 @@ def body_jacobians(model: Model, q: Any) -> Array:
     """
     require_type("model", model, Model, "the robot comes first: body_jacobians(model, q)")
     return evaluate(model, model.body_jacobians_at, Argument("q", q, (model.nq,)))
+
+
+def total_mass(model: Model) -> float:
+    """The mass of all bodies that move, kg.
+
+    Parameters
+    ----------
+    model : the robot.
+    """
+    require_type("model", model, Model)
+    return float(model.kinematics.tree.inertias[:, 5, 5].sum())
 
 
 def inertial_parameters(model: Model) -> np.ndarray:

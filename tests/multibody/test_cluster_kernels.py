@@ -21,9 +21,10 @@ from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled import compiled
+from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_packing import pack_closure
 from connections.multibody.program.solutions import SolutionLayout
-from connections.multibody.program.table import RECURSIONS
+from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
 from connections.multibody.program.tree_packing import nonzero_blocks, pack
 
 TOL = 1e-12
@@ -180,7 +181,7 @@ class Kernels:
 
     def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
         out, function = np.full(self.core(name), np.nan), compiled.require(f"closed_{name}_at")
-        choice = (force_cross,) * (RECURSIONS[name].choice is not None)
+        choice = self.chosen(name, force_cross)
         return function(self.memory, closure, self.clusters, solved, *vectors, *choice, out), out
 
     def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
@@ -189,10 +190,16 @@ class Kernels:
         nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
         blocks, out = nonzero_blocks(nonzero), np.full((m, np.prod(core)), np.nan)
         function = compiled.require(f"closed_{name}_rows")
-        choice = (force_cross,) * (RECURSIONS[name].choice is not None)
+        choice = self.chosen(name, force_cross)
         for _ in range(2):  # nothing may be left over from the call before
             good = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, *choice, out)
         return good, out.reshape(m, *core)
+
+    def chosen(self, name, force_cross):
+        """What compiled code takes where the caller has a choice: a body-level factor, or the last body."""
+        choice, last = RECURSIONS[name].choice, self.closed.tree.body_names[-1]
+        given = {None: (), BODY_FACTOR: (force_cross,)}
+        return given[choice] if choice in given else (Frames(self.closed.spanning)[last, "world"],)
 
     def core(self, name):
         return RECURSIONS[name].core(self.closed.nv, len(self.closed.tree.joints))
@@ -329,7 +336,7 @@ def test_rows(rng, chain, force_cross):
     model, closed, kernels = chain
     solutions = np.array([random_solution(rng, model, closed)[0] for _ in range(ROWS)])
     for name, recursion in RECURSIONS.items():
-        if (recursion.choice is not None) >= force_cross:
+        if (recursion.choice is BODY_FACTOR) >= force_cross:
             vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
             vectors += [
                 rng.standard_normal((ROWS, int(kernels.clusters.view(np.int64)[5])))

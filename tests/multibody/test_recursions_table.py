@@ -10,7 +10,8 @@ from mechanisms import random_mechanism, sample
 from recursion_functions import FUNCTIONS, core_shape, model
 
 from connections import multibody as mb
-from connections.multibody.program import entries
+from connections.engines.registry import Registry
+from connections.multibody.program import compiled, entries
 from connections.multibody.program.table import BODY_FACTOR, PARAMETERS, RECURSIONS, N, Recursion
 
 KINDS = [(closed, rows) for closed in (False, True) for rows in (False, True)]
@@ -65,28 +66,23 @@ def test_a_row_that_contradicts_itself_is_refused(wrong):
 
 def test_symbols_without_a_choice(monkeypatch):
     """A mirrored row without a body-level factor: its entries run, for one configuration and for rows."""
+    from connections.engines.inlined.simd import inlined
     from connections.multibody.kernels import christoffel
 
-    kernel = christoffel.christoffel_symbols.py_func
     names = {**vars(christoffel), "original": christoffel.christoffel_symbols}
-    exec(
-        "def toy_symbols(tree, work, out, all_of_them):\n    original(tree, work, out, False, all_of_them)",
-        names,
-    )
-    assert kernel.__name__ == "christoffel_symbols"
-    from connections.engines.inlined.simd import inlined
-
-    monkeypatch.setattr(christoffel, "toy_symbols", inlined(names["toy_symbols"]), raising=False)
-    monkeypatch.setitem(RECURSIONS, "toy_symbols", TO_COME["n^3 without a choice"])
+    exec("def toy(tree, work, out, all_of_them):\n    original(tree, work, out, False, all_of_them)", names)
+    monkeypatch.setattr(christoffel, "toy", inlined(names["toy"]), raising=False)
+    monkeypatch.setitem(RECURSIONS, "toy", TO_COME["n^3 without a choice"])
+    toys = Registry(["toy_at", "toy_rows"], compiled._find, lambda name: None)
     robot = random_mechanism(np.random.default_rng(5), 4, (mb.Revolute, mb.Spherical))
     q, _ = sample(robot, np.random.default_rng(6), 9)
     expected = mb.christoffel_symbols(robot, q)
     program = robot.program
-    at, rows = (entries.entry(f"toy_symbols_{kind}") for kind in ("at", "rows"))
     single = np.empty(expected.shape[1:])
-    assert at(program.memory, q[0], single)
+    assert toys.require("toy_at")(program.memory, q[0], single)
     assert np.array_equal(single, mb.christoffel_symbols(robot, q[0]))
     batch = program._batch("christoffel_symbols")
     found = np.empty((9, expected[0].size))
-    assert rows(program.memory, batch._workspaces.take(), batch._blocks, q, found)
+    work = batch._workspaces.take()
+    assert toys.require("toy_rows")(program.memory, work, batch._blocks, q, found)
     assert np.array_equal(found.reshape(expected.shape), expected)

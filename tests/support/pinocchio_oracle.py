@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 
+AXES = {"body": pin.ReferenceFrame.LOCAL, "world": pin.ReferenceFrame.LOCAL_WORLD_ALIGNED}
+
 
 class PinocchioRobot:
     """A robot read by Pinocchio; results permuted from its [v; omega] to our [omega; v]."""
@@ -77,6 +79,33 @@ class PinocchioRobot:
 
     def potential(self, q):
         return pin.computePotentialEnergy(self.model, self.data, self._configuration(q))
+
+    def nonlinear_effects(self, q, v):
+        return pin.nonLinearEffects(self.model, self.data, self._configuration(q), self._theirs(v))[
+            self.order
+        ].copy()
+
+    def center_of_mass(self, q):
+        return pin.centerOfMass(self.model, self.data, self._configuration(q)).copy()
+
+    def center_of_mass_jacobian(self, q):
+        return pin.jacobianCenterOfMass(self.model, self.data, self._configuration(q))[:, self.order].copy()
+
+    def frame_pose(self, q, frame):
+        pin.framesForwardKinematics(self.model, self.data, self._configuration(q))
+        return self.data.oMf[self.model.getFrameId(frame, pin.FrameType.BODY)].homogeneous
+
+    def frame_jacobian(self, q, frame, axes):
+        number = self.model.getFrameId(frame, pin.FrameType.BODY)
+        J = pin.computeFrameJacobian(self.model, self.data, self._configuration(q), number, AXES[axes])
+        return np.roll(J, 3, axis=0)[:, self.order]
+
+    def frame_jacobian_rate(self, q, v, frame, axes):
+        number = self.model.getFrameId(frame, pin.FrameType.BODY)
+        pin.computeJointJacobiansTimeVariation(self.model, self.data, self._configuration(q), self._theirs(v))
+        pin.updateFramePlacements(self.model, self.data)
+        rate = pin.getFrameJacobianTimeVariation(self.model, self.data, number, AXES[axes])
+        return np.roll(rate, 3, axis=0)[:, self.order]
 
     def body_jacobians(self, q):
         pin.computeJointJacobians(self.model, self.data, self._configuration(q))

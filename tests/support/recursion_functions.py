@@ -5,6 +5,7 @@ from functools import cache, partial
 import numpy as np
 from closed_chains import PLANS
 from mechanisms import MOVING, move, random_mechanism, sample
+from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 
@@ -46,6 +47,25 @@ def _with_torsion(function):
     return partial(function, body_factor="force_cross")
 
 
+def _of_frame(function, **options):
+    """A function of the frame `tip`, which is fixed to the last body; or of a body half-way."""
+
+    def call(robot, *arguments, **more):
+        names = getattr(robot, "frame_names", ["tip"])
+        frame = "tip" if "tip" in names else robot.body_names[len(robot.body_names) // 2]
+        return function(robot, *arguments, frame, **options, **more)
+
+    return call
+
+
+def with_tip(robot):
+    """The robot with a frame `tip` that is turned and moved from the last body."""
+    placement = np.eye(4)
+    placement[:3, :3] = Rotation.from_rotvec([0.3, -0.5, 0.8]).as_matrix()
+    placement[:3, 3] = 0.2, -0.1, 0.3
+    return robot.with_frames({"tip": (robot.body_names[-1], placement)})
+
+
 #: Name: the function, its arguments after the model, and the shape of one result.
 FUNCTIONS = {
     "mass_matrix": (mb.mass_matrix, ("q",), _square),
@@ -63,12 +83,23 @@ FUNCTIONS = {
         _vector,
     ),
     "inverse_dynamics": (mb.inverse_dynamics, ("q", "v", "a"), _vector),
+    "nonlinear_effects": (mb.nonlinear_effects, ("q", "v"), _vector),
     "gravity": (mb.gravity, ("q",), _vector),
     "forward_dynamics": (mb.forward_dynamics, ("q", "v", "tau"), _vector),
     "inverse_mass_matrix": (mb.inverse_mass_matrix, ("q",), _square),
     "regressor": (mb.regressor, ("q", "v", "v_r", "a_r"), _wide),
     "inverse_dynamics_derivatives": (stacked(mb.inverse_dynamics_derivatives), ("q", "v", "a"), _three),
     "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), ("q", "v", "tau"), _three),
+    "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),
+    "frame_pose": (_of_frame(mb.frame_pose), ("q",), lambda n, bodies: (4, 4)),
+    "frame_jacobian": (_of_frame(mb.frame_jacobian), ("q",), lambda n, bodies: (6, n)),
+    "frame_jacobian_rate": (
+        _of_frame(mb.frame_jacobian_rate, axes="world"),
+        ("q", "v"),
+        lambda n, bodies: (6, n),
+    ),
+    "center_of_mass": (mb.center_of_mass, ("q",), lambda n, bodies: (3,)),
+    "center_of_mass_jacobian": (mb.center_of_mass_jacobian, ("q",), lambda n, bodies: (3, n)),
 }
 
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
@@ -79,10 +110,10 @@ MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "
 def model(name="tree"):
     """One of `MECHANISMS`, or of the plans of closed chains."""
     if name == "tree":
-        return random_mechanism(np.random.default_rng(3), 9, MOVING, trees=2, massless=0.5)
+        return with_tip(random_mechanism(np.random.default_rng(3), 9, MOVING, trees=2, massless=0.5))
     if name == "one joint":
-        return random_mechanism(np.random.default_rng(4), 1, (mb.Helical,))
-    return PLANS[name]().build()
+        return with_tip(random_mechanism(np.random.default_rng(4), 1, (mb.Helical,)))
+    return with_tip(PLANS[name]().build())
 
 
 def core_shape(name, of=None):

@@ -144,6 +144,7 @@ class Scales:
             "coriolis_transpose_product": self.tau,
             "coriolis_product with torsion": self.tau,
             "coriolis_transpose_product with torsion": self.tau,
+            "nonlinear_effects": self.tau,
             "inverse_dynamics": self.tau,
             "gravity": self.tau,
             "forward_dynamics": self.a,
@@ -153,8 +154,15 @@ class Scales:
             "forward_dynamics_derivatives": np.stack([a / path, a / self.v, inverse]),
         }
         turns = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-        state = np.concatenate([path, self.v])
+        state, of_pose, of_twist = np.concatenate([path, self.v]), np.ones((4, 4)), L ** (1.0 - turns)
+        of_pose[:3, 3] = L
         self.results |= {
+            "forward_kinematics": np.tile(of_pose, (len(model.body_names), 1, 1)),
+            "frame_pose": of_pose,
+            "frame_jacobian": of_twist[:, None] / path,
+            "frame_jacobian_rate": of_twist[:, None] / path / T,
+            "center_of_mass": np.full(3, L),
+            "center_of_mass_jacobian": np.full((3, 1), L) / path,
             "body_jacobians": np.tile(L ** (1.0 - turns), len(model.body_names))[:, None] / path,
             "A": state[:, None] / state / T,
             "B": state[:, None] / self.tau / T,

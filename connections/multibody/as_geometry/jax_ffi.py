@@ -13,7 +13,7 @@ import numpy as np
 
 from connections.engines import xla
 from connections.multibody.program.compiled import compiled
-from connections.multibody.program.table import BODY_FACTORS, RECURSIONS
+from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS
 
 
 def operation(
@@ -42,5 +42,5 @@ def operation(
         closure, clusters = loops
         before += [xla.Work(closure, len(closure)), xla.Read(clusters), xla.Flag(solved)]
     row = RECURSIONS.get(name.removeprefix("closed_"))
-    choice = [xla.Flag(BODY_FACTORS["christoffel"])] if row is not None and row.choice else []
+    choice = [xla.Flag(BODY_FACTORS["christoffel"])] if row is not None and row.choice is BODY_FACTOR else []
     return xla.operation(name, compiled.require(f"{name}_at"), shape, before, vectors, choice)

@@ -28,7 +28,7 @@ from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.joints import Joint
+from connections.multibody.joints import Joint, Limits
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -80,7 +80,15 @@ class Mechanism:
             warnings.warn(f"body '{name}': inertia {flaw}", InertiaWarning, stacklevel=2)
         self._links[name] = link
 
-    def add_joint(self, name: str, parent: str, child: str, joint: Joint, placement: Any = None) -> None:
+    def add_joint(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        joint: Joint,
+        placement: Any = None,
+        limits: Limits | None = None,
+    ) -> None:
         """Move the body `child` relative to `parent` by a joint.
 
         Parameters
@@ -90,11 +98,13 @@ class Mechanism:
         joint : its type, for example ``Revolute((0, 0, 1))``.
         placement : (4, 4) homogeneous transform, m: the joint frame in the frame of the parent. The child
             frame coincides with the joint frame if the joint is neutral. The identity if None.
+        limits : what ``model.limits`` has for this joint; no computation reads them.
 
         Raises
         ------
         ModelError : the name is taken or empty; a body does not exist; the child has a joint already, or
-            carries the parent; `joint` is not a joint; the placement is not a proper rigid transform to 1e-9.
+            carries the parent; `joint` is not a joint; `limits` do not fit it; the placement is not a
+            proper rigid transform to 1e-9.
         """
         _require_name("joint", name, self._edges)
         if not isinstance(joint, Joint):
@@ -110,7 +120,11 @@ class Mechanism:
             )
         self._require_no_cycle(name, parent, child)
         transform = rigid_transform(f"joint '{name}'", placement)
-        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform)
+        limits = Limits() if limits is None else limits
+        if not isinstance(limits, Limits):
+            raise ModelError(f"joint '{name}': limits: expected Limits(lower=..., ...), got {limits!r}")
+        limits = limits.for_joint(name, joint)
+        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform, limits)
         self._edges[name] = self._above[child] = edge
 
     def add_loop(

@@ -9,20 +9,21 @@ velocity in body axes], and v is the body twist [omega; v].
 
 Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor of the last one, which in
 MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named
-``body/joint``.
+``body/joint``. Sites are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name.
 
-Forces on the joints are not part of the model: actuators, springs, damping, friction, limits, contacts,
-gravity compensation. Active equality constraints of the types connect, weld and joint become loops and
-couplings (`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, in which
-a file is drawn. Other elements that change or couple the motion itself raise an error that names them: other
-equality constraints, armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+Forces on the joints are not part of the model: actuators, springs, damping, friction, contacts, gravity
+compensation. Ranges of joints, and of the forces of actuators on them, are in ``model.limits``. Active
+equality constraints of the types connect, weld and joint become loops and couplings (`mjcf_equality`); the
+loops are assembled near MuJoCo's reference configuration ``qpos0``, in which a file is drawn. Other elements
+that change or couple the motion itself raise an error that names them: other equality constraints, armature
+of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +42,7 @@ from connections.multibody.description.mjcf_equality import (
     transform,
 )
 from connections.multibody.description.xml import file_of, read_root
-from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
+from connections.multibody.joints import Fixed, Free, Joint, Limits, Prismatic, Revolute, Spherical
 from connections.multibody.model import Model
 
 
@@ -80,6 +81,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
             reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
         model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
+        model = model.with_frames(_sites(compiled, model.frame_names, origins))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     armed = _joints_with_armature(mujoco, compiled)
@@ -171,7 +173,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             joint = _joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
-            mechanism.add_joint(joint, parent, child, kind, pose)
+            mechanism.add_joint(joint, parent, child, kind, pose, _limits(mujoco, compiled, number, kind))
             parent, pose = child, np.eye(4)
         if not compiled.body_jntnum[body]:
             _add_body(mechanism, compiled, name, body, origins[body])
@@ -193,6 +195,27 @@ def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.nd
         case mujoco.mjtJoint.mjJNT_HINGE:
             return Revolute(axis), elementary_pose(Revolute(axis), back), True
     raise ModelError(f"joint '{_joint_name(compiled, number)}': unknown type {kind}")
+
+
+def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limits:
+    """The range of a hinge or slide, and the largest force of actuators on it."""
+    if not isinstance(kind, Prismatic | Revolute):
+        return Limits()
+    lower, upper = compiled.jnt_range[number] if compiled.jnt_limited[number] else (-np.inf, np.inf)
+    limited = compiled.jnt_actfrclimited[number]
+    effort = np.abs(compiled.jnt_actfrcrange[number]).max() if limited else np.inf
+    return Limits(lower, upper, effort=effort)
+
+
+def _sites(compiled: Any, taken: Collection[str], origins: np.ndarray) -> dict[str, tuple[str, np.ndarray]]:
+    """The frames of the sites on moving bodies and their placements there; a name that is taken is marked."""
+    frames = {}
+    for number in range(compiled.nsite):
+        body, name = compiled.site_bodyid[number], compiled.site(number).name or f"site {number}"
+        if body:
+            pose = transform(compiled.site_pos[number] - origins[body], compiled.site_quat[number])
+            frames[f"{name} (site)" if name in taken else name] = _body_name(compiled, body), pose
+    return frames
 
 
 def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, origin: np.ndarray) -> None:

@@ -25,7 +25,7 @@ from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.xml import file_of, read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
+from connections.multibody.joints import Fixed, Free, Joint, Limits, Planar, Prismatic, Revolute
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -139,7 +139,24 @@ def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
 def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
     placement = before.T @ placement_of(parsed.origin) @ after
-    return Edge(parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement)
+    return Edge(
+        parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement, _limits(parsed)
+    )
+
+
+def _limits(parsed: Any) -> Limits:
+    """The limits of a joint with one coordinate; of others they have no meaning that all readers share."""
+    limit = parsed.limit
+    if limit is None or parsed.type not in ("revolute", "continuous", "prismatic"):
+        return Limits()
+    sizes = {
+        name: np.inf if given is None else given
+        for name, given in (("velocity", limit.velocity), ("effort", limit.effort))
+    }
+    if parsed.type == "continuous":
+        return Limits(**sizes)
+    lower, upper = (0.0 if end is None else end for end in (limit.lower, limit.upper))  # as URDF says
+    return Limits(lower, upper, **sizes)
 
 
 def _joint(name: str, parsed: Any) -> Joint:

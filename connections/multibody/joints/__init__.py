@@ -21,6 +21,7 @@ from connections.multibody.joints.coordinates import (
 )
 from connections.multibody.joints.groups import Free, Spherical
 from connections.multibody.joints.joint import Joint, Transform
+from connections.multibody.joints.limits import Limits
 
 __all__ = [
     "Cylindrical",
@@ -28,6 +29,7 @@ __all__ = [
     "Free",
     "Helical",
     "Joint",
+    "Limits",
     "Planar",
     "Prismatic",
     "Revolute",

@@ -41,6 +41,13 @@ def inverse_dynamics(tree, reduced, work, tau):
 
 
 @inlined
+def nonlinear_effects(tree, reduced, work, tau):
+    """C v + g, slots tau[j]; v is the first vector."""
+    clear(work, reduced.vectors + reduced.nv, reduced.nv)
+    inverse_dynamics(tree, reduced, work, tau)
+
+
+@inlined
 def gravity(tree, reduced, work, g):
     """g(q), slots g[j]."""
     newton_euler.gravity(tree, work, beyond(work, reduced.spanning))
@@ -104,9 +111,9 @@ def regressor(tree, reduced, work, Y):
     for i in range(1, tree.links + 1):
         s = tree.first[i + 1] - 1 if tree.body[i] >= 0 else -1
         while s >= 0:  # the columns that move the body; entries of other columns were not written
-            first, count = _columns(tree, reduced, s)
+            first, count = columns_of(tree, reduced, s)
             for k in range(count):
-                factor = _G(reduced, work, s, k)
+                factor = G_entry(reduced, work, s, k)
                 for p in range(10 * tree.body[i], 10 * tree.body[i] + 10):
                     value = factor * load(work, reduced.spanning + s * width + p)
                     deposit(Y, (first + k) * width + p, value, True)
@@ -163,10 +170,10 @@ def _spanning_motion(tree, reduced, work):
 def to_spanning(tree, reduced, work, x, x_s):
     """x_s = G x; the arguments x and x_s are the first slots of these vectors."""
     for s in range(tree.nv):
-        first, count = _columns(tree, reduced, s)
+        first, count = columns_of(tree, reduced, s)
         store(work, x_s + s, 0.0)
         for k in range(count):
-            deposit(work, x_s + s, _G(reduced, work, s, k) * load(work, x + first + k), True)
+            deposit(work, x_s + s, G_entry(reduced, work, s, k) * load(work, x + first + k), True)
 
 
 @inlined
@@ -174,7 +181,7 @@ def add_drift(tree, reduced, work, v, w, x_s):
     """Add Gdot(v) w to x_s."""
     for s in range(tree.nv):
         if reduced.LG_rows[s] >= 0:
-            first, count = _columns(tree, reduced, s)
+            first, count = columns_of(tree, reduced, s)
             for j in range(count):
                 at = reduced.solution + reduced.LG_rows[s] + j * count
                 along = contract(work, at, 1, w + first, count)
@@ -186,9 +193,9 @@ def project(tree, reduced, work, f_s, f):
     """G^T f_s, slots f[j]."""
     clear(f, 0, reduced.nv)
     for s in range(tree.nv):
-        first, count = _columns(tree, reduced, s)
+        first, count = columns_of(tree, reduced, s)
         for k in range(count):
-            deposit(f, first + k, _G(reduced, work, s, k) * load(work, f_s + s), True)
+            deposit(f, first + k, G_entry(reduced, work, s, k) * load(work, f_s + s), True)
 
 
 @inlined
@@ -196,7 +203,7 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
     """Add Gdot(v)^T p_s to f."""
     for s in range(tree.nv):
         if reduced.LG_rows[s] >= 0:
-            first, count = _columns(tree, reduced, s)
+            first, count = columns_of(tree, reduced, s)
             for k in range(count):
                 at = reduced.solution + reduced.LG_rows[s] + k
                 rate = contract(work, at, count, v + first, count)
@@ -204,7 +211,7 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
 
 
 @inlined
-def _columns(tree, reduced, s):
+def columns_of(tree, reduced, s):
     """The first column in which row s of G is stored, and the number of columns."""
     i = tree.link_of[s]
     if reduced.direct[i]:
@@ -213,8 +220,8 @@ def _columns(tree, reduced, s):
 
 
 @inlined
-def _G(reduced, work, s, k):
-    """G[s, first + k], with `first` of `_columns`."""
+def G_entry(reduced, work, s, k):
+    """G[s, first + k], with `first` of `columns_of`."""
     return load(work, reduced.solution + reduced.G_row[s] + k)
 
 
@@ -223,12 +230,12 @@ def _G(reduced, work, s, k):
 
 @inlined
 def _move(tree, reduced, work, s, moved):
-    """Row s of G, (L_j G) v, (L_j G) a + T_j and (L_j G) v + (L_v G)_j, for each column j of `_columns`."""
-    first, count = _columns(tree, reduced, s)
+    """Row s of G, (L_j G) v, (L_j G) a + T_j and (L_j G) v + (L_v G)_j, for each column j of `columns_of`."""
+    first, count = columns_of(tree, reduced, s)
     v, a = reduced.vectors + first, reduced.vectors + reduced.nv + first
     for j in range(count):
         at = _moved_slot(tree, reduced, moved, s, j)
-        store(work, at + MOVED.G, _G(reduced, work, s, j))
+        store(work, at + MOVED.G, G_entry(reduced, work, s, j))
         if reduced.LG_rows[s] < 0:
             clear(work, at + MOVED.along, MOVED.size - MOVED.along)
         else:
@@ -249,7 +256,7 @@ def _moved_slot(tree, reduced, moved, s, j):
 def _add_turned_force(tree, reduced, work, s, force, out):
     """Add the term of spanning column s in (L_j G)^T tau_s to dtau/dq_j; `force` is tau_s[s]."""
     if reduced.LG_rows[s] >= 0:
-        first, count = _columns(tree, reduced, s)
+        first, count = columns_of(tree, reduced, s)
         LG = reduced.solution + reduced.LG_rows[s]
         for j in range(count):
             for k in range(count):
@@ -261,12 +268,12 @@ def _add_turned_force(tree, reduced, work, s, force, out):
 def _project_pair(tree, reduced, work, D, moved, s, r, out):
     """Add the contribution of entries (s, r) of D_q, D_v and H_s to all three results.
 
-    It is added in the rows k of `_columns` of s, times G_sk, and the columns j of `_columns` of r.
+    It is added in the rows k of `columns_of` of s, times G_sk, and the columns j of `columns_of` of r.
     """
     nv, size, at, square = reduced.nv, reduced.nv * reduced.nv, D + s * tree.nv + r, tree.nv * tree.nv
     D_q, D_v, H = load(work, at), load(work, at + square), load(work, at + 2 * square)
-    first, count = _columns(tree, reduced, s)
-    other, others = _columns(tree, reduced, r)
+    first, count = columns_of(tree, reduced, s)
+    other, others = columns_of(tree, reduced, r)
     for j in range(others):
         slot = _moved_slot(tree, reduced, moved, r, j)
         G, along = load(work, slot + MOVED.G), load(work, slot + MOVED.along)
@@ -274,7 +281,7 @@ def _project_pair(tree, reduced, work, D, moved, s, r, out):
         in_v = D_v * G + H * load(work, slot + MOVED.both)
         in_a = H * G
         for k in range(count):
-            factor, to = _G(reduced, work, s, k), (first + k) * nv + other + j
+            factor, to = G_entry(reduced, work, s, k), (first + k) * nv + other + j
             deposit(out, to, factor * in_q, True)
             deposit(out, size + to, factor * in_v, True)
             deposit(out, 2 * size + to, factor * in_a, True)

@@ -44,16 +44,34 @@ def place_links(tree, work):
         else:
             t = rotate_columns(R, take(k, o + PARAMETERS.position, 3))
             p = add3(take(work, above + POSE.position, 3), t)
-            if kind == PRISMATIC or kind == HELICAL:
-                d = load(work, at)
-                if kind == HELICAL:
-                    d = d * k[o + PARAMETERS.pitch]
-                p = add3(p, scale3(z, d))
-            elif kind == FREE:
-                p = add3(p, rotate_columns(matrix_of(x, y, z), take(work, at, 3)))
-            put(work, slot + POSE.position, p)
+            put(work, slot + POSE.position, _displaced(tree, work, i, p, x, y, z))
     if tree.shifted:
         _shift_origins(tree, work)
+
+
+@inlined
+def _displaced(tree, work, i, p, x, y, z):
+    """p, the origin of the joint frame of link i, moved by the joint along the axes x, y, z of that frame."""
+    kind, at = tree.kind[i], tree.coordinate[i]
+    if kind == PRISMATIC or kind == HELICAL:
+        d = load(work, at)
+        if kind == HELICAL:
+            d = d * tree.parameters[i * PARAMETERS.size + PARAMETERS.pitch]
+        p = add3(p, scale3(z, d))
+    elif kind == FREE:
+        p = add3(p, rotate_columns(matrix_of(x, y, z), take(work, at, 3)))
+    return p
+
+
+@inlined
+def world_shift(tree, work, root):
+    """From the origin of the common frame of a subtree, with this root link, to a position in the world."""
+    k, o, zero = tree.parameters, root * PARAMETERS.size, load(work, tree.poses + 1)
+    R = take(work, tree.poses, 9)  # of the ground
+    x, y, z = product_columns(R, take(k, o + PARAMETERS.rotation, 9))
+    p = add3((zero, zero, zero), take(k, o + PARAMETERS.position, 3))
+    p = _displaced(tree, work, root, p, x, y, z)
+    return subtract3(p, take(work, tree.poses + root * POSE.size + POSE.position, 3))
 
 
 @inlined

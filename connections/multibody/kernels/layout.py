@@ -24,6 +24,10 @@ LOOP_PARAMETERS = record("LoopParameters", rotation=9, position=3, pitch=1)
 # A condition of a loop, as in `clusters.Rows`, with points and directions in the axes of links.
 CONDITION = record("Condition", point_a=3, point_b=3, u=3, w=3, constant=1, scale=1)
 
+# A frame that is fixed to a link: the link's number and whether results are in world axes, both integers, and
+# the frame's axes and origin in the axes of the link.
+FRAME = record("Frame", link=1, world=1, rotation=9, position=3)
+
 POSE = record("Pose", rotation=9, position=3)  # of a link, R row by row
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # the pose of the ground
 # A condition at a configuration: its two arms and its wrench (`loop_geometry`).
@@ -35,6 +39,7 @@ BIAS = record("Bias", twist=6, acceleration=6, pull=6, P=6, twist_change=6, acce
 # numbers, a body-level factor 12, an articulated inertia 21.
 MASS_LINK = record("MassLink", inertia=10)
 MASS_COLUMN = record("MassColumn", Phi=6)
+MASS_POINT = record("MassPoint", mass=1, moment=3)  # of a subtree, for each link
 CORIOLIS_LINK = record("CoriolisLink", twist=6, inertia=10, factor=12)
 CORIOLIS_COLUMN = record("CoriolisColumn", Phi=6, rate=6)
 CONTORSION = record("Contorsion", N=15)  # for each link, behind all `CORIOLIS_LINK`

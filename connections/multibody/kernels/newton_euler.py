@@ -29,6 +29,18 @@ from connections.multibody.kernels.layout import PRODUCT_COLUMN
 @inlined
 def inverse_dynamics(tree, work, tau):
     """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors of the workspace."""
+    _newton_euler(tree, work, tau, True)
+
+
+@inlined
+def nonlinear_effects(tree, work, tau):
+    """C v + g, slots tau[j]; v is the first vector of the workspace."""
+    _newton_euler(tree, work, tau, False)
+
+
+@inlined
+def _newton_euler(tree, work, tau, accelerated):
+    """H a + C v + g, without H a unless `accelerated`, which is a constant."""
     place_links(tree, work)
     links, columns, v, a = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
     k = tree.parameters
@@ -39,8 +51,10 @@ def inverse_dynamics(tree, work, tau):
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
         own = joint_twist(tree, work, i, columns, COLUMN.size, v)
         twist = add6(take(work, above, 6), own)
-        acceleration = joint_twist(tree, work, i, columns, COLUMN.size, a)
-        acceleration = add6(add6(take(work, above + LINK.rate, 6), acceleration), motion_cross(twist, own))
+        acceleration = take(work, above + LINK.rate, 6)
+        if accelerated:
+            acceleration = add6(acceleration, joint_twist(tree, work, i, columns, COLUMN.size, a))
+        acceleration = add6(acceleration, motion_cross(twist, own))
         put(work, slot, twist)
         put(work, slot + LINK.rate, acceleration)
         inertia = link_inertia(tree, work, i)

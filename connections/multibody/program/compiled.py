@@ -55,7 +55,7 @@ def _find(name: str) -> tuple[Any, list[Any]]:
 
 def _trial(arguments: str) -> list[Any]:
     from connections.engines.inlined.simd import LANES
-    from connections.multibody.kernels.layout import CLOSURE, CLUSTERS, PARAMETERS, TREE
+    from connections.multibody.kernels.layout import CLOSURE, CLUSTERS, FRAME, PARAMETERS, TREE
 
     tree = TREE.empty(PARAMETERS.size)
     nothing: dict[str, Any] = {
@@ -67,6 +67,7 @@ def _trial(arguments: str) -> list[Any]:
         "c": CLUSTERS.empty(),
         "w": np.zeros((1, LANES)),
         "i1": np.zeros(0, np.int64),
+        "frame": np.zeros(FRAME.size),  # of the ground
         "f": 0.0,
         "b": False,
     }

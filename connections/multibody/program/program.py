@@ -15,7 +15,15 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from connections.checks import MetricError, NonFiniteError, PointError, batch_axes, raise_at, require_finite
+from connections.checks import (
+    MetricError,
+    ModelError,
+    NonFiniteError,
+    PointError,
+    batch_axes,
+    raise_at,
+    require_finite,
+)
 from connections.engines.arguments import (
     apart,
     as_rows,
@@ -38,10 +46,18 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled import compiled
+from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solutions import Loops
 from connections.multibody.program.regularity import first_irregular
 from connections.multibody.program.solutions import Solution
-from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS, Choice
+from connections.multibody.program.table import (
+    BODY_FACTOR,
+    BODY_FACTORS,
+    FRAME,
+    FRAME_AND_AXES,
+    RECURSIONS,
+    Choice,
+)
 from connections.multibody.program.tree_packing import nonzero_blocks, pack
 
 Gravity = tuple[float, float, float]
@@ -127,7 +143,12 @@ class Program:
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
         self.functions, self.quiet = _Functions(self, _ELSE), _Functions(self, "return None")
-        self.choices: dict[Choice, Any] = {BODY_FACTOR: BODY_FACTORS}
+        frames = Frames(kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics)
+        self.choices: dict[Choice, Any] = {
+            BODY_FACTOR: BODY_FACTORS,
+            FRAME: frames,
+            FRAME_AND_AXES: frames,
+        }
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
@@ -312,6 +333,8 @@ class Program:
             if name == "inverse_mass_matrix":
                 raise MetricError("the mass matrix is singular, or nearly so")
             self.evaluate("inverse_mass_matrix", (vectors[0],), None)
+        if not self._kinematics.tree.inertias[:, 5, 5].any():
+            raise ModelError(f"{name}: no body has mass, so there is no centre of mass")
         self._require_finite_result(name, names, vectors, result)
         raise PointError("q is not a configuration of the model")
 

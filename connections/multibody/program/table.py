@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-N, PARAMETERS = "n", "10 N"  # axes of a result: velocities; inertial parameters of all bodies
+N, PARAMETERS, BODIES = "n", "10 N", "N"  # axes of a result: velocities; inertial parameters; bodies
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Choice:
 
 
 BODY_FACTOR = Choice(("body_factor",), "force_cross", "b", "force_cross")
+FRAME = Choice(("frame",), "frame", "frame", "flat_slots_of(frame)")
+FRAME_AND_AXES = Choice(("frame", "axes"), "frame", "frame", "flat_slots_of(frame)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Recursion:
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
-        sizes = {N: n, PARAMETERS: 10 * bodies}
+        sizes = {N: n, PARAMETERS: 10 * bodies, BODIES: bodies}
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def nonzero(self, moves: np.ndarray, body_of: np.ndarray) -> np.ndarray:
@@ -138,6 +140,12 @@ RECURSIONS = {
         ("v", "a"),
         in_jax="model.system().inverse_dynamics_at(q, v, a)",
     ),
+    "nonlinear_effects": Recursion(
+        "newton_euler",
+        "cluster_dynamics",
+        ("v",),
+        in_jax="model.system().inverse_dynamics_at(q, v, 0.0 * v)",
+    ),
     "gravity": Recursion("newton_euler", "cluster_dynamics", in_jax="model.system().gravity_at(q)"),
     "forward_dynamics": Recursion(
         "articulated",
@@ -174,6 +182,42 @@ RECURSIONS = {
         inverse=True,
         bias_rates=True,
         in_jax="jax.jvp of model.system().forward_dynamics_at",
+    ),
+    "forward_kinematics": Recursion(
+        "kinematics",
+        "cluster_kinematics",
+        (),
+        (BODIES, 4, 4),
+        in_jax="model.kinematics.world_transforms_at(q)",
+    ),
+    "frame_pose": Recursion(
+        "kinematics", "cluster_kinematics", (), (4, 4), FRAME, in_jax="model.frame_pose_at(q, frame)"
+    ),
+    "frame_jacobian": Recursion(
+        "kinematics",
+        "cluster_kinematics",
+        (),
+        (6, N),
+        FRAME_AND_AXES,
+        in_jax="model.frame_jacobian_at(q, frame, axes)",
+    ),
+    "frame_jacobian_rate": Recursion(
+        "kinematics",
+        "cluster_kinematics",
+        ("v",),
+        (6, N),
+        FRAME_AND_AXES,
+        in_jax="jax.jvp of model.frame_jacobian_at along model.frame.matrix_at(q) @ v",
+    ),
+    "center_of_mass": Recursion(
+        "kinematics", "cluster_kinematics", (), (3,), in_jax="model.center_of_mass_at(q)"
+    ),
+    "center_of_mass_jacobian": Recursion(
+        "kinematics",
+        "cluster_kinematics",
+        (),
+        (3, N),
+        in_jax="jax.jacfwd of model.center_of_mass_at, times model.frame.matrix_at(q)",
     ),
 }
 

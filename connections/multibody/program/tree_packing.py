@@ -162,10 +162,12 @@ def _limit(links: Links, nv: int) -> float:
 
     so none is above 19, and none of the numbers overflows if (100 M X)^19 <= 10^300.
 
-    Zero if a constant of the model is larger: then results are always looked at.
+    Negative if a constant of the model is larger, or 1 / mass, by which a moment is multiplied for the centre
+    of mass: then results are always looked at.
     """
     limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + nv))
-    return float(limit) if np.abs(links.parameters).max() <= limit else 0.0
+    enough = links.parameters[:, PARAMETERS.mass].sum() * limit >= 1.0
+    return float(limit) if enough and np.abs(links.parameters).max() <= limit else -1.0
 
 
 def _kind(element: Joint, joint: str) -> int:

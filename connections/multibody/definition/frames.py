@@ -1,0 +1,120 @@
+"""Frames that are fixed to bodies: their poses and Jacobians, and the first moment of mass, in JAX.
+
+A frame is a link of the robot's description, of which several may have been merged into one body, or what
+`Model.with_frames` added. It has the pose (R, p) in its body, whose twist is [w; u] = A_b v, so its own is
+
+    [R^T w; R^T (u + w x p)] in its axes.
+
+Source: [W] VI-B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._words import no_such, words_of
+from connections.checks import ModelError
+from connections.geometry.rigid.placements import rigid_transform
+from connections.geometry.rigid.twists import adjoint
+from connections.multibody.graph import Tree
+
+AXES = ("body", "world")
+
+
+class Bodies(Protocol):
+    """The part of the kinematics of a tree or of closed chains that is used here."""
+
+    @property
+    def tree(self) -> Tree:
+        """The bodies."""
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity components."""
+
+    def world_transforms_at(self, q: jax.Array) -> jax.Array:
+        """Homogeneous transforms (N, 4, 4), m, of the bodies in the world."""
+
+    def body_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """A (N, 6, nv)."""
+
+
+def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
+    """The body that carries a frame, -1 for the ground, and its placement in that body, (4, 4), m.
+
+    Raises
+    ------
+    ModelError : there is no such frame. TypeError : `name` is no name.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"frame: expected the name of a frame, got {words_of(name)}")
+    try:
+        return tree.placements[name]
+    except KeyError:
+        names = [each for each in tree.placements if isinstance(each, str)]
+        raise ModelError("frame: " + no_such("frame", name, names)) from None
+
+
+def is_world(axes: Any) -> bool:
+    """Whether these axes are those of the world, not of the frame.
+
+    Raises
+    ------
+    ValueError : they are neither.
+    """
+    if not isinstance(axes, str) or axes not in AXES:
+        raise ValueError(f"axes: expected one of {', '.join(AXES)}, got {axes!r}")
+    return axes == "world"
+
+
+def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
+    """The tree with further frames, {name: (frame to which it is fixed, placement in that frame)}.
+
+    Raises
+    ------
+    ModelError : a name is taken or none, the frame to which one is fixed does not exist, or a placement is
+        not a proper rigid transform.
+    """
+    placements = dict(tree.placements)
+    for name, (carrier, placement) in frames.items():
+        if not isinstance(name, str) or not name or name in placements:
+            raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
+        body, pose = frame_of(tree, carrier)
+        placements[name] = body, pose @ rigid_transform(f"frame '{name}'", placement)
+    return replace(tree, placements=placements)
+
+
+def frame_pose_at(bodies: Bodies, q: jax.Array, frame: str) -> jax.Array:
+    """The homogeneous transform (4, 4), m, of a frame in the world, at q (nq,)."""
+    body, placement = frame_of(bodies.tree, frame)
+    pose = jnp.asarray(placement)
+    return pose if body < 0 else bodies.world_transforms_at(q)[body] @ pose
+
+
+def frame_jacobian_at(bodies: Bodies, q: jax.Array, frame: str, axes: str) -> jax.Array:
+    """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in its axes or in those of the world."""
+    (body, placement), world = frame_of(bodies.tree, frame), is_world(axes)
+    if body < 0:
+        return jnp.zeros((6, bodies.nv))
+    R, p = placement[:3, :3], placement[:3, 3]
+    J = adjoint(jnp.asarray(R.T), jnp.asarray(-R.T @ p)) @ bodies.body_jacobians_at(q)[body]
+    if world:
+        turn = frame_pose_at(bodies, q, frame)[:3, :3]
+        J = jnp.concatenate([turn @ J[:3], turn @ J[3:]])
+    return J
+
+
+def first_moment_at(bodies: Bodies, q: jax.Array) -> jax.Array:
+    """sum_b m_b p_b + R_b h_b, (3,), kg m: the first moment of mass in the world, at q (nq,)."""
+    inertias, transforms = bodies.tree.inertias, bodies.world_transforms_at(q)
+    masses = inertias[:, 5, 5]
+    moments = inertias[:, [2, 0, 1], [4, 5, 3]]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
+    return jnp.asarray(masses) @ transforms[:, :3, 3] + jnp.einsum(
+        "nab,nb->a", transforms[:, :3, :3], moments
+    )

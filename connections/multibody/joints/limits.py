@@ -1,0 +1,65 @@
+"""Limits of joints, as a robot's description gives them: for users, because no computation reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from connections.checks import ModelError, ShapeError, as_array
+from connections.multibody.joints.joint import Joint
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Limits of a joint, or of all joints of a model; infinite where there is none.
+
+    Parameters
+    ----------
+    lower, upper : (nq,) of the coordinates, rad and m.
+    velocity : (nv,) largest size of each velocity component, rad/s and m/s.
+    effort : (nv,) largest size of each generalized force, N m and N.
+    """
+
+    lower: Any = -np.inf
+    upper: Any = np.inf
+    velocity: Any = np.inf
+    effort: Any = np.inf
+
+    def for_joint(self, name: str, joint: Joint) -> Limits:
+        """The same as arrays of the joint's sizes.
+
+        Raises
+        ------
+        ModelError : a limit is not a number for each coordinate or component or for all of them, is NaN or
+            negative, or `lower` is above `upper`; the message names the joint.
+        """
+        sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv}
+        found = {}
+        for field, size in sizes.items():
+            try:
+                given = np.asarray(as_array(field, getattr(self, field), ()), dtype=np.float64)
+                if given.shape not in ((), (size,)):
+                    raise ShapeError(field, (size,), given.shape)
+            except (TypeError, ValueError) as error:
+                raise ModelError(f"joint '{name}': limits: {error}") from error
+            found[field] = np.broadcast_to(given, (size,))
+        if any(np.isnan(limit).any() for limit in found.values()):
+            raise ModelError(f"joint '{name}': limits: one of them is not a number")
+        if (found["lower"] > found["upper"]).any():
+            raise ModelError(f"joint '{name}': limits: lower is above upper")
+        for field in ("velocity", "effort"):
+            if (found[field] < 0.0).any():
+                raise ModelError(f"joint '{name}': limits: {field} is negative")
+        return Limits(**found)
+
+    @classmethod
+    def of(cls, limits: Sequence[Limits]) -> Limits:
+        """The limits of several joints, one after the other; read-only."""
+        found = {}
+        for field in fields(cls):
+            found[field.name] = np.concatenate([getattr(limit, field.name) for limit in limits])
+            found[field.name].flags.writeable = False
+        return cls(**found)
