@@ -91,9 +91,8 @@ def main() -> None:
     """Measure, and print a table."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     mb.set_num_threads(1)
-    print(
-        f"| {'robot, function':32} | ours [us] | theirs [us] | ratio | batch | ratio |\n|---|---|---|---|---|---|"
-    )
+    print(f"| {'robot, function':32} | ours [us] | theirs [us] | ratio | batch | ratio |")
+    print("|---|---|---|---|---|---|")
     for name, floating in (("ur5", False), ("solo12", True)):
         for what, (ours, theirs, batch) in pairs(name, floating).items():
             for call in (ours, theirs, batch):
