@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-LARGEST = 5  # unknowns; with more of them what is written out takes longer to compile than LAPACK's call
+LARGEST = 3  # unknowns; batches of larger systems are solved faster by LAPACK (docs/decisions.md)
 
 
 def solve_definite(H: jax.Array, b: jax.Array) -> jax.Array:
