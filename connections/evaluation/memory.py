@@ -5,7 +5,8 @@ of `evaluate` states, 8 bytes a number. For tensors of r indices this size is N 
 dimension of a frame from which the connection is made; for the definition of a robot, N is 6 for each link.
 The fewest pieces are taken that need at most `MEMORY` each, or have one point. All have the same size, so
 that they are compiled once; the last repeats its last point as often as needed. A call is refused if not even
-one point, or not the result, fits in the machine's memory.
+one point, or not the result, fits in the machine's memory: the operating system may say so by killing the
+process, or by paging, only after minutes.
 
 Only calls from outside of `jit` are cut: inside, the caller decides (`jax.lax.map` with a ``batch_size``).
 """
