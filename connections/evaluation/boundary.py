@@ -1,14 +1,14 @@
 """The public boundary: one point in, any batch out, compiled once, validated inside the compiled call.
 
 Every definition is written at one point (``thing_at``). `evaluate` turns it into the public function: leading
-batch axes broadcast together, the compiled function is found by the definition and the structure of what it
-is bound to, and validity (finite numbers, points on their manifold, positive definite metrics, frames of full
-rank) is one boolean computed beside the values, because a separate test on the host costs more than the
-mathematics. When that boolean is false, the owner's ``explain`` looks for the culprit in plain Python and
-raises its error.
+batch axes broadcast together. The compiled function is cached under the definition and the pytree structure
+of the objects that it is bound to. Validity (finite values, points on their manifold, positive definite
+metrics, frames of full rank) is one boolean that is computed together with the values, because a separate
+test in NumPy costs more than the mathematics. If the boolean is false, the owner's ``explain`` looks for the
+culprit in plain Python and raises its error.
 
-A point next to its manifold (``near_at``) stands for the nearest point there (``project_at``). It is
-projected here, once: definitions see unit quaternions, and none of them normalizes.
+A point that is close to its manifold (``near_at``) is replaced by the nearest point on it (``project_at``).
+This happens here, once: definitions get unit quaternions, and none of them normalizes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from connections.evaluation.memory import (
 )
 from connections.evaluation.parameters import Bound, Function, Parametrized, derived
 
-_PAUSE = 0.05  # s, after which an interrupt is noticed
-MOST_KEPT = 64  # definitions of one owner; they are more only where users give many functions
+_PAUSE = 0.05  # s between two looks for an interrupt
+MOST_KEPT = 64  # compiled definitions cached per owner; only owners with many functions of users have more
 
 P = ParamSpec("P")
 
@@ -66,9 +66,9 @@ def evaluate(
     owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
     definition : JAX-traceable, of one point: a method of the owner, or `Bound` to objects and functions.
     arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
-    checked : whether the first argument is judged, and projected on the manifold.
-    long : whether it may take seconds; an interrupt then ends the call at once.
-    numbers : of the largest array made at one point; batches that would need much memory are cut in `pieces`.
+    checked : whether the first argument is validated as a point, and projected on the manifold.
+    long : whether the call may take seconds; an interrupt then ends it at once.
+    numbers : size of the largest array at one point; batches that would need much memory are cut in chunks.
 
     Returns
     -------
@@ -108,13 +108,13 @@ def _is_one(arguments: Sequence[Argument], arrays: Sequence[Any]) -> bool:
 
 
 def _is_finite(values: Any) -> bool:
-    """Whether all numbers at one point are finite, as far as they are known.
+    """Whether all values at one point are finite; values that JAX traces count as finite.
 
-    NumPy judges them: with the test beside them, XLA computes the numbers of small arrays twice.
+    The test is NumPy's: if it were compiled together with the values, XLA would compute small arrays twice.
     """
     for leaf in jax.tree_util.tree_leaves(values):
         ok: Any
-        if isinstance(leaf, jax.core.Tracer):  # of `grad`, where the numbers are known, or of `vmap`
+        if isinstance(leaf, jax.core.Tracer):  # under `grad` the test gives a value, under `vmap` a tracer
             ok = jnp.isfinite(leaf).all()
         else:
             ok = np.isfinite(np.asarray(leaf)).all()
@@ -124,11 +124,10 @@ def _is_finite(values: Any) -> bool:
 
 
 def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
-    """The value of a function that may take long, computed by a thread, so that an interrupt is noticed.
+    """The value of a slow function, computed in a thread, so that an interrupt is noticed.
 
-    After an interrupt the thread still finishes its computation, whose result is dropped. Settings of JAX
-    that hold only in the calling thread, such as a device, do not hold in another: with one, no thread is
-    used.
+    After an interrupt the thread still finishes, and its result is dropped. Some settings of JAX, such as the
+    default device, hold only in the calling thread. If a default device is set, no thread is used.
     """
     config: Any = jax.config
     main = threading.current_thread() is threading.main_thread()
@@ -158,9 +157,9 @@ def as_given(values: np.ndarray, *given: Any) -> Array: ...
 @overload
 def as_given(values: Value, *given: Any) -> Value: ...
 def as_given(values: Any, *given: Any) -> Any:
-    """Arrays of the kind that was given: JAX's if one of `given` is, and NumPy's else.
+    """The values as arrays of JAX if one of `given` is an array of JAX, otherwise as NumPy arrays.
 
-    What JAX is tracing stays what it is.
+    Tracers stay tracers.
     """
     for value in given:
         if isinstance(value, jax.Array):
@@ -169,7 +168,7 @@ def as_given(values: Any, *given: Any) -> Any:
 
 
 def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
-    """A function that computes with NumPy, whose results are as `as_given` says of its arguments."""
+    """Convert the results of a NumPy function to the kind of its arguments, as `as_given` does."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Value:
@@ -181,7 +180,7 @@ def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
 
 
 def _numpy(leaf: Any) -> Any:
-    """A NumPy array that may be written; the pieces of a batch were already joined into one."""
+    """A writable NumPy array; the chunks of a batch were already joined into one."""
     return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)
 
 
@@ -191,7 +190,7 @@ Compiled = Callable[..., Any]
 def _pair_of(
     owner: Any, definition: Any, arguments: Sequence[Argument], checked: bool
 ) -> tuple[Compiled, Compiled]:
-    """The compiled definition, of one point and of batches; kept with the owner for what it is bound to."""
+    """The compiled definition, of one point and of batches, cached with the owner."""
     function, things = _parts(definition)
     shape = tuple((item.core, item.batched) for item in arguments)
     key = (
@@ -209,7 +208,7 @@ def _pair_of(
         cores = tuple(len(core) for core, _ in shape)
         call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
         made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
-        found = *made, things  # which keeps their ids from being given away
+        found = *made, things  # the cache holds the things, so that no other object can get their ids
         if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((owner, at))):
             known[key] = found
     return found[0], found[1]
@@ -248,9 +247,9 @@ class _BatchError(ValueError):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """(owner, definition, *arrays) -> the values over the batch, and whether all is valid.
+    """(owner, definition, *arrays) -> the values over the batch, and one boolean: whether all is valid.
 
-    That includes whether the arguments are finite, and in a batch the values.
+    The boolean includes that the arguments are finite, and for a batch that the values are.
 
     Parameters
     ----------
@@ -303,7 +302,7 @@ def _finite_at(ok: Any, *numbers: Any) -> Any:
 def _called(
     function: Compiled, arguments: Sequence[Argument], arrays: Sequence[Any], numbers: int, what: str
 ) -> tuple[Any, Any]:
-    """The values of a batch and their validity, in pieces if it is large."""
+    """The values of a batch and their validity, in chunks if it is large."""
     cores = [len(item.core) for item in arguments]
     batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
     if trace_state_clean() and not any(isinstance(array, jax.core.Tracer) for array in arrays):
@@ -318,7 +317,7 @@ def _called(
 
 
 def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str) -> Value:
-    """The function of the arrays; MemoryError if XLA finds no room for what it makes."""
+    """The function's value at the arrays; MemoryError if XLA cannot allocate what it needs."""
     try:
         return function(*arrays)
     except jax.errors.JaxRuntimeError as error:
@@ -328,12 +327,12 @@ def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str)
 
 
 def _name(definition: Any) -> str:
-    """What a definition is called: ``torsion`` for ``torsion_at``."""
+    """The public name of a definition: ``torsion`` for ``torsion_at``."""
     return _parts(definition)[0].__name__.removesuffix("_at").lstrip("_")
 
 
 def the_point(q: jax.Array) -> jax.Array:
-    """The point that q stands for, as a definition."""
+    """The identity as a definition: `evaluate` of it gives the projected point."""
     return q
 
 
@@ -382,14 +381,14 @@ def _explain(
 
 
 class Pair(Parametrized):
-    """Two objects in one frame, as a connection and a metric, both of which must be valid."""
+    """Two objects in one frame, such as a connection and a metric; both must be valid."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
 
     @classmethod
     def of(cls, first: Any, second: Any) -> Pair:
-        """The pair; what is compiled for the second object is kept with the first."""
+        """The pair, cached with the first object, so that its compiled functions are found again."""
         known = derived(first).get(cls)
         if known is None or known.second is not second:
             known = derived(first)[cls] = cls(first, second)

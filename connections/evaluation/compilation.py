@@ -1,13 +1,13 @@
-"""`jax.jit` for what runs a few times to a few thousand times: compiled in half the time, as fast afterwards.
+"""`jax.jit` for functions that run up to a few thousand times: it compiles in half the time.
 
-XLA's fusion emitters for processors take half of the time of compilation, and its division of a function into
-parts that several threads compile another tenth. At one point, what they gain does not show: Christoffel
-symbols and curvature of a chart, mass matrices of trees are as fast without. For batches it may be a fourth,
-so `evaluate` compiles those with `jax.jit`. Options hold for functions called from outside of `jit`; inside,
-the caller's hold.
+XLA's fusion emitters for CPUs take half of the time of compilation. Splitting a function into parts that
+several threads compile takes another tenth. Both are switched off for functions of one point, which are as
+fast without them: measured for Christoffel symbols and curvature of a chart, and for mass matrices of trees.
+Batches may lose a quarter of their speed, so `evaluate` compiles them with plain `jax.jit`. Options hold for
+functions called from outside of `jit`; inside, the caller's options hold.
 
-What is compiled is found by a function of the library and the structure of what it is applied to
-(`parameters`), and by nothing else; the numbers of these things are arguments.
+The cache key of a compiled function is the library's function and the pytree structure of the objects that it
+is applied to (`parameters`). The floats and arrays in these objects are arguments.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from connections.evaluation.parameters import Bound, owned
 from connections.evaluation.parameters import trace_state_clean as trace_state_clean
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-RECENT = 64  # compiled functions kept after their last user is gone, 2.5 MB each; the oldest is dropped first
+RECENT = 64  # unused compiled functions that stay cached, 2.5 MB each; the oldest is dropped first
 
-#: Errors of a definition that needs a number while it is traced, as `float`, `if` and NumPy do.
+#: Errors of JAX where a definition needs a concrete value while it is traced, as `float`, `if` and NumPy do.
 NEEDS_NUMBERS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
@@ -49,18 +49,18 @@ _LIBRARY = __name__.partition(".")[0]
 
 
 class Structure:
-    """What decides what has to be compiled for an object; there is one for equal structures.
+    """The structure of a pytree: two objects with equal structures share compiled functions.
 
     Parameters
     ----------
-    tree : the object without its numbers, of JAX. places : of each leaf among the numbers that are given.
+    tree : the treedef. places : for each leaf, its index among the distinct leaves.
     """
 
     def __init__(self, tree: Any, places: tuple[int, ...]) -> None:
         self._tree, self._places = tree, places
 
     def made_of(self, numbers: Sequence[Any]) -> Any:
-        """The object with these numbers, which JAX may be tracing."""
+        """The object with these distinct leaves, which may be tracers."""
         return jax.tree_util.tree_unflatten(self._tree, [numbers[place] for place in self._places])
 
 
@@ -69,7 +69,7 @@ _LOCK = threading.Lock()
 
 
 def flattened(thing: Any) -> tuple[Structure, list[Any]]:
-    """The structure of a pytree, and its numbers; one that occurs twice, such as a frame's, is given once."""
+    """The structure of a pytree and its distinct leaves: a leaf of a shared part, such as a frame, is one."""
     leaves, tree = jax.tree_util.tree_flatten(thing)
     numbers: dict[Any, Any] = {}
     for at, leaf in enumerate(leaves):
@@ -88,10 +88,10 @@ def flattened(thing: Any) -> tuple[Structure, list[Any]]:
 def compiled(
     function: Callable[..., Any], *things: Any, options: dict[str, Any] | None = OPTIONS
 ) -> Callable[..., Any]:
-    """*arguments -> function(*things, *arguments), compiled when first called for each shape of arguments.
+    """*arguments -> function(*things, *arguments), compiled at the first call with each shape of arguments.
 
-    All functions with the same `function` and the same structure of `things` share what is compiled: the
-    numbers in `things` are an argument of it.
+    Calls with the same `function` and the same structure of `things` share one compiled function: the leaves
+    of `things` are arguments of it.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def compiled(
     """
     whole = Bound(function, *things) if things else owned(function)
     if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
-        whole = Bound(called, whole)  # an object that can be called: its numbers are data
+        whole = Bound(called, whole)  # a callable object: its leaves are data
     if isinstance(whole, Bound):
         use, (structure, numbers) = whole.function, flattened(whole)
     else:
         use, (structure, numbers) = function, flattened(())
     choice = None if options is None else tuple(options.items())
-    found: dict[Any, Callable[..., Any]] = {}  # what is in use is not forgotten
+    found: dict[Any, Callable[..., Any]] = {}  # holds functions in use, so that `RECENT` does not drop them
 
     def call(*arguments: Any) -> Any:
         outside = choice if trace_state_clean() else _INSIDE
@@ -125,7 +125,7 @@ def compiled(
 
 
 def forget() -> None:
-    """Have definitions compiled anew for new objects; for tests that replace a definition."""
+    """Clear the cache of compiled definitions; for tests that replace a definition."""
     _shared.cache_clear()
     _IN_USE.clear()
 
@@ -137,7 +137,7 @@ def called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Around what traces functions of users other than by `compiled`: errors are told in words."""
+    """Translate errors of JAX in functions of users that are traced other than by `compiled`."""
     try:
         yield
     except (*NEEDS_NUMBERS, ValueError) as error:
@@ -147,14 +147,14 @@ def tracing() -> Iterator[None]:
 
 
 def shape_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of what a user's function returns for float64 arrays of these shapes; nothing is computed."""
+    """The shape of a user's function's result for float64 arrays of these shapes; nothing is computed."""
     arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
     with tracing():
         return tuple(jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *arguments).shape)
 
 
 def raise_in_words(error: Exception) -> None:
-    """Raise `TypeError` with the user's line that needs numbers where JAX traces it, if that is the error."""
+    """Raise `TypeError` with the user's line if it needed concrete values under tracing; else do nothing."""
     if isinstance(error, ValueError) and not isinstance(error.__cause__ or error.__context__, NEEDS_NUMBERS):
         return
     if isinstance(error, ValueError) and "array element" not in str(error):  # not NumPy's, but a user's
@@ -216,10 +216,10 @@ def is_installed(module: str) -> bool:
 
 
 class traced_once(Generic[Value]):  # noqa: N801 - a decorator
-    """A method of arrays that is traced once for each object, and not again wherever it is used.
+    """A method of arrays that JAX traces once per object, not once per use.
 
     JAX runs a definition in Python each time that a function containing it is compiled, vectorized or
-    differentiated. Of a function under `jax.jit` it keeps what it has traced. The object must not change.
+    differentiated. The trace of a function under `jax.jit` is cached. The object must not change.
     """
 
     def __init__(self, method: Callable[..., Value]) -> None:

@@ -1,4 +1,4 @@
-"""What an object shows of itself: three lines that fit 80 columns, and a table in a notebook."""
+"""The ``repr`` of objects: three lines that fit 80 columns, and a table in a notebook."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from connections.checks import html_table
 from connections.evaluation.parameters import ParametricFunction
 
 WIDTH = 80
-_FEW = 6  # numbers that are shown in a line; of more, the shape is
-IN_TABLE = 36  # numbers that are shown in a table
+_FEW = 6  # entries of an array that a line shows; of larger arrays it shows the shape
+IN_TABLE = 36  # the same in a table
 
 
 class Described:
@@ -34,7 +34,7 @@ class Described:
         return html_table(heading_of(self), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
-        """What a subclass adds to the table."""
+        """Rows that a subclass adds to the table."""
         return []
 
 
@@ -45,7 +45,7 @@ def heading_of(thing: Any) -> str:
 
 
 def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
-    """Name and a few words for each part of an object, its frame left out; arrays of few numbers in full."""
+    """Name and short description of each part of an object except its frame; small arrays are in full."""
     names = [name for name in thing.__dict__ if not name.startswith("_") and name != "frame"]
     parts = ((name.removesuffix("_function"), short(getattr(thing, name), few)) for name in names)
     return [(name, part) for name, part in parts if part]
@@ -57,7 +57,7 @@ def fitting(line: str) -> str:
 
 
 def short(value: Any, few: int = _FEW) -> str:
-    """A few words for a part of an object; empty for what is not there."""
+    """A short description of a part of an object; empty for None."""
     if value is None:
         return ""
     if isinstance(value, jax.core.Tracer):

@@ -1,12 +1,12 @@
-"""Batches that would need more than `MEMORY` at once are cut in pieces of equal size.
+"""Batches that would need more than `MEMORY` at once are cut in chunks of equal size.
 
-The memory of a function is estimated: each of its points holds `TERMS` arrays of the size that the caller
-of `evaluate` states, 8 bytes a number. For tensors of r indices this size is N n^(r - 1), N the largest
-dimension of a frame from which the connection is made; for the definition of a robot, N is 6 for each link.
-The fewest pieces are taken that need at most `MEMORY` each, or have one point. All have the same size, so
-that they are compiled once; the last repeats its last point as often as needed. A call is refused if not even
-one point, or not the result, fits in the machine's memory: the operating system may say so by killing the
-process, or by paging, only after minutes.
+The memory of a function is estimated: each point needs `TERMS` arrays of the size that the caller of
+`evaluate` states, 8 bytes per entry. For tensors of r indices this size is N n^(r - 1), N the largest
+dimension of a frame from which the connection is made; for the definition of a robot, N is 6 times the number
+of links. A batch is cut in the fewest chunks that need at most `MEMORY` each; a chunk has at least one point.
+All chunks have the same size, so that one function is compiled; the last chunk repeats its last point to
+reach this size. A call is refused if one point, or the result, does not fit in the machine's memory, because
+the operating system would kill the process, or page memory for minutes.
 
 Only calls from outside of `jit` are cut: inside, the caller decides (`jax.lax.map` with a ``batch_size``).
 """
@@ -21,17 +21,17 @@ from typing import Any
 import jax
 import numpy as np
 
-MEMORY = 2**30  # bytes of the intermediate results of one piece
-TERMS = 8  # arrays of the stated size that are held at once; what XLA asks for is 1 to 7.5 of them if n > 5
+MEMORY = 2**30  # bytes of the intermediate results of one chunk
+TERMS = 8  # arrays of the stated size at one time; XLA allocates 1 to 7.5 of them if n > 5
 
 
 def piece_size(count: int, numbers: int) -> int:
-    """How many of `count` points are computed together; 0 if all are.
+    """How many of `count` points one chunk has; 0 if the batch is not cut.
 
     Parameters
     ----------
     count : points of the batch.
-    numbers : of the largest array that the function makes at one point; 0 if it is small.
+    numbers : size of the largest array that the function makes at one point; 0 if it is small.
     """
     most = max(1, MEMORY // (8 * TERMS * max(numbers, 1)))
     if not numbers or count <= most:
@@ -40,12 +40,12 @@ def piece_size(count: int, numbers: int) -> int:
 
 
 def is_small(numbers: int) -> bool:
-    """Whether one point needs less than a piece may; `numbers` as for `piece_size`."""
+    """Whether one point fits into a chunk; `numbers` as for `piece_size`."""
     return 8 * TERMS * numbers <= MEMORY
 
 
 def common_count(batches: Sequence[tuple[int, ...]]) -> int:
-    """How many points there are where these batch axes are broadcast together; 0 if they do not fit."""
+    """How many points these batch axes have when broadcast together; 0 if they do not broadcast."""
     try:
         return math.prod(np.broadcast_shapes(*batches))
     except ValueError:
@@ -66,14 +66,14 @@ def over_pieces(
     size: int,
     what: str,
 ) -> tuple[Any, bool]:
-    """(values, ok) of `function`, from pieces of `size` points: NumPy arrays, and one boolean.
+    """(values, ok) of `function`, computed in chunks of `size` points: NumPy arrays, and one boolean.
 
     Parameters
     ----------
     function : of a list of arrays with one batch axis, to values with this axis in front, and one boolean.
     arrays, cores, batched : arguments, how many axes one item has, and whether batch axes precede them.
-    size : of a piece.
-    what : is computed, for errors.
+    size : points of a chunk.
+    what : names the quantity in errors.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def over_pieces(
 
 
 def require_room(need: int, what: str) -> None:
-    """Raise MemoryError if `need` bytes, of `what`, are more than this machine has."""
+    """Raise MemoryError if `what` needs more than the machine's memory; `need` is in bytes."""
     try:
         have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not everywhere is it known
+    except (AttributeError, ValueError, OSError):  # some systems do not say
         return
     if need > have:
         raise MemoryError(

@@ -1,13 +1,13 @@
-"""The contract of `jax.jit` for objects: numbers are data, functions are known by identity.
+"""The contract of `jax.jit` for objects: parameters are data, functions are compared by identity.
 
 Frames, metrics, connections, systems, controllers are `Parametrized`: pytrees of JAX. Floats and arrays of
-floats in their attributes are leaves, which `jax.jit`, `jax.grad` and `jax.vmap` take; so are those of
-objects and containers there. Everything else is structure: functions, integers, names, other objects. What is
-compiled is found by a definition and the structure of what it is applied to (`compilation`), so that two
-members of a family, two masses or two gains share it.
+floats in their attributes, also in nested objects and containers, are leaves: `jax.jit`, `jax.grad` and
+`jax.vmap` take them. Everything else is structure: functions, integers, names, other objects. Compiled
+functions are cached under a definition and the structure of the objects that it is applied to
+(`compilation`), so that two members of a family, two masses or two gains share one.
 
-An object keeps copies of the arrays that it is given, and `Function` for functions of users. It does not
-change after it was made.
+An object stores copies of the arrays that it is given, and wraps functions of users in `Function`. It does
+not change after it was made.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from typing import Any, Generic
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean as trace_state_clean  # which JAX has under no public name
+from jax._src.core import trace_state_clean as trace_state_clean  # JAX has no public name for it
 
 from connections._jax import Value
 
-DERIVED = "_derived"  # the attribute in which objects keep what was derived from the others
+DERIVED = "_derived"  # the attribute that caches values derived from the others
 
 
 class Function:
-    """A function of a user, known by identity, as under `jax.jit`.
+    """A user's function, compared by identity, as under `jax.jit`.
 
-    What it reads from closures and from global names is read when JAX traces it, once for each shape of its
-    arguments; all quantities of all objects that are made with this function agree on it. Another function
-    object is read anew, even of the same code. Outside of JAX's transformations, with no array of JAX among
-    the arguments, the function is called as it is: it may do what JAX does not trace.
+    The values of its closures and global names are read when JAX traces the function, once for each shape of
+    its arguments, so that all quantities of all objects with this function use the same values. A new
+    function object is traced anew, even if it has the same code. Outside of JAX's transformations, if no
+    argument is an array of JAX, the user's function itself is called, so it may do what JAX cannot trace.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Function:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         alone = function if isinstance(function, FunctionType) else lambda *args, **kw: function(*args, **kw)
-        self._traced = jax.jit(alone)  # of one function, JAX keeps what it has traced
+        self._traced = jax.jit(alone)  # JAX caches the traces of this one function object
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function's value."""
@@ -78,18 +78,18 @@ jax.tree_util.register_static(Function)
 
 
 def plain(function: Any) -> Any:
-    """The function itself, also for arrays of JAX: a `Function` is its user's."""
+    """The user's function of a `Function`; anything else is returned as it is."""
     return function.function if isinstance(function, Function) else function
 
 
 @jax.tree_util.register_pytree_node_class
 class Bound(Generic[Value]):
-    """*arguments -> function(*things, *arguments): a pytree whose leaves are the numbers of `things`.
+    """*arguments -> function(*things, *arguments): a pytree whose leaves are those of `things`.
 
     Parameters
     ----------
-    function : of the library, known by identity, without numbers in it: of a module or a class. The object of
-        a bound method is the first of the things.
+    function : of the library, compared by identity, of a module or a class; it contains no parameters. If it
+        is a bound method, its object becomes the first of the things.
     things : objects, functions of users, containers of them, None.
     """
 
@@ -106,21 +106,21 @@ class Bound(Generic[Value]):
         return self.function(*self.things, *arguments)
 
     def tree_flatten(self) -> tuple[Any, Any]:
-        """What is a number in `things`, and what is not."""
+        """`things`, in which all but the leaves is `Static`; and the function."""
         return _marked(self.things), self.function
 
     @classmethod
     def tree_unflatten(cls, function: Any, things: Any) -> Bound[Any]:
-        """The same of other numbers."""
+        """The same function of `things` with other leaves."""
         result: Bound[Any] = object.__new__(cls)
         result.function, result.things = function, _unmarked(tuple(things))
         return result
 
 
 def owned(value: Any) -> Any:
-    """What an object keeps of what it is given: copies of arrays, and functions by identity.
+    """The form in which an object stores an argument: arrays are copied, functions become `Function`.
 
-    Bound methods of objects of the library are `Bound`. Of objects that are pytrees, leaves are copied.
+    Bound methods of objects of the library become `Bound`. Array leaves of pytrees are copied.
     """
     if isinstance(value, Parametrized | Function | Bound):
         return value
@@ -142,13 +142,13 @@ def owned(value: Any) -> Any:
 
 
 def _copied(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy of it, in the memory of a `bytes`: of all others the owner can allow writing."""
+    """The array, or a copy of it, in the memory of a `bytes`: any other memory can be made writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if isinstance(owner, bytes):
         return array
-    if array.dtype.hasobject:  # which cannot lie in a `bytes`
+    if array.dtype.hasobject:  # objects cannot lie in a `bytes`
         copy = np.array(array)
         copy.setflags(write=False)
         return copy
@@ -156,7 +156,7 @@ def _copied(array: np.ndarray) -> np.ndarray:
 
 
 class _Owning(abc.ABCMeta):
-    """Objects keep what is their own: `owned` of each attribute, after `__init__`."""
+    """Replace each attribute by `owned` of it, after `__init__`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         thing = super().__call__(*args, **kwargs)
@@ -167,10 +167,10 @@ class _Owning(abc.ABCMeta):
 
 
 class Parametrized(metaclass=_Owning):
-    """An object that is made of numbers and structure. It must not change after it was made.
+    """An object that is a pytree of JAX. It must not change after it was made.
 
-    A subclass needs nothing: its attributes are read. What is derived from them, as `cached_property`
-    and `derived` do, is left out.
+    A subclass declares nothing: its attributes are the children. Cached values (`cached_property`, `derived`)
+    are left out.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -180,22 +180,22 @@ class Parametrized(metaclass=_Owning):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the attributes, without what is derived from them."""
+        """The attributes, without cached values."""
         return {name: getattr(self, name) for name in _attributes(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was pickled; whether an array may be written to is not."""
+        """Restore the attributes; `owned` makes arrays read-only again, which pickle does not."""
         self.__dict__.update((name, owned(value)) for name, value in state.items())
 
 
 def derived(thing: Any) -> dict[Any, Any]:
-    """Where an object keeps what was derived from it."""
+    """The cache of an object, for values derived from its attributes."""
     place: dict[Any, Any] = thing.__dict__.setdefault(DERIVED, {})
     return place
 
 
 def is_same(first: Any, second: Any) -> bool:
-    """Whether two objects are one, also where JAX has put each of them together from the same numbers."""
+    """Whether two objects are one, also if JAX has unflattened each of them from the same leaves."""
     if first is second:
         return True
     ours: Any
@@ -212,7 +212,7 @@ def is_number(value: Any) -> bool:
 
 
 def _attributes(thing: Any) -> list[str]:
-    """The names of what an object was made with."""
+    """The names of the attributes that are not cached values."""
     computed = functools.cached_property
     return [
         name
@@ -225,7 +225,7 @@ def _attributes(thing: Any) -> list[str]:
 
 
 class Static:
-    """A part of a structure: integers, texts and arrays are compared by value, other things by identity."""
+    """A part of a structure: integers, texts and integer arrays are compared by value, others by identity."""
 
     __slots__ = ("key", "value")
 
@@ -243,7 +243,7 @@ jax.tree_util.register_static(Static)
 
 
 def _key_of(value: Any) -> Any:
-    """What tells a static value from others; it does not outlive the value, which stands beside it."""
+    """The key by which static values are compared; an id is safe, because `Static` holds the value too."""
     if isinstance(value, bool | int | str | bytes):
         return type(value), value
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
@@ -252,7 +252,7 @@ def _key_of(value: Any) -> Any:
 
 
 def _flatten(thing: Any) -> tuple[Any, Any]:
-    """The attributes, in which all but numbers is `Static`; and their names."""
+    """The attributes, in which all but the leaves is `Static`; and their names."""
     known = derived(thing).get(_flatten)
     if known is None:
         names = tuple(_attributes(thing))
@@ -263,7 +263,7 @@ def _flatten(thing: Any) -> tuple[Any, Any]:
 
 
 def _marked(value: Any) -> Any:
-    """A tree in which all that is no number is `Static`."""
+    """The tree with everything but leaves wrapped in `Static`."""
     return jax.tree_util.tree_map(_mark, value, is_leaf=_says_itself)
 
 
@@ -278,7 +278,7 @@ def _mark(value: Any) -> Any:
 
 
 def _says_itself(node: Any) -> bool:
-    """Whether a node of a tree says itself what its numbers are."""
+    """Whether a node of a tree is a pytree of this library, which flattens itself."""
     return isinstance(node, Parametrized | Bound | Function | Static)
 
 
@@ -291,7 +291,7 @@ def _unflatten(cls: type, names: tuple[str, ...], parts: Any) -> Any:
     result: Any = object.__new__(cls)
     for name, part in zip(names, parts, strict=True):
         result.__dict__[name] = _unmarked(part)
-    result.__dict__[DERIVED] = {_flatten: (tuple(parts), names)}  # placeholders need not be numbers
+    result.__dict__[DERIVED] = {_flatten: (tuple(parts), names)}  # JAX also unflattens placeholder leaves
     return result
 
 
@@ -306,7 +306,7 @@ class ParametricFunction(Parametrized):
 
     Parameters
     ----------
-    function : JAX-traceable; its last argument are the parameters.
+    function : JAX-traceable; its last argument is the parameters.
     parameters : a number, an array, or dictionaries, lists and tuples of them; integers become floats.
 
     Raises

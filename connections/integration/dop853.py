@@ -1,7 +1,7 @@
 """The coefficients of Dormand and Prince's method 8(5,3), DOP853.
 
-Numbers that are zero are left out. They agree to the last digit with those of SciPy, whose integrators take
-a quarter of a second to import.
+Zeros are left out. The coefficients agree to the last digit with SciPy's. They are written here because
+SciPy's integrators take a quarter of a second to import.
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.10, and the Fortran
 code DOP853 of the same authors.
 """
@@ -97,7 +97,7 @@ _A: list[dict[int, float]] = [
         11: 0.04471061572777259,
     },
 ]
-#: When the stages are, as shares of the step.
+#: The times of the stages, as fractions of the step.
 _C: dict[int, float] = {
     1: 0.05260015195876773,
     2: 0.0789002279381516,
@@ -123,7 +123,7 @@ _FIFTH: dict[int, float] = {
     10: 0.08192320648511571,
     11: -0.022355307863886294,
 }
-#: The same of third order.
+#: Weights of the stages in the error estimate of third order.
 _THIRD: dict[int, float] = {
     0: -0.18980075407240762,
     5: 4.450312892752409,
@@ -134,7 +134,7 @@ _THIRD: dict[int, float] = {
     10: 0.20136540080403034,
     11: 0.02265179219836082,
 }
-#: Three more rows of A, for what is between the ends of a step.
+#: Three more rows of A, for dense output within a step.
 _A_MORE: list[dict[int, float]] = [
     {
         0: 0.056167502283047954,
@@ -167,7 +167,7 @@ _A_MORE: list[dict[int, float]] = [
         14: -9.15095847217987,
     },
 ]
-#: Weights of all stages in the last coefficients of the polynomial that stands for a step.
+#: Weights of all stages in the last coefficients of the polynomial of dense output.
 _BETWEEN: list[dict[int, float]] = [
     {
         0: -8.428938276109013,

@@ -1,7 +1,7 @@
-"""From step to step, for any number of motions of one kind: one motion is a batch of one.
+"""The loop over steps, for any number of motions of one kind: one motion is a batch of one.
 
-Every motion has its own time and its own step; one that has ended makes room for the next. Time is counted
-from the first requested time, so that clocks far from zero cost no accuracy, and steps end exactly at the
+Every motion has its own time and step length; when one has ended, the next one takes its place. Time is
+counted from the first requested time, so that clocks far from zero cost no accuracy. Steps end exactly at the
 requested times. The loop is written in Python, so that an interrupt ends it.
 """
 
@@ -25,12 +25,12 @@ from connections.integration.tolerances import (
 )
 
 Array = NDArray[np.float64]
-#: (which motions (w,), s (w,), h (w,), y (w, k), dy/ds (w, k)) -> (5, w, k), a step of each as of `Attempt`.
+#: (which motions (w,), s (w,), h (w,), y (w, k), dy/ds (w, k)) -> (5, w, k), a step of each as in `Attempt`.
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
 
-PLACES = 32  # motions whose next step is tried together
+PLACES = 32  # motions that take their steps together
 _TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
-_BEYOND = 1e-9  # of the whole time, after which that becomes visible which stops a motion
+_BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
 
 
 class Stopped(NamedTuple):
@@ -40,7 +40,7 @@ class Stopped(NamedTuple):
     ----------
     s, y : its last time and state (k,).
     why : what happened, in words.
-    beyond : the state (k,) in which it would be a little later.
+    beyond : the state (k,) extrapolated to a little later.
     """
 
     s: float
@@ -50,13 +50,13 @@ class Stopped(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What m motions did at T times.
+    """The states of m motions at T times.
 
     Parameters
     ----------
-    states : (m, T, k); NaN where a motion did not get to.
-    last : (m,) the last time that each reached.
-    stopped : those that end too early.
+    states : (m, T, k); NaN at times that a motion did not reach.
+    last : (m,) the last requested time that each reached.
+    stopped : the motions that end too early.
     """
 
     states: Array
@@ -80,12 +80,12 @@ def follow(
     Parameters
     ----------
     attempts : a step of some of the motions; NaN where it leaves the domain, so that the next is shorter.
-    y0, origin : (m, k) where they begin, and from where components are measured.
+    y0, origin : (m, k) initial states, and the points from which the motion of components is measured.
     clock : (T,) the requested times, strictly monotone from zero.
     rtol, atol : of a step (`tolerances`).
-    max_steps : of a motion, kept or not, after which it ends.
-    max_step : no step is longer; None for any.
-    places : how many motions are tried together.
+    max_steps : steps of a motion, accepted or not, after which it ends.
+    max_step : no step is longer; None for no bound.
+    places : how many motions take their steps together.
     """
     m, k = y0.shape
     states = np.full((m, len(clock), k), np.nan)
@@ -95,14 +95,14 @@ def follow(
         return found
     whole, places = abs(float(clock[-1])), min(places, m)
     run = _Run(clock, whole, whole if max_step is None else max_step, (rtol, atol), max_steps, found)
-    with np.errstate(all="ignore"):  # what is not finite makes a step shorter
+    with np.errstate(all="ignore"):  # a state that is not finite only makes the next step shorter
         starts = y0, _first_rates(attempts, y0, places), np.abs(y0 - origin), origin
         _follow(attempts, starts, places, run, _Number if m == 1 else _Row)
     return found
 
 
 class _Run(NamedTuple):
-    """What is the same for all motions, and what is found."""
+    """The settings that all motions share, and the result, which is filled in."""
 
     clock: Array
     whole: float
@@ -113,25 +113,25 @@ class _Run(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """The motions that are followed together: rows (w,), or numbers if there is one motion.
+    """The motions that take their steps together: rows (w,), or floats if there is one motion.
 
     Times and lengths of steps are counted in the direction of time, so they are positive.
 
     Parameters
     ----------
-    s, h, goal : the time, the planned length of the next step, and the requested time that it goes to.
-    target : the number of that time.
-    begun : how many steps had been tried when the motion began.
-    rest : whether it leaves a state of rest (`tolerances`).
-    which : (w,) which of the motions.
-    y, f, moved, origin : (w, k) state, rate, how far it has been from its origin, and the origin.
+    s, h, goal : the time, the planned length of the next step, and the next requested time.
+    target : the index of the next requested time.
+    before : the count of steps when the motion began.
+    rest : whether the motion is leaving a state of rest (`tolerances`).
+    which : (w,) indices of the motions.
+    y, f, moved, origin : (w, k) state, rate, largest distance from the origin so far, and the origin.
     """
 
     s: Any
     h: Any
     goal: Any
     target: Any
-    begun: Any
+    before: Any
     rest: Any
     which: NDArray[np.int64]
     y: Array
@@ -141,7 +141,7 @@ class _Lanes(NamedTuple):
 
 
 class _Row:
-    """Functions of rows of numbers (w,), one for each motion."""
+    """Arithmetic for several motions: rows (w,), one entry for each motion."""
 
     minimum, maximum, fmin, where, any = np.minimum, np.maximum, np.fmin, np.where, np.any
 
@@ -159,7 +159,7 @@ class _Row:
 
 
 class _Number:
-    """The same of the number of one motion: Python's are ten times as fast as arrays of one."""
+    """The same arithmetic for one motion, on floats: they are ten times as fast as arrays of one entry."""
 
     minimum, maximum, any = min, max, bool
 
@@ -199,12 +199,12 @@ def _first_rates(attempts: Attempts, y0: Array, places: int) -> Array:
     return np.concatenate(parts)
 
 
-def _begun(starts: tuple[Array, ...], which: NDArray[np.int64], count: int, run: _Run) -> _Lanes:
+def _at_start(starts: tuple[Array, ...], which: NDArray[np.int64], count: int, run: _Run) -> _Lanes:
     """Some of the motions at their beginning, after `count` steps of others."""
     w = len(which)
     h, goal = np.full(w, min(FIRST_STEP * run.whole, run.longest)), np.full(w, abs(run.clock[1]))
-    ones, begun, rest = np.ones(w, dtype=int), np.full(w, count), np.zeros(w, dtype=bool)
-    return _Lanes(np.zeros(w), h, goal, ones, begun, rest, which, *(array[which] for array in starts))
+    ones, before, rest = np.ones(w, dtype=int), np.full(w, count), np.zeros(w, dtype=bool)
+    return _Lanes(np.zeros(w), h, goal, ones, before, rest, which, *(array[which] for array in starts))
 
 
 def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Run, of: Any) -> None:
@@ -212,49 +212,54 @@ def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Ru
 
     Parameters
     ----------
-    starts : states, rates, how far the states are from their origins, and these, (m, k) each.
-    places : how many motions are tried together.
+    starts : initial states, rates, distances from the origins, and the origins, (m, k) each.
+    places : how many motions take their steps together.
     of : `_Row`, or `_Number` if there is one motion.
     """
     sign, shortest, following, count = math.copysign(1.0, run.clock[-1]), SHORTEST * run.whole, places, 0
-    lanes = _begun(starts, np.arange(places), 0, run)
+    lanes = _at_start(starts, np.arange(places), 0, run)
     lanes = _Lanes._make([*map(of.numbers, lanes[:6]), *lanes[6:]])
     reach, (states, last, stopped) = np.append(np.abs(run.clock), math.inf), run.found
     resting = False  # whether any motion leaves a state of rest
     while len(lanes.which):
-        s, h, goal, target, begun, rest, which, y, f, moved, origin = lanes
+        s, h, goal, target, before, rest, which, y, f, moved, origin = lanes
+        # Try a step. One that would pass the next requested time, or end just before it, ends there.
         left = goal - s
         ends = h >= NO_LONGER * left
         length = of.where(ends, left, h)
         tried = attempts(which, of.row(sign * s), of.row(sign * length), y, f)
         new, rates = tried[0], tried[1]
+        # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
         farther, least, step = np.fmax(moved, np.abs(new - origin)), 0.0, of.column(length)
         if resting:
             least = of.column(rest) * clock_errors(f, rates, run.whole)
         errors = errors_of(step, tried, farther, least, *run.tolerances)
         error = of.fmin(of.numbers(np.maximum.reduce(errors, axis=-1, initial=0.0)), math.inf)
+        # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken = length <= shortest, False
         if of.any(short):
             taken = (
                 short & (error >= 1.0) & of.numbers(is_taken(step, errors, tried, moved, f, of.column(rest)))
             )
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
-        if resting or of.any(taken):
+        if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
             at_rest = clock_errors(f, rates, run.whole) > run.tolerances[0] * farther
             rest = of.where(kept, taken | (rest & of.numbers(at_rest.any(axis=-1))), rest)
             resting = of.any(rest)
+        # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
         s, wide = of.where(kept, of.where(ends, goal, s + length), s), of.column(kept)
         y, f, moved = of.where(wide, new, y), of.where(wide, rates, f), of.where(wide, farther, moved)
         count, arrived = count + 1, kept & ends
-        if of.any(arrived):
+        if of.any(arrived):  # at a requested time: record the state, and aim at the next time
             rows, at = np.flatnonzero(arrived), of.row(target)
             states[which[rows], at[rows]] = y[rows]
             last[which[rows]] = run.clock[at[rows]]
             target = target + arrived
             goal = of.numbers(reach[of.row(target)])
-        lost, late = short > kept, count - begun > run.max_steps  # short, and not kept
+        # Motions end at the last time, at a rejected step of the shortest length, or after `max_steps`.
+        lost, late = short > kept, count - before > run.max_steps  # of booleans: short and not kept
         gone = lost | late | (target == len(run.clock))
-        lanes = _Lanes(s, h, goal, target, begun, rest, which, y, f, moved, origin)
+        lanes = _Lanes(s, h, goal, target, before, rest, which, y, f, moved, origin)
         if of.any(gone):
             rows = np.flatnonzero(gone)
             for i in rows[of.row(target)[rows] < len(run.clock)]:
@@ -263,10 +268,10 @@ def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Ru
                 stopped[int(which[i])] = Stopped(sign * float(of.row(s)[i]), y[i].copy(), why, beyond)
             if len(rows) == len(starts[0]):
                 return
-            stays = ~gone
+            stays = ~gone  # motions that wait take the places of those that have ended
             new = np.arange(following, min(following + len(rows), len(starts[0])))
             following += len(new)
-            begin = _begun(starts, new, count, run)
+            begin = _at_start(starts, new, count, run)
             lanes = _Lanes(
                 *(np.concatenate([old[stays], own]) for old, own in zip(lanes, begin, strict=True))
             )

@@ -1,4 +1,4 @@
-"""A step of the method: of one motion in JAX and with functions of NumPy, and of several with these."""
+"""A step of the method: for one motion in JAX and in NumPy, for several motions in NumPy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from connections.integration.dop853 import A, C, E
 
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array, Array], None]  # (s, y, out)
-# A step. (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of its error over h, and what its
-# components can be expected to be.
+# A step. (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of the step's error over h, and
+# the expected sizes of the components of y.
 Attempt = Callable[[float, float, Array, Array], Array]
 
 _ROWS = [A[stage, :stage].copy() for stage in range(len(C))]
@@ -33,7 +33,7 @@ def step_at(
     Parameters
     ----------
     rate : (s, y) -> dy/ds (k,).
-    sizes : (s, y) -> what the components can be expected to be, (k,); None if only the step matters.
+    sizes : (s, y) -> expected sizes of the components, (k,); None if only the step is needed.
     s, h : the time at which the step begins, and its length.
     y, f : (k,) the state there and its rate; None if the rate is to be computed.
     """
@@ -53,12 +53,12 @@ def step_at(
 
 
 def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt:
-    """A step with functions of NumPy.
+    """A step with NumPy functions.
 
     Parameters
     ----------
     rate : (s, y, out) writes dy/ds to out (k,).
-    sizes : (s, y) -> what the components can be expected to be, (k,).
+    sizes : (s, y) -> expected sizes of the components, (k,).
     """
 
     def attempt(s: float, h: float, y: Array, f: Array) -> Array:
@@ -81,7 +81,7 @@ def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt
 def numpy_attempts(
     rates: Callable[[NDArray[np.int64], Array, Array], Array],
 ) -> Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]:
-    """Steps of several motions with a function of NumPy, as `driver.follow` takes them.
+    """Steps of several motions with a NumPy function, as `driver.follow` takes them.
 
     Parameters
     ----------

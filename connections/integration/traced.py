@@ -1,9 +1,10 @@
-"""A motion where JAX traces it: the steps of `driver`, inside of a compiled function.
+"""A motion under JAX's tracing: the steps of `driver`, inside of a compiled function.
 
-How long the steps are is found out first, without derivatives. Derivatives are those of the steps themselves,
-in forward and in reverse mode and of any order: each step is a few evaluations of the rate. The state at
-every `BLOCK`-th step is kept, from which the next steps are computed again. The time of a first call is the
-compiler's, so the rate occurs once where the motion is found, and once where it is differentiated.
+The lengths of the steps are found first, without derivatives. The steps with these lengths are then
+differentiated, in forward and in reverse mode and to any order: each step is a few evaluations of the rate.
+The state at every `BLOCK`-th step is stored, and the steps between are computed again from it. Compiling
+takes most of the time of a first call, so the rate occurs once in the search for the steps, and once in the
+derivative.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from connections.integration.tolerances import (
     next_length,
 )
 
-BLOCK = 64  # steps, of which reverse mode keeps the first state
-MOST = 512 * BLOCK  # steps that are kept, through which one can differentiate
+BLOCK = 64  # reverse mode stores the state before every block of so many steps
+MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Settings(NamedTuple):
-    """What decides about steps.
+    """The settings of step control.
 
     Parameters
     ----------
     rtol, atol : of a step (`tolerances`).
-    max_steps : kept or not, after which the motion ends.
+    max_steps : steps, accepted or not, after which the motion ends.
     max_step : no step is longer; None for any.
     """
 
@@ -52,7 +53,7 @@ class Settings(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Of a motion at the beginning of a step."""
+    """The loop's state at the beginning of a step."""
 
     s: jax.Array
     h: jax.Array  # of the next step
@@ -61,7 +62,7 @@ class _State(NamedTuple):
     moved: jax.Array
     target: jax.Array  # which requested time it goes to
     tried: jax.Array  # steps
-    kept: jax.Array  # how many of those were kept
+    kept: jax.Array  # how many of those were accepted
     leaves_rest: jax.Array
     ended: jax.Array
     states: jax.Array  # (T + 1, k) at the requested times
@@ -222,13 +223,13 @@ def _followed(
 
 
 def _written(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:
-    """The array with this row; the last one, or beyond, for rows that are not used."""
+    """The array with this row at `place`; the last place is for rows that are not used."""
     written: jax.Array = jax.lax.dynamic_update_index_in_dim(array, row, place, 0)
     return written
 
 
 def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """Tangents of `kept.states` and `kept.marks`: those of the same steps, from mark to mark."""
+    """Tangents of `kept.states` and `kept.marks`: the same steps are differentiated, from mark to mark."""
     (_, clock, constants, _), (y0_dot, clock_dot, constants_dot, _) = primals, tangents
     (times, k), room = kept.states.shape, len(kept.steps)
     real = jnp.arange(room) < kept.total
@@ -275,12 +276,12 @@ def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tupl
     rows = jax.tree_util.tree_map(lambda a: a.reshape(-1, BLOCK), (instants, instants_dot, place, real))
     (last, states_dot), marks_dot = jax.lax.scan(blocks, begin, (kept.marks, *rows))
     reached = jnp.isfinite(kept.states) & (kept.total <= room)
-    lost = jnp.where(reached, 0.0, jnp.nan)  # times a tangent: what is derived from it is no number, either
+    lost = jnp.where(reached, 0.0, jnp.nan)  # times a tangent, so that further derivatives are NaN too
     return jnp.where(reached, states_dot[:times], 0.0) + lost * last, marks_dot
 
 
 def _instants(kept: _Kept, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """When steps begin and how long they are: in proportion to the requested times around them."""
+    """Begin and length of the steps, as functions of the clock: in proportion between requested times."""
     begins, lengths, targets = kept.steps.T
     ends = jax.lax.stop_gradient(begins + lengths)
     if len(clock) > 1:
@@ -288,7 +289,7 @@ def _instants(kept: _Kept, real: jax.Array, clock: jax.Array) -> tuple[jax.Array
         stretch = (clock[after] - clock[after - 1]) / (fixed[after] - fixed[after - 1])
         begins = clock[after - 1] + (begins - fixed[after - 1]) * stretch
         lengths = lengths * stretch
-    # Those that are not real do not move, and are where the rate is known: at the end of the last one.
+    # Steps beyond the last real one have length zero, at its end, where the rate is defined.
     end = ends[jnp.clip(kept.total - 1, 0, len(ends) - 1)]
     return jnp.where(real, begins, end), jnp.where(real, lengths, 0.0)
 
@@ -303,7 +304,7 @@ _anywhere = Primitive("connections_anywhere")
 
 
 def anywhere(flag: jax.Array) -> jax.Array:
-    """Whether `flag` holds; under `vmap`, whether it does anywhere in the batch: `cond` then stays one."""
+    """`flag`; under `vmap`, whether it holds anywhere in the batch: then `cond` does not become `select`."""
     found: jax.Array = _anywhere.bind(flag)
     return found
 

@@ -1,7 +1,8 @@
-"""Flows as the host follows them: what is compiled of a flow for JAX, and flows of what computes in NumPy.
+"""Motions for `integration.driver`: flows compiled by JAX (`JaxMotions`), and flows in NumPy (`HostMotions`).
 
-Both have the same three functions of many motions: where they begin, a step of some of them, and what is
-recorded of states. JAX compiles each for one row, a few, and many, which serves any number of motions.
+Both have the same three functions of many motions: the initial states, a step of some of them, and the values
+recorded at given states. JAX compiles each function for one row, a few, and many. Batches are padded to these
+sizes, so that three compilations serve any number of motions.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from connections.integration.driver import PLACES, Attempts
 from connections.integration.steps import step_at
 
 Array = NDArray[np.float64]
-FEW = 8  # motions whose step is compiled together, if there are no more
-PLACES_OF_ROWS = 512  # motions whose next step is tried together, if that is a call of compiled code
+FEW = 8  # rows of a compiled step for two to eight motions
+PLACES_OF_ROWS = 512  # motions that take their steps together, if all their steps are one compiled call
 ROWS = 256  # states that are recorded together, if there is more than one motion
 
 
 class Started(NamedTuple):
-    """Where m motions begin.
+    """The initial states of m motions.
 
     Parameters
     ----------
-    given : arrays (m, ...), the arguments of each, the first with its point on the manifold.
-    y, origin : (m, k) flat states, and from where their components are measured.
+    given : arrays (m, ...), the arguments of each; the first is projected on the manifold if it is a point.
+    y, origin : (m, k) flat states, and the points from which the motion of components is measured.
     near : (m,) whether the first point is near its manifold.
     """
 
@@ -48,9 +49,9 @@ class OneMotion(NamedTuple):
 
     Parameters
     ----------
-    start : *given -> (given, with its point on the manifold; y (k,); origin (k,); whether the point is near).
+    start : *given -> (given, its point projected; y (k,); origin (k,); whether the point was near).
     rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
-    sizes : (t0, s, y, *given) -> what the components can be expected to be there, (k,).
+    sizes : (t0, s, y, *given) -> expected sizes of the components there, (k,).
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
@@ -77,6 +78,7 @@ class OneMotion(NamedTuple):
             return given, *flow.start_at(*given), near
 
         def record(t: jax.Array, y: jax.Array, *given: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+            # Valid are a state that the flow admits, a point where the owner is defined, and finite values.
             values, q, ok = flow.record(t, flow.state_at(y, given), *given)
             ok = ok & admit_at(owner.owner, q)[1]
             for leaf in (q, *jax.tree_util.tree_leaves(values)):
@@ -102,7 +104,7 @@ class JaxMotions:
 
     Parameters
     ----------
-    make : () -> one of them, bound to what it is made of.
+    make : () -> the functions of one motion, bound to the objects that it depends on.
     """
 
     def __init__(self, make: Bound[OneMotion]) -> None:
@@ -110,16 +112,17 @@ class JaxMotions:
         self._start, self._step, self._record = (compiled(at, make) for at in (_started, _stepped, _recorded))
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
-        """Where motions with the arguments `rows`, each (m, ...), begin; m = `count`."""
+        """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
         return Started(*by_rows(lambda i: self._start(i, *(array[i] for array in rows)), count, _size(count)))
 
     def attempts(self, t0: float, started: Started) -> Attempts:
-        """Their steps."""
+        """Steps of these motions, for `driver.follow`."""
         count = len(started.y)
         places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
         given = started.given
 
         def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+            # Pad to `places` rows by repeating row 0, because XLA compiles for one size; drop them after.
             full, real = np.zeros(places, dtype=int), len(which)
             full[:real] = np.arange(real)
             instants = np.stack([np.full(real, t0), s, h], axis=1)
@@ -134,14 +137,14 @@ class JaxMotions:
         m, count = states.shape[:2]
 
         def recorded(i: NDArray[np.int64]) -> Any:
-            one, at = np.divmod(i, count)
+            one, at = np.divmod(i, count)  # row i is motion `one` at time `at`
             return self._record(times[at], states[one, at], *(array[one] for array in given))
 
         found = by_rows(recorded, m * count, _size(m))
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), found)
 
     def nothing(self, rows: tuple[Array, ...], times: Array) -> Any:
-        """The values (0, T, ...) of no motions."""
+        """The values (0, T, ...) of an empty batch: shapes are traced, nothing is computed."""
 
         def recorded(*own: jax.Array) -> Any:
             motion = self._make()
@@ -156,11 +159,11 @@ class JaxMotions:
 
 
 class HostMotions:
-    """Motions by functions of NumPy.
+    """Motions by NumPy functions.
 
     Parameters
     ----------
-    functions : of one of them, such as `HostMotion`.
+    functions : of one motion, such as `HostMotion`.
     """
 
     def __init__(self, functions: Any) -> None:
@@ -169,15 +172,15 @@ class HostMotions:
         self.places = PLACES_OF_ROWS if self._rows and self._rows.steps else PLACES
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
-        """As `JaxMotions.start`; raises what is wrong with a first point."""
+        """As `JaxMotions.start`; raises the error of an initial point that is not valid."""
         if self._rows:
             return Started(*self._rows.start_rows(*rows))
-        begun = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
-        given, y, origin, near = zip(*begun, strict=True)
+        started = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
+        given, y, origin, near = zip(*started, strict=True)
         return Started(given, np.stack(y), np.stack(origin), np.array(near))
 
     def attempts(self, t0: float, started: Started) -> Attempts:
-        """Their steps; NaN where one raises a `ValueError`, because it meets a singularity."""
+        """Steps of these motions; NaN where one raises a `ValueError`, because it meets a singularity."""
         given = zip(*started.given, strict=True) if self._rows else started.given
         steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
 
@@ -187,7 +190,7 @@ class HostMotions:
                 try:
                     found.append(steps[one](float(s[i]), float(h[i]), y[i], f[i]))
                 except ValueError as error:
-                    if h[i] == 0.0:
+                    if h[i] == 0.0:  # the initial rate: a shorter step cannot help
                         raise
                     self._refused[one] = error
                     found.append(np.full((5, y.shape[1]), np.nan))
@@ -200,14 +203,14 @@ class HostMotions:
         def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
             found: Array = together(h, np.abs(s + h), y, f)
             bad = np.flatnonzero(~np.isfinite(found[1]).all(axis=-1))
-            if len(bad):  # the same one by one, for the errors
+            if len(bad):  # repeat failed rows one by one, because only single steps say why they failed
                 found[:, bad] = each(which[bad], s[bad], h[bad], y[bad], f[bad])
             return found
 
         return attempt
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
-        """As `JaxMotions.record`; values are nothing if a motion fails."""
+        """As `JaxMotions.record`; the values are empty if a motion fails."""
         if self._rows:
             return self._rows.record(0.0, states, *given)
         m, count = states.shape[:2]
@@ -216,7 +219,7 @@ class HostMotions:
             row: list[Any] = []
             where: list[Any] = []
             for j in range(count):
-                if not np.isfinite(states[i, j]).all():
+                if not np.isfinite(states[i, j]).all():  # the motion ended before this time
                     break
                 try:
                     found, q, good[i, j] = self._one.record(np.float64(times[j]), states[i, j], *given[i])
@@ -225,6 +228,7 @@ class HostMotions:
                     break
                 row.append(found)
                 where.append(q)
+            # Points beyond a failure are NaN.
             where += [np.full_like(where[-1] if where else np.zeros(1), np.nan)] * (count - len(where))
             values.append(row)
             points.append(np.stack(where))
@@ -234,12 +238,13 @@ class HostMotions:
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *stacked), points, good
 
     def refused_at(self, motion: int) -> ValueError | None:
-        """The error with which the last step of a motion was refused."""
+        """The error that the last refused step of a motion raised, or None."""
         return self._refused.get(motion)
 
 
 def by_rows(function: Callable[[NDArray[np.int64]], Any], count: int, size: int) -> Any:
-    """`function` of the rows 0, ..., count - 1, of `size` at a time, so that it is compiled for one shape."""
+    """`function` of the rows 0, ..., count - 1, in chunks of `size`, so that it is compiled for one shape."""
+    # The last chunk repeats the last row to reach this size; the repetitions are cut off.
     parts = [
         function(np.minimum(np.arange(begin, begin + size), count - 1)) for begin in range(0, count, size)
     ]
@@ -261,7 +266,7 @@ def _rows(function: Callable[..., Any], rows: tuple[jax.Array, ...]) -> Any:
 
 
 def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) -> Any:
-    """The rows of `index` (w,) tell how many motions there are, where there is no argument that does."""
+    """`OneMotion.start` of every row; `index` (w,) gives the number of rows if there are no arguments."""
     motion = make()
     return _rows(lambda _, *given: motion.start(*given), (index, *rows))
 

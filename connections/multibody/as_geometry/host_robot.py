@@ -1,4 +1,4 @@
-"""A robot in NumPy at one configuration, for motions that are integrated on the host."""
+"""A robot in NumPy, for motions that `integration.driver` integrates: JAX compiles nothing."""
 
 from __future__ import annotations
 
@@ -37,18 +37,22 @@ class HostRobot:
     Parameters
     ----------
     kinematics : of the robot.
-    program : its recursions; `free_acceleration` is that of geodesics if they are without gravity.
+    program : its recursions; without gravity in them, `free_acceleration` is the acceleration of geodesics.
     """
 
     def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
+        # Joints with a quaternion: first index in q, first index in v, whether a position precedes it (Free).
         self._turning = [
             (int(kinematics.q_starts[i]), int(kinematics.v_starts[i]), isinstance(joint, Free))
             for i, joint in enumerate(kinematics.joints)
             if isinstance(joint, Spherical | Free)
         ]
+        # Room for the recursion's slots, and for a step: five rows of `Attempt`, the stages, a state, (t, s,
+        # h).
         size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
         self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
+        # X without its quaternion blocks is constant: joints with one coordinate per velocity have qdot = v.
         self._X = np.zeros((kinematics.nq, kinematics.nv))
         for i, joint in enumerate(kinematics.joints):
             if not isinstance(joint, Spherical | Free):
@@ -56,7 +60,7 @@ class HostRobot:
                     self._X[kinematics.q_starts[i] + k, kinematics.v_starts[i] + k] = 1.0
 
     def point(self, name: str, q: Array) -> Array:
-        """Configurations (..., nq) with unit quaternions; loops are closed by whatever comes next.
+        """Configurations (..., nq) with unit quaternions; loops are closed later, by the recursions.
 
         Raises
         ------
@@ -70,12 +74,13 @@ class HostRobot:
             q = q.copy()
             for at, _, free in self._turning:
                 part = q[..., at + 3 : at + 7] if free else q[..., at : at + 4]
+                # A view, so q changes. For one configuration, `@` is faster than a sum over an axis.
                 part /= np.sqrt(part @ part if q.ndim == 1 else np.sum(part**2, axis=-1, keepdims=True))
         return q
 
     def require(self, q: Array) -> None:
         """Raise the error of loops that do not close at q (nq,)."""
-        if self._program.loops is not None:
+        if self._program.loops is not None:  # every recursion solves the loops first; one is enough
             self._program.evaluate("mass_matrix", (q,), None)
 
     def frame_matrix(self, q: Array) -> Array:
@@ -109,6 +114,7 @@ class HostRobot:
 
     def free_motion(self) -> HostMotion:
         """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
+        # With loops, every rate has to solve them, so there the step is made of single rates in NumPy.
         steps = (self._step, self._steps) if self._program.loops is None else None
         return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), steps)
 
@@ -117,11 +123,11 @@ class HostRobot:
         out[:] = self._call("forward_dynamics", q, v, tau, None)
 
     def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
-        """The configurations (s, nq) for which a curve's points stand, and its velocities (s, nv)."""
+        """The configurations (s, nq) nearest to a curve's points, and its velocities v (s, nv)."""
         if not self._turning:
             return points, rates
         q, rates = self.projected(points, rates)
-        v = rates @ self._X
+        v = rates @ self._X  # right for all joints without quaternions; the others are overwritten
         for at, column, free in self._turning:
             first = at + 3 if free else at
             part = slice(first, first + 4)
@@ -131,7 +137,7 @@ class HostRobot:
         return q, v
 
     def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
-        """Configurations (s, nq) with unit quaternions, and rates (s, nq) over the same norms."""
+        """Configurations (s, nq) with unit quaternions, and rates (s, nq) divided by the same norms."""
         points, rates = points.copy(), rates.copy()
         for at, _, free in self._turning:
             part = slice(at + 3, at + 7) if free else slice(at, at + 4)
@@ -142,7 +148,7 @@ class HostRobot:
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
-        found = np.empty((5 + len(A), len(y)))
+        found = np.empty((5 + len(A), len(y)))  # five rows of the result, then the stages' rates
         compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
         return found[:5]
 
@@ -156,16 +162,17 @@ class HostRobot:
         """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""
         found = np.empty((5 + len(A), len(y)))
         if not compiled.motion_at(self._program.memory, _WEIGHTS, h, elapsed, y, rate, found):
+            # The error is found by calling the recursion at the state of the refused step.
             q, v = np.split(found[0], [len(y) - len(self._nothing)])
             given = self.normalized(q), v, self._nothing, None
             raise InputRefused(self._program.functions["forward_dynamics"], given)
         return found[:5]
 
     def _steps(self, h: Array, elapsed: Array, y: Array, rate: Array) -> Array:
-        """`_step` of rows, (5, m, k); NaN where that refuses the input."""
+        """`_step` of rows, (5, m, k); NaN where a step is refused."""
         found = np.empty((len(y), 5, y.shape[1]))
 
-        def fill(piece: slice) -> bool:
+        def fill(piece: slice) -> bool:  # may run in several threads, each with a workspace of its own
             work = self._workspaces.take()
             given = h[piece], elapsed[piece], y[piece], rate[piece], found[piece]
             good: bool = compiled.motion_rows(self._program.memory, work, _WEIGHTS, *given)
