@@ -50,4 +50,4 @@ def test_a_method_is_traced_once_for_each_object():
 def test_a_model_that_was_used_is_pickled():
     robot, q = model("four-bar"), model("four-bar").neutral()
     H = robot.definition.metric.matrix(q)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(robot)).metric.matrix(q), H)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(robot)).definition.metric.matrix(q), H)
