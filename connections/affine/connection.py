@@ -57,7 +57,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return jnp.einsum("ijk,j,k->i", self.coefficients_at(q), v, w)
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H_il Gamma^l_jk v^j w^k, (n,); overridden where H may be singular and this is not."""
+        """H_il Gamma^l_jk v^j w^k, (n,); subclasses compute it without H^-1 where H may be singular."""
         return metric.matrix_at(q) @ self.apply_at(q, v, w)
 
     def torsion_at(self, q: jax.Array) -> jax.Array:
@@ -105,11 +105,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return self.frame.valid_at(q)
 
     def explain(self, q: Any) -> None:
-        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         self.frame.explain(q)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """What enters Gamma^i_jk before cancellation, entry by entry, (n, n, n): what checks are relative to.
+        """The sum of the absolute values of the terms of Gamma^i_jk, (n, n, n); checks are relative to it.
 
         For an entry whose terms all vanish, subclasses that know a metric return the largest value that the
         lengths of the fields allow (`allowed_by_lengths`), because zero would make a relative check infinite.
@@ -118,18 +118,18 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
     @property
     def known_metric(self) -> Metric | None:
-        """A metric that the connection was made with, which tells the units of its components; or None."""
+        """The metric with which the connection was made, or None; it gives the units of components."""
         return None
 
     @property
     def host(self) -> HostMechanics | None:
-        """The connection in NumPy, if there is such a way: one motion at a time is integrated by it."""
+        """The connection in NumPy, by which its motions are integrated; None if there is none."""
         return None
 
     def gram_at(self, q: jax.Array) -> jax.Array:
-        """(n, n), positive definite: how long vectors count where nothing but a length is asked for.
+        """(n, n), positive definite: the matrix that measures lengths of vectors where any metric will do.
 
-        The metric that is known, else X^T X.
+        The known metric; X^T X if there is none.
         """
         if self.known_metric is not None:
             return self.known_metric.matrix_at(q)
@@ -141,7 +141,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
     def _numbers(self, indices: int) -> int:
         """N n^(indices - 1), N the largest dimension of a frame from which the connection is made.
 
-        That many numbers has the largest array from which a tensor of so many indices is computed.
+        This is the size of the largest array from which a tensor with so many indices is computed.
         """
         known = derived(self)
         if "widest" not in known:
@@ -172,7 +172,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return metric.derivative_at(q) - carried(self._first_kind_at(metric, q))
 
     def _low_terms_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """|H| times the connection's terms, with what the lengths allow, and the terms of Gamma*_low."""
+        """|H| times the connection's terms, with `allowed_by_lengths`, and the terms of Gamma*_low."""
         H = metric.matrix_at(q)
         terms, known = jnp.einsum("il,ljk->ijk", jnp.abs(H), self.scale_at(q)), christoffel_terms(metric, q)
         return terms + FLOOR * allowed_by_lengths(terms + known, lengths_of(H)), known
@@ -466,7 +466,7 @@ class AffineConnection(PointwiseConnection):
 
 
 class ConnectionOfMetric(AffineConnection):
-    """A connection that was built with a metric of its own frame, and keeps it as `metric`."""
+    """A connection that was built with a metric of its own frame, `metric`."""
 
     metric: Metric
 
@@ -557,7 +557,7 @@ def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
 
 
 def metric_of(nabla: AffineConnection, metric: Metric | None) -> Metric:
-    """The metric that was given, else the connection's own.
+    """The given metric, or the connection's own if it is None.
 
     Raises
     ------
@@ -579,7 +579,7 @@ def carried(low: jax.Array) -> jax.Array:
 
 
 def spans_a_plane(uu: Any, uw: Any, ww: Any) -> Any:
-    """Whether two vectors with these products are independent, beyond round-off of the products."""
+    """Whether two vectors with these inner products are independent, beyond round-off of the products."""
     return uu * ww - uw**2 > 1e-14 * uu * ww
 
 

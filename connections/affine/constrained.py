@@ -1,9 +1,9 @@
 """Constrained connections: the dynamics of a nonholonomic system as a connection on its distribution.
 
 In a basis of the distribution D, Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2 where the basis is
-orthogonal (Theorem 3.2), and the Gram matrix A^T H A is solved where it is not. The independent route is
-Lemma 3.1, a connection on the whole tangent bundle, nabla_X Y + (nabla_X P_perp)(Y), which `full` is. Source:
-[Z] section 3.
+orthogonal (Theorem 3.2). In other bases, a system with the Gram matrix A^T H A is solved. The independent
+route is Lemma 3.1, a connection on the whole tangent bundle, nabla_X Y + (nabla_X P_perp)(Y): `full`.
+Source: [Z] section 3.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from connections.geometry.numerics.definite import solve_definite
 class ConstrainedConnection(ConnectionOfMetric):
     """nabla~_X Y = P nabla_X Y for X, Y in a distribution D, P the orthogonal projection onto D.
 
-    Its geodesics are the free motions of the constrained system. Metric compatible; torsion free for the
-    projected bracket P [X, Y], which is the one that `frame` reports.
+    Its geodesics are the free motions of the constrained system. It is metric compatible, and torsion free
+    for the projected bracket P [X, Y], whose structure functions are those of `frame`.
 
     Parameters
     ----------
@@ -192,9 +192,9 @@ class ConstrainedConnection(ConnectionOfMetric):
         return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
 
     def feasible_rate_at(self, q: jax.Array, V: jax.Array, free: jax.Array) -> jax.Array:
-        """dV/dt (n,) of a feasible velocity V (n,) that without constraints would have `free`.
+        """dV/dt (n,) of a feasible velocity V (n,); `free` is dV/dt without constraints.
 
-        P (free) - (L_V P_perp) V: no basis enters where the constraints are given as forms.
+        P (free) - (L_V P_perp) V: if the constraints are given as forms, no basis is needed.
         """
         direction = self.ambient.frame.matrix_at(q) @ V
         P_perp, turning = jax.jvp(self.distribution.complement_at, (q,), (direction,))
@@ -202,7 +202,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         return rate
 
     def feasible_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
-        """P V of vectors (n, ...): the nearest that the constraints allow."""
+        """P V of vectors (n, ...): the nearest feasible vectors."""
         return V - self.distribution.complement_at(q) @ V
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
@@ -225,7 +225,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         return evaluate(self, self.basis_at, self._point(q))
 
     def forms(self, q: Any) -> Array:
-        """W(q), (..., n - m, n): one-forms that vanish on the distribution, those given or computed ones.
+        """W(q), (..., n - m, n): one-forms that vanish on the distribution, given or computed.
 
         Parameters
         ----------
@@ -297,13 +297,13 @@ class ConstrainedConnection(ConnectionOfMetric):
 class FullConnection(AffineConnection):
     """The constrained connection on the whole tangent bundle: nabla_X Y + (nabla_X P_perp)(Y).
 
-    It keeps the distribution D: nabla_X Y is in D for every Y in D. On D its torsion is -P_perp [X, Y], and
-    it is metric compatible for sections of D only. Where D is given by forms no basis is needed, and it is
-    regular wherever they have full rank.
+    It preserves the distribution D: nabla_X Y is in D for every Y in D. On D its torsion is -P_perp [X, Y],
+    and it is metric compatible for sections of D only. If D is given by forms, no basis is needed, and the
+    connection is regular wherever the forms have full rank.
 
     Parameters
     ----------
-    distribution : D with the metric, whose frame is the connection's.
+    distribution : D with its metric; the metric's frame is the connection's.
     ambient : the connection nabla.
 
     Source: [Z] Lemma 3.1, eq. (6).
@@ -332,11 +332,11 @@ class FullConnection(AffineConnection):
 
     @property
     def known_metric(self) -> Metric:
-        """That in which the distribution's complement is orthogonal."""
+        """The metric of the orthogonal projection onto the distribution."""
         return self.distribution.metric
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """The distribution is regular, whatever its basis."""
+        """The distribution is regular; its basis may be singular."""
         return self.distribution.regular_at(q)
 
     def explain(self, q: Any) -> None:

@@ -1,4 +1,4 @@
-"""Connections of a metric with a contorsion, and the family of all admissible ones.
+"""Connections of a metric with a contorsion, and the family of all admissible connections.
 
 Gamma_ijk = Gamma*_ijk - D_ijk; the family of admissible Coriolis matrices, [W] (12), is
 D_ijk = -beta_ijk eps_ijk. Sources: [W] III-C, eq. (12).
@@ -46,8 +46,8 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import FLOOR, lengths_of
 
-MEMBERS = 32  # of a family, which a sweep computes together
-SYMMETRY_TOLERANCE = 1e-10  # of an entry of D and of those with the same indices
+MEMBERS = 32  # members of a family that a sweep computes together
+SYMMETRY_TOLERANCE = 1e-10  # relative to the largest entry of D with the same indices in any order
 CONTORSION_SYMMETRIES = {
     "metric_compatible": ("antisymmetric in indices (1, 3)", ((2, 1, 0),)),
     "same_geodesics": ("antisymmetric in indices (2, 3)", ((0, 2, 1),)),
@@ -63,7 +63,7 @@ class ContorsionConnection(ConnectionOfMetric):
     ----------
     metric : the metric.
     contorsion : q (nq,) -> D[i, j, k] (n, n, n), all indices low; JAX-traceable.
-    symmetry : what D must be, checked at every point: "metric_compatible" (D_ijk = -D_kji),
+    symmetry : the symmetry that D must have, checked at every point: "metric_compatible" (D_ijk = -D_kji),
         "same_geodesics" (D_ijk = -D_ikj), "admissible" (totally antisymmetric), or None for any D.
     parameters : optional, the last argument of `contorsion` (`ParametricFunction`).
 
@@ -101,11 +101,11 @@ class ContorsionConnection(ConnectionOfMetric):
         return raise_first_index(self.metric.matrix_at(q), self._first_kind_here(q))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one column to solve for, not n^2."""
+        """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one right-hand side to solve for, not n^2."""
         return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
+        """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
@@ -116,7 +116,7 @@ class ContorsionConnection(ConnectionOfMetric):
         return raised_terms(self.metric.matrix_at(q), low)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """The metric is valid and D has the symmetry asked for."""
+        """The metric is valid and D has the required symmetry."""
         return self.metric.valid_at(q) & (self._symmetry_gap_at(q) <= SYMMETRY_TOLERANCE)
 
     def explain(self, q: Any) -> None:
@@ -177,12 +177,12 @@ class ContorsionFamily(Described, Parametrized):
         return list(combinations(range(self.metric.frame.dim), 3))
 
     def connection(self, beta: Any, parameters: Any = None) -> ContorsionConnection:
-        """The member with the given beta. What is compiled for one member serves all.
+        """The member with the given beta. All members with constant beta share compiled functions.
 
         Parameters
         ----------
-        beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic. For n = 3 also
-            the one number.
+        beta : (C(n, 3),) values, or q -> values (JAX-traceable); i < j < k lexicographic. For n = 3 a number
+            is accepted too.
         parameters : optional, the last argument of a function beta (`ParametricFunction`).
 
         Raises
@@ -205,7 +205,7 @@ class ContorsionFamily(Described, Parametrized):
     def sweep(self, betas: Any, quantity: Callable[[ContorsionConnection], Any]) -> Any:
         """``quantity(self.connection(beta))`` for every row of `betas`, computed together.
 
-        What is compiled serves any betas and any number of them; another `quantity` is compiled anew.
+        One compilation serves any betas and any number of them; another `quantity` is compiled anew.
 
         Parameters
         ----------
@@ -258,8 +258,8 @@ class ContorsionFamily(Described, Parametrized):
         Parameters
         ----------
         D : (..., n, n, n).
-        q : optional, (..., nq) the points where D is: entries are then judged by the lengths of the fields
-            there, and otherwise as if all were of one unit.
+        q : optional, (..., nq) the points of D. Entries are then compared in units of the lengths of the
+            fields there; without q, as if all had one unit.
 
         Raises
         ------
@@ -312,7 +312,7 @@ def _quantities_of(family: ContorsionFamily, quantity: Callable[..., Any], betas
 
 
 def _quantity_of(family: ContorsionFamily, quantity: Callable[..., Any], beta: jax.Array) -> Any:
-    """The quantity of one member, if it is made of numbers."""
+    """The quantity of one member; TypeError if it is not made of arrays."""
     value = quantity(family.connection(beta))
     leaves, numbers = jax.tree_util.tree_leaves(value), (float, int, np.ndarray, np.generic, jax.Array)
     if not leaves or not all(isinstance(leaf, numbers) for leaf in leaves):
@@ -331,9 +331,10 @@ def _require_finite_members(betas: np.ndarray, values: Any) -> None:
 
 
 def _contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
-    """What entries of D (..., n, n, n) are compared with: the largest with the same indices in any order.
+    """For each entry of D (..., n, n, n), the largest entry with the same indices in any order.
 
-    Where all of these vanish, FLOOR times the largest entry in a frame of unit fields, in this frame.
+    Where all of these vanish: FLOOR times the largest entry in a frame of unit fields, converted to this
+    frame.
     """
     size, u = jnp.abs(D), length
     volume = u[..., :, None, None] * u[..., None, :, None] * u[..., None, None, :]

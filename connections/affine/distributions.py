@@ -1,9 +1,9 @@
 """Distributions: the feasible velocities of a constrained system, and their frame.
 
 A distribution D of rank m is given by a basis, the columns of A(q) (n, m) in a metric's frame, or by the
-one-forms that annihilate it, the rows of W(q) (p, n), m = n - p. The frame of a distribution is X A; it has
-no structure functions of its own, as brackets leave D: those of P [X_i, X_j] are reported, P the orthogonal
-projection. Source: [Z] section 3.
+one-forms that annihilate it, the rows of W(q) (p, n), m = n - p. The frame of a distribution is X A. Brackets
+of its fields leave D, so its structure functions are those of the projected brackets P [X_i, X_j], P the
+orthogonal projection. Source: [Z] section 3.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import independent, inverse_lengths_of, lengths_of, rank_of
 
-_FEASIBLE = 1e-8  # a form on a basis field, relative to both
-_CLEAR = 1e-4  # of `null_basis`: below it, its fields lose more than 4 digits
+_FEASIBLE = 1e-8  # the largest value of a form on a basis field, relative to the sizes of both
+_CLEAR = 1e-4  # the least clearance of `null_basis`: below it, the fields lose more than 4 digits
 
 FORMS = "q -> components (p, n)"  # in an error
 
@@ -75,7 +75,7 @@ class Distribution(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def explain(self, q: Any) -> None:
-        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class SpannedDistribution(Distribution):
     basis : q (nq,) -> A (n, m); JAX-traceable.
     forms : optional, q -> W (n - m, n), the constraints that the basis has to satisfy; checked at every
         point.
-    remedy : what the error offers where the basis is singular and the forms are not.
+    remedy : advice in the error where the basis is singular and the forms are not.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class SpannedDistribution(Distribution):
         return jnp.eye(len(A)) - A @ solve_definite(weighted @ A, weighted)
 
     def regular_at(self, q: jax.Array) -> jax.Array:
-        """As `valid_at`: all that is known of the distribution is its basis."""
+        """As `valid_at`, because the distribution is given by its basis."""
         return self.valid_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -221,7 +221,7 @@ class AnnihilatedDistribution(Distribution):
         return self.metric.valid_at(q) & independent(self.covectors_at, q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Regular, and the computed basis is."""
+        """The distribution and the computed basis are regular."""
         return self.regular_at(q) & (self._basis_and_clearance_at(q)[1] > _CLEAR)
 
     def explain(self, q: Any) -> None:
@@ -234,13 +234,13 @@ class AnnihilatedDistribution(Distribution):
             raise_at(FrameError, what, q)
 
     def explain_regular(self, q: Any) -> None:
-        """The metric's error, or `ConstraintError` for the forms: what `regular_at` found."""
+        """The metric's error, or `ConstraintError` for the forms, where `regular_at` is false."""
         self.metric.explain(q)
         explain_forms(self, q)
 
     def _basis_and_clearance_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         H = self.metric.matrix_at(q)
-        N, clearance = null_basis(self.covectors_at(q).T)  # no unit decides which basis it is
+        N, clearance = null_basis(self.covectors_at(q).T)  # so that the basis does not depend on units
         return orthonormal(inverse_lengths_of(H)[:, None] * N, H), clearance
 
 
@@ -345,7 +345,7 @@ def orthonormal(A: jax.Array, H: jax.Array | None = None) -> jax.Array:
 
 
 def basis_alone(p: int) -> str:
-    """Says that a basis is singular where the p forms are independent."""
+    """Text of an error: the basis is singular although the p forms are independent."""
     return f"the constraints keep rank {p}: the basis is singular, not the system"
 
 
@@ -362,12 +362,12 @@ def explain_forms(distribution: Distribution, q: Any) -> None:
 
 @lru_cache
 def _generic_rotation(n: int) -> np.ndarray:
-    """A fixed orthogonal matrix, (n, n): printed forms, whose entries are often zero, avoid its axes."""
+    """A fixed orthogonal matrix, (n, n). No usual form, with its many zeros, lies along one of its axes."""
     return np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))[0]
 
 
 def _fault(distribution: Distribution, q: Any) -> str:
-    """What is wrong with the basis, or nothing."""
+    """Text of an error: how the basis is singular; empty if it is regular."""
     A = np.asarray(distribution.fields_at(jnp.asarray(q)))
     if not np.isfinite(A).all():
         return "is not finite"

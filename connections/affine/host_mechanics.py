@@ -1,7 +1,7 @@
-"""What computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for its motions.
+"""Mechanics in NumPy, such as a robot by its recursions: JAX compiles nothing for its motions.
 
-A connection or a system that has such an object as ``host`` is integrated through it. Everything that JAX
-traces takes the definition.
+The motions of a connection or a system with such an object as ``host`` are computed by it. Under tracing, JAX
+uses the definition instead.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class HostMechanics(Protocol):
     """
 
     def point(self, name: str, q: Array) -> Array:
-        """The points of the manifold that q (..., nq) stands for; `name` is how the caller calls q."""
+        """The points of the manifold next to q (..., nq); `name` is the caller's name of q, for errors."""
 
     def require(self, q: Array) -> None:
-        """Raise the error of a point (nq,) at which nothing is defined, if `point` does not."""
+        """Raise the error of a point (nq,) where the mechanics are not defined, if `point` does not."""
 
     def normalized(self, q: Array) -> Array:
-        """The points of the manifold nearest to q (..., nq), however far they are."""
+        """The points of the manifold nearest to q (..., nq), at any distance."""
 
     def frame_matrix(self, q: Array) -> Array:
         """X(q), (nq, n)."""
@@ -51,7 +51,7 @@ class HostMechanics(Protocol):
         """The geodesics."""
 
     def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
-        """Points q (s, nq) for which a curve's points stand, and velocities v (s, n) from its rates."""
+        """The points q (s, nq) of the manifold next to a curve's points, and its velocities v (s, n)."""
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""

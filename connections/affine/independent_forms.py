@@ -1,4 +1,4 @@
-"""Linearly independent one-forms among several, such as those of contacts of which some are redundant."""
+"""Linearly independent one-forms among several, for example among those of redundant contacts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _RANK = 1e-7  # equilibrated rows are independent if their smallest singular val
 
 @dataclass(frozen=True, eq=False)
 class SelectedForms:
-    """Some rows of a function that returns one-forms; an instance is such a function, too.
+    """Some rows of a function that returns one-forms; an instance is itself such a function.
 
     Parameters
     ----------
     forms : q (nq,) -> (p, n); JAX-traceable.
-    rows : numbers of the rows that are kept.
+    rows : indices of the selected rows.
     """
 
     forms: PointFunction
     rows: tuple[int, ...]
 
     def __call__(self, q: jax.Array) -> jax.Array:
-        """The kept rows, (len(rows), n)."""
+        """The selected rows, (len(rows), n)."""
         return jnp.asarray(self.forms(q))[np.array(self.rows, dtype=int)]
 
 
@@ -40,7 +40,7 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     Parameters
     ----------
     forms : q (nq,) -> W (p, n); JAX-traceable.
-    q : (..., nq) typical points of the region in which the forms will be used.
+    q : (..., nq) typical points of the region where the forms will be used.
 
     Raises
     ------

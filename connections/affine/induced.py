@@ -29,7 +29,7 @@ class InducedConnection(ConnectionOfMetric):
     Parameters
     ----------
     ambient : connection on the ambient manifold.
-    ambient_metric : metric that projects.
+    ambient_metric : metric of the orthogonal projection.
     frame : frame of the submanifold.
     inclusion : qbar -> A (n, m), v = A vbar; JAX-traceable.
     embedding : qbar -> q; the identity if None.
@@ -78,7 +78,7 @@ class InducedConnection(ConnectionOfMetric):
         return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """A^T H (A_dot(v) w + Gamma(A v, A w)), (m,), without Hbar^-1 where `metric` is the induced one."""
+        """A^T H (A_dot(v) w + Gamma(A v, A w)), (m,), without Hbar^-1 if `metric` is the induced one."""
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         A, A_dot = jax.jvp(self.metric.inclusion_at, (q,), (self.frame.matrix_at(q) @ v,))
@@ -88,7 +88,7 @@ class InducedConnection(ConnectionOfMetric):
         return low
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and what the lengths allow, (m, m, m)."""
+        """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and `allowed_by_lengths`, (m, m, m)."""
         A, weighted, dA = self._pieces_at(q)
         H_bar = weighted.T @ A
         terms = jnp.einsum("ni,njk->ijk", jnp.abs(weighted), jnp.abs(dA))
@@ -112,7 +112,7 @@ class InducedConnection(ConnectionOfMetric):
         return A, metric.ambient_metric.matrix_at(metric.embed_at(q)) @ A, dA
 
     def _turning_at(self, q: jax.Array, A: jax.Array) -> jax.Array:
-        """H Gamma(A_j, A_k), (n, m, m): on pairs of columns: the (n, n, n) tensor is never formed."""
+        """H Gamma(A_j, A_k), (n, m, m), by pairs of columns, so that no (n, n, n) tensor is formed."""
         p, metric = self.metric.embed_at(q), self.metric.ambient_metric
 
         def lowered(v: jax.Array, w: jax.Array) -> jax.Array:

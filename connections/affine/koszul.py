@@ -1,7 +1,7 @@
 """The Koszul formula in any frame: generalized Christoffel symbols from L_X H and the brackets.
 
 2 Gamma*_ijk = L_k H_ij + L_j H_ik - L_i H_jk + s_kij + s_jik + s_ijk, with s_kij = H_kl s^l_ij;
-its first index raised, the coefficients of the second kind. Source: [W] eq. (8).
+raising its first index gives the coefficients of the second kind. Source: [W] eq. (8).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def koszul(dH: SameArray, s_low: SameArray) -> SameArray:
 
 
 def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
-    """Sum of the absolute values of the terms of Gamma*_ijk, (n, n, n), and FLOOR times what lengths allow.
+    """Sum of absolute values of the terms of Gamma*_ijk, (n, n, n), plus FLOOR times `allowed_by_lengths`.
 
-    The second part stands in for terms that cancelled before they could be seen: along X_k a component of H
+    The second part replaces terms that cancelled within the derivative of H: along X_k a component of H
     changes by at most rho_k |X_i| |X_j|, rho_k the largest such rate among the terms.
     """
     H, s = jnp.abs(metric.matrix_at(q)), metric.frame.structure_terms_at(q)
@@ -49,7 +49,7 @@ def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
 
 
 def allowed_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:
-    """(rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2 with rho_k the largest terms[i, k, j] / (u_i u_j).
+    """The bound (rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2, rho_k = max terms[i, k, j] / (u_i u_j).
 
     Parameters
     ----------
@@ -72,10 +72,10 @@ def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
 
 
 def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
-    """|H^-1| applied to the first index of `terms` (n, ...), which are not negative; H is a metric's."""
+    """|H^-1| applied to the first index of `terms` (n, ...) >= 0; H is the matrix of a metric."""
     return jnp.einsum("il,l...->i...", jnp.abs(inverse_of_definite(H)), terms)
 
 
 def raise_first_index(H: jax.Array, tensor: jax.Array) -> jax.Array:
-    """H^-1 applied to the first index of `tensor` (n, ...); H is a metric's."""
+    """H^-1 applied to the first index of `tensor` (n, ...); H is the matrix of a metric."""
     return solve_definite(H, tensor)

@@ -45,7 +45,7 @@ class LeviCivita(ConnectionOfMetric):
     def christoffel_symbols(self, q: Any) -> Array:
         """Christoffel symbols of the first kind, Gamma*_ijk = <<X_i, nabla_{X_j} X_k>>, (..., n, n, n).
 
-        Those of the second kind are `coefficients`. In a frame that is not of coordinates they are
+        The symbols of the second kind are `coefficients`. In a frame that is not a coordinate frame they are
         generalized: the last two indices are symmetric only up to the frame's brackets.
 
         Parameters
@@ -65,11 +65,11 @@ class LeviCivita(ConnectionOfMetric):
         return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 (Gamma*_ijk v^j w^k), (n,): one column to solve for, not n^2."""
+        """H^-1 (Gamma*_ijk v^j w^k), (n,): one right-hand side to solve for, not n^2."""
         return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """Gamma*_ijk v^j w^k, (n,), without H^-1 where `metric` is the connection's own."""
+        """Gamma*_ijk v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)

@@ -1,4 +1,4 @@
-"""Symmetry: actions of a group, and what is invariant under them.
+"""Symmetry: actions of a group, and invariant fields, metrics and forms.
 
 A left action has Phi_e = id and Phi_g Phi_h = Phi_gh. T is the derivative of Phi_g at q, and in a frame X
 column i of B = X(Phi_g q)^+ T X(q) holds the components of X_i, pushed to Phi_g q. A field is invariant where
@@ -141,13 +141,13 @@ class GroupAction(Parametrized):
     def check_action(self, q: Any, g: Any, h: Any, tol: float = TOL) -> Check:
         """Whether Phi_e = id, Phi_g Phi_h = Phi_gh, e g = g = g e and (g h) g = g (h g).
 
-        Named after the axiom that holds least well.
+        The check is named after the axiom with the largest relative residual.
 
         Parameters
         ----------
         q : (..., nq) points.
         g, h : (..., k) elements of the group.
-        tol : of every coordinate, relative to what the coordinates of points and elements contribute to it.
+        tol : of every coordinate, relative to the contributions of the coordinates of points and elements.
         """
         residual, scale, _ = self._axioms(q, g, h)
         axiom = int(np.argmax(_relative(residual, scale).max(axis=0)))
@@ -188,8 +188,8 @@ class GroupAction(Parametrized):
         ----------
         function : q (nq,) -> f of any shape; JAX-traceable.
         q, g : (..., nq) points and (..., k) elements of the group.
-        name : what the check is called.
-        tol : of every entry of f, relative to |f| and what the coordinates contribute to it.
+        name : the name of the check.
+        tol : of every entry of f, relative to |f| plus the contributions of the coordinates to it.
         """
         return self._measure(f"invariant {name}", self, Bound(self._function_change_at, function), q, g, tol)
 
@@ -218,14 +218,14 @@ class GroupAction(Parametrized):
     def check_invariant_forms(
         self, forms: PointFunction, frame: FrameField, q: Any, g: Any, name: str = "forms", tol: float = TOL
     ) -> Check:
-        """Whether one-forms are invariant, each by itself: their pull-back W(Phi_g q) B is W(q).
+        """Whether each one-form is invariant: the pull-back W(Phi_g q) B is W(q).
 
         Parameters
         ----------
         forms : q -> W (p, n), components w_a(X_i); JAX-traceable. Constraints or inputs.
         frame : the frame of the components.
         q, g : (..., nq) points and (..., k) elements of the group.
-        name : what the check is called.
+        name : the name of the check.
         tol : of every component, relative to its terms.
         """
         return self._measure(
@@ -235,13 +235,13 @@ class GroupAction(Parametrized):
     def check_invariant_distribution(
         self, nabla: ConstrainedConnection, q: Any, g: Any, tol: float = TOL
     ) -> Check:
-        """Whether T D(q) = D(Phi_g q): of the span only, the basis may turn in it.
+        """Whether T D(q) = D(Phi_g q): only the span is compared, not the basis.
 
         Parameters
         ----------
         nabla : the constrained connection that has the distribution.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : of every component, relative to its terms, or to 1e-4 of what the pushed field's length allows.
+        tol : of every component, relative to its terms, or to 1e-4 of its bound by the pushed field's length.
         """
         return self._measure(
             "invariant distribution", nabla, Bound(self._distribution_change_at, nabla), q, g, tol
@@ -274,7 +274,7 @@ class GroupAction(Parametrized):
         nabla : a constrained or Levi-Civita connection.
         forms : q -> (a, n), covectors in the frame of the metric without constraints; JAX-traceable.
         q, g : (..., nq) points and (..., k) elements of the group.
-        tol : of every coefficient, relative to the terms of H^-1 F, or to 1e-4 of what lengths allow.
+        tol : of every coefficient, relative to the terms of H^-1 F, or to 1e-4 of its bound by lengths.
 
         Source: [Z] Lemma 3.3.
         """
@@ -400,9 +400,10 @@ class GroupAction(Parametrized):
 def compared(
     first: Callable[..., jax.Array], second: Callable[..., jax.Array], *arguments: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Of two functions that should agree, the entry where they differ most beside its terms, and the terms.
+    """The entry where two functions that should agree differ most, relative to its terms; and these terms.
 
-    The terms of f(x) are |f| and what the coordinates contribute, |df/dx| |x|: in any units of any of them.
+    The terms of f(x) are |f| and |df/dx| |x|, the contributions of the coordinates. They do not depend on
+    units.
     """
     terms: Any = 0.0
     for function in (first, second):
@@ -414,7 +415,7 @@ def compared(
 
 
 def _relative(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Residual over scale; zero where both are."""
+    """Residual over scale; zero where both are zero."""
     with np.errstate(divide="ignore"):
         relative: np.ndarray = residual / np.where(residual == 0.0, 1.0, scale)
     return relative

@@ -1,4 +1,4 @@
-"""Straight lines in the coordinates from q0 to q1, projected: what a logarithm starts from."""
+"""Straight lines in the coordinates from q0 to q1, projected: the first guesses of a logarithm."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Chords:
     Attributes
     ----------
     aim : (m, nq) the representatives of q1 that are nearest to q0.
-    length : (m,) of the lines, as far as they lie in the domain: no shortest geodesic is longer.
-    velocity : (m, n) at q0 with the lines' directions and lengths, in the orthonormal basis there.
+    length : (m,) lengths of the lines, up to where they leave the domain; no shortest geodesic is longer.
+    velocity : (m, n) vectors at q0 with the lines' directions and lengths, in the orthonormal basis there.
     """
 
     def __init__(self, shooting: Shooting, start: Ground, end: Ground) -> None:
@@ -37,7 +37,7 @@ class Chords:
         self.velocity = towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
 
     def nodes(self, pair: int, count: int) -> Ground:
-        """The measures at `count` points on one line at equal distances."""
+        """Frame and metric at `count` points on one line at equal distances."""
         travelled = self._travelled[pair]
         s = np.interp(np.linspace(0.0, travelled[-1], count), travelled, _FINE)
         line = self.start.q[pair] + s[:, None] * (self.aim - self.start.q)[pair]

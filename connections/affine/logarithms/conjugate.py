@@ -1,13 +1,13 @@
-"""Whether a geodesic is free of conjugate points: d exp is invertible at every time, not only where sampled.
+"""Proof that a geodesic is free of conjugate points: d exp is invertible at every time, not only at samples.
 
 Within a step the derivative J(t) of the geodesic's point in its initial velocity is a polynomial, and a
 polynomial stays in the convex hull of its control points P_i. With the left inverse K of J at the middle,
 
     ||K P_i - 1|| < 1 for all i    proves that    J(t) is injective during the whole piece,
 
-in every frame and in all units. A piece that is not proven is halved; what is not proven in the end has a
-conjugate point, of even multiplicity too, or one that cannot be told from it. At the beginning, where J
-vanishes, J(t) / t is judged. At the end the proof goes on for a further `MARGIN` of the geodesic's length.
+in every frame and in all units. A piece without proof is halved. A piece that stays without proof has a
+conjugate point, of odd or even multiplicity, or is too close to one to decide. At the beginning, where J
+vanishes, the proof is about J(t) / t. At the end it covers a further `MARGIN` of the geodesic's length.
 K is computed in units in which the rows of J, which belong to the coordinates, are of one size.
 Source: convex hulls of Bernstein's polynomials; Neumann's series.
 """
@@ -21,14 +21,14 @@ import numpy as np
 
 from connections.affine.logarithms.shooting import DEGREE, Pieces
 
-MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point the logarithm has no digits left
-_CLOSE = 0.95  # what counts as less than one
+MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point, the logarithm has no correct digits
+_CLOSE = 0.95  # the bound used in place of 1, because of round-off
 _HALVINGS = 40
 _MOST_PIECES = 2_000  # of one geodesic
 
 
 def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
-    """Which of `count` geodesics, given by their steps from 0 to 1, are proven; (count,)."""
+    """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,)."""
     P, row = _control_points(pieces.spread), pieces.row
     P = P / _sizes_of_rows(P, row, count)[row][:, None, :, None]
     first, last = pieces.t == 0.0, row != np.append(row[1:], -1)[: len(row)]
@@ -49,7 +49,7 @@ def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
 
 
 def _injective(P: np.ndarray, middle: np.ndarray) -> np.ndarray:
-    """Whether the control points P (s, 8, nq, n) prove it, by the value in the `middle` (s, nq, n)."""
+    """Whether the control points P (s, 8, nq, n) prove injectivity, with K from `middle` (s, nq, n)."""
     good = np.isfinite(P).all(axis=(1, 2, 3))
     inverse = np.linalg.pinv(np.where(good[:, None, None], middle, 0.0))
     gap = inverse[:, None] @ np.where(good[:, None, None, None], P, 0.0) - np.eye(P.shape[-1])
@@ -65,7 +65,7 @@ def _sizes_of_rows(P: np.ndarray, row: np.ndarray, count: int) -> np.ndarray:
 
 
 def _split(P: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Control points on [0, x] and on [x, 1] of those on [0, 1], (s, 8, ..); de Casteljau."""
+    """Control points on [0, x] and on [x, 1], (s, 8, ..), from those on [0, 1], by de Casteljau."""
     x = x[:, None, None, None]
     left, right = [P[:, 0]], [P[:, -1]]
     while P.shape[1] > 1:
@@ -85,7 +85,7 @@ def _over_time(P: np.ndarray) -> np.ndarray:
 
 
 def _control_points(dense: np.ndarray) -> np.ndarray:
-    """Those of y + x (F0 + (1 - x)(F1 + x (F2 + ..))) for x in [0, 1], with dense = (y, F0, .., F6)."""
+    """Control points of y + x (F0 + (1 - x)(F1 + x (F2 + ..))) for x in [0, 1], dense = (y, F0, .., F6)."""
     points: np.ndarray = np.einsum("ij,sj...->si...", _basis_change(), dense)
     return points
 

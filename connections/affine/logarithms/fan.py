@@ -1,7 +1,7 @@
-"""Where geodesics in all directions from q0 come near q1: guesses with which a logarithm begins.
+"""Guesses for a logarithm: geodesics in all directions from q0, where they come near q1.
 
-No shortest geodesic is longer than the straight line in the coordinates: a fan of that radius is enough.
-Pairs of points that share q0 share the fan; the straight line's own direction is a ray of each.
+No shortest geodesic is longer than the straight line in the coordinates, so a fan of that radius is enough.
+Pairs of points that share q0 share the fan. Each pair adds a ray in the direction of its straight line.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from connections.affine.logarithms.shooting import ROUGH, ROUND_OFF, Shooting, o
 
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
 _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
-_APART = 0.3  # guesses that differ by less, relative to the longer one, are one
+_APART = 0.3  # guesses that differ by less, relative to the longer one, count as one
 
 
 def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Initial velocities with which geodesics pass near q1.
+    """Initial velocities of geodesics that pass near q1.
 
     Parameters
     ----------
     chords : the pairs of points.
-    pairs : (p,) which of them.
-    rays : how many directions.
-    most : how many guesses for each pair at most.
+    pairs : (p,) indices of the pairs that are searched.
+    rays : number of directions.
+    most : the largest number of guesses for one pair.
 
     Returns
     -------
@@ -80,9 +80,9 @@ def _evenly(n: int, count: int) -> np.ndarray:
 
 
 def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
-    """The length of a small difference `gap` (..., nq) of coordinates at q (nq,); what is normal counts too.
+    """The length of a small difference `gap` (..., nq) of coordinates at q (nq,), with its normal part.
 
-    What round-off of q leaves of the normal part does not: far out on a hyperboloid it is a large vector.
+    A normal part within the round-off of q is left out: far out on a hyperboloid it is a large vector.
     """
     tangent = gap @ dual.T
     if dual.shape[0] == dual.shape[1]:
@@ -105,7 +105,7 @@ def _gram_of_rates_at(shooting: Shooting, q: jax.Array) -> jax.Array:
 
 
 def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Points (c, 65, nq) of geodesics at equal times, by cubic interpolation; NaN where one is lost."""
+    """Points (c, 65, nq) of geodesics at equal times, by cubic interpolation; NaN where one has failed."""
     start = chords.start.take(pairs)
     pieces = chords.shooting.geodesics(start, on(start.basis, w), ROUGH, keep=True).pieces
     if not len(pieces.row):
@@ -122,7 +122,7 @@ def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:
-    """Velocities with which the rays w (r, n) would end where they are nearest to q1; the best first."""
+    """Velocities of the rays w (r, n), scaled to end at the ray's point nearest to q1; the nearest first."""
     measures = (array[pair] for array in chords.end[:4])
     miss = chords.shooting.compiled(_misses_at)(paths, grams, *measures)
     miss = np.nan_to_num(np.asarray(miss), nan=np.inf)

@@ -1,13 +1,12 @@
 """The logarithm of any connection, for NumPy and for JAX, with its implicit derivative.
 
-What `affine/logarithms/search.py` finds is a root v of exp(q0, v) = q1, in all of which q0, q1 and
-the connection's parameters p may vary:
+`affine/logarithms/search.py` finds a root v of exp(q0, v) = q1. By the implicit function theorem its
+derivative in q0, q1 and the connection's parameters p is the solution of
 
     (d exp / dv) dv = dq1 - (d exp / dq0) dq0 - (d exp / dp) dp.
 
-Where JAX traces, the search is called back on the host, and derivatives of any order are those of this
-equation: of the exponential, which JAX differentiates, at the root.
-Source: implicit function theorem.
+Under tracing, the search is a callback to NumPy. Derivatives of any order are derivatives of this equation:
+JAX differentiates the exponential at the root. Source: implicit function theorem.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     -------
     (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
     q1), has no conjugate point before q1 or within 1e-6 of its length behind it, and is the shortest that was
-    found; of a connection without a metric, the one of the smallest initial rate qdot, in the units of q.
-    Where JAX traces, the search is called back on the host; v is NaN where there would be an error.
+    found; for a connection without a metric, the one with the smallest initial rate qdot, in the units of q.
+    Under tracing, the search is a callback to NumPy, and v is NaN where there would be an error.
 
     Raises
     ------
-    ConvergenceError : no such geodesic was found. Never a wrong answer in its place.
+    ConvergenceError : no such geodesic was found.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
     require_type("nabla", nabla, AffineConnection)
@@ -82,7 +81,7 @@ def _admitted_at(nabla: AffineConnection, *points: jax.Array) -> tuple[jax.Array
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _logarithm(structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array) -> jax.Array:
-    """v (n,) of valid points (nq,), for the connection of this structure and these numbers; or NaN."""
+    """v (n,) of valid points (nq,), for the connection with this structure and these parameters; or NaN."""
     n = structure.made_of(numbers).frame.dim
     shape = jax.ShapeDtypeStruct((n,), np.float64)
     search = partial(_on_host, structure, n)
@@ -93,12 +92,13 @@ def _logarithm(structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1
 @_logarithm.defjvp
 def _logarithm_jvp(structure: Structure, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     v = _logarithm(structure, *primals)
-    slope: jax.Array = compiled(_slope_at, structure)(primals, v, tangents)  # without callbacks: kept on disk
+    # Without callbacks, so that JAX's cache on disk can keep the compiled function.
+    slope: jax.Array = compiled(_slope_at, structure)(primals, v, tangents)
     return v, slope
 
 
 def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -> jax.Array:
-    """The derivative of the root v (n,), for `tangents` of the numbers and of both points."""
+    """The derivative of the root v (n,), for `tangents` of the parameters and of both points."""
     _, along = jax.linearize(partial(_miss, structure), *primals, v)
     moved, still = along(*tangents, jnp.zeros_like(v)), jax.tree_util.tree_map(jnp.zeros_like, primals)
     by_v = jax.vmap(lambda w: along(*still, w), 0, 1)(jnp.eye(len(v)))
@@ -113,7 +113,7 @@ def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -
 def _miss(
     structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array, v: jax.Array
 ) -> jax.Array:
-    """By what the geodesic misses q1, frame components there, (n,)."""
+    """The gap between the geodesic's end and q1, frame components there, (n,)."""
     nabla = structure.made_of(numbers)
     frame = nabla.frame
     miss: jax.Array = frame.dual_at(q1) @ (frame.align_at(exponential(nabla, q0, v), q1) - q1)
@@ -121,7 +121,7 @@ def _miss(
 
 
 def _on_host(structure: Structure, n: int, numbers: Any, q0: Any, q1: Any) -> np.ndarray:
-    """v (..., n); axes of `jax.vmap` are in front of all arguments, of size one where these do not vary."""
+    """v (..., n); `jax.vmap` puts its axes in front of all arguments, with size one for unbatched ones."""
     numbers, q0, q1 = [np.asarray(number) for number in numbers], np.asarray(q0), np.asarray(q1)
     axes = q0.ndim - 1
     members = np.broadcast_shapes(*(number.shape[:axes] for number in numbers), (1,) * axes)

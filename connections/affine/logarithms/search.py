@@ -1,10 +1,10 @@
 """The search for a logarithm: the geodesic of any connection that leads from one point to another.
 
-A fan of geodesics leaves q0 in all directions. Where they come near q1, Newton's method with the exact
-derivative of the exponential begins; where none of that leads to q1, its target moves from q0 to q1 in
-stages. What arrives is refused unless it is proven free of conjugate points (`conjugate.py`), and the
-shortest of the rest is the answer. All of it is measured by the connection's own metric, in an orthonormal
-basis at each end, so that the answer is the same in all coordinates and units.
+A fan of geodesics leaves q0 in all directions. Those that come near q1 are the initial guesses of Newton's
+method with the exact derivative of the exponential. If none of them converges, the target moves from q0 to q1
+in stages. A geodesic that arrives is refused unless it is proven free of conjugate points (`conjugate.py`).
+The result is the shortest of the others. Vectors are measured by the connection's own metric, in an
+orthonormal basis at each end, so that the result does not depend on coordinates and units.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground,
 from connections.checks import ConvergenceError
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
-_NEAR = 1e-3  # the same, where the search on loose geodesics ends
-_ONE = 0.01  # velocities that differ by less, relative to their size, lead to one geodesic
+_NEAR = 1e-3  # the same, at which the search with loose tolerances ends
+_ONE = 0.01  # velocities that differ by less, relative to their size, belong to one geodesic
 _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
-_PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve that is followed
+_PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve of least energy: the stages of the target
 _MOST = (6, 12)  # guesses of a fan for one pair
-_TRIED = 3  # of the geodesics found for one pair, the shortest
+_TRIED = 3  # of the geodesics found for one pair, so many of the shortest are tested for conjugate points
 _TOGETHER = 64  # logarithms that are searched together
 _REASONS = (
     "",
@@ -53,7 +53,7 @@ def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
 
 
 def searched(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """v (m, n), and for each pair 0 or why there is none."""
+    """v (m, n), and for each pair 0, or the index of the reason in `_REASONS` why there is none."""
     v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
     order = np.lexsort(q0.T)  # equal starts beside each other share a fan
     for begin in range(0, len(q0), _TOGETHER):
@@ -113,10 +113,10 @@ class _Search:
         return on(self.start.basis, self.best), self.reason
 
     def _settle(self, found: _Guesses) -> None:
-        """For each pair the shortest of what was found that is proven, unless it has a shorter one."""
+        """Prove the shortest geodesics found, and store for each pair the shortest one that is proven."""
         self.reason[found.pair[self.reason[found.pair] > 0]] = 2
         gap = np.linalg.norm(found.w - self.best[found.pair], axis=1)
-        found = found[(self.reason[found.pair] > 0) | (gap > _ONE * found.length)]  # what is proven stays so
+        found = found[(self.reason[found.pair] > 0) | (gap > _ONE * found.length)]  # not yet proven
         if not len(found.pair):
             return
         found = found[np.lexsort((found.length, found.pair))]
@@ -134,7 +134,7 @@ class _Search:
     # --- loose geodesics -----------------------------------------------------------------------------------
 
     def _newton(self, guesses: _Guesses, end: Ground) -> np.ndarray:
-        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which did, each once, (c,)."""
+        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which do, each once, (c,)."""
         pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
         miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
         todo = np.arange(len(w))
@@ -156,7 +156,7 @@ class _Search:
         return arrived
 
     def _followed(self, curves: Curves) -> _Guesses:
-        """Geodesics to q1 along curves that nearly are geodesics, a part of the curve after the other."""
+        """Geodesics to q1 by continuation: the target moves along curves that are almost geodesics."""
         guesses, points = _Guesses(curves.pair, curves.w), curves.points
         for s in _PARTS:
             here = points[:, round(s * (points.shape[1] - 1))]
@@ -185,7 +185,7 @@ class _Search:
         return _Guesses(pair, w), proven
 
     def _inside(self, shots: Shots) -> np.ndarray:
-        """Whether the geodesics stay where the connection is valid, judged at their steps; (c,)."""
+        """Whether the geodesics stay where the connection is valid, tested at their steps; (c,)."""
         valid = self.shooting.ground(shots.pieces.q[:, 1]).ok
         inside: np.ndarray = shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
         return inside
@@ -209,7 +209,7 @@ class _Search:
 def _gap_at(
     shooting: Shooting, q: jax.Array, spread: jax.Array, q1: jax.Array, *measures: jax.Array
 ) -> tuple[jax.Array, ...]:
-    """By what q misses q1 in an orthonormal basis there, its derivative, and its size.
+    """The gap between q and q1 in an orthonormal basis there, its derivative, and its norm.
 
     Parameters
     ----------
@@ -222,14 +222,14 @@ def _gap_at(
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
-    """Which velocities (c, n) have come to one of the same pair that misses by less."""
+    """Which velocities (c, n) are next to one of the same pair that has a smaller miss."""
     gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
     behind: np.ndarray = ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
     return behind
 
 
 def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Which velocities (c, n) are longer, by more than their step, than one of the same pair that is near."""
+    """Which velocities (c, n) are longer, by more than their step, than a converged one of the same pair."""
     length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
     np.minimum.at(shortest, pair[near], length[near])
     longer: np.ndarray = length - np.linalg.norm(step, axis=1) > (1.0 + 2.0 * _NEAR) * shortest[pair]
@@ -237,7 +237,7 @@ def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray)
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
-    """Of matrices (c, n, n), without the directions that are hopeless; zero for NaN."""
+    """Pseudoinverses of matrices (c, n, n), without directions of tiny singular values; zero for NaN."""
     finite = np.isfinite(A).all(axis=(1, 2))[:, None, None]
     return np.linalg.pinv(np.where(finite, A, 0.0), rcond=1e-9)
 

@@ -1,9 +1,9 @@
 """Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
 
-Dormand-Prince 8(5,3). Only the right-hand side is compiled, for blocks of rows, so
-geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the metric that is
-known (`AffineConnection.gram_at`), relative to the geodesic's speed: neither units nor coordinates decide
-how accurate a geodesic is.
+The method is Dormand-Prince 8(5,3). Only the right-hand side is compiled, for blocks of rows, so
+geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the known metric
+(`AffineConnection.gram_at`), relative to the geodesic's speed, so that the accuracy does not depend on units
+and coordinates.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from connections.geometry.numerics.definite import orthonormal_basis
 from connections.integration.dop853 import A_DENSE, DENSE, A, E
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
-DEGREE = 7  # of the polynomials that stand for a step
+DEGREE = 7  # of the polynomial that interpolates a step
 MAX_STEPS = 5_000
 SMALLEST_STEP = 1e-9
 _FIRST_STEP = 1 / 16
-ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step is asked to be more accurate
-# Rows of a compiled call. Of what XLA compiles, eight cost little more than one; a recursion goes through
-# them one by one.
+ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step has to be more accurate
+# Rows of a compiled call. For functions compiled by XLA, eight rows cost little more than one; a recursion
+# computes them one by one.
 _BLOCKS, _BLOCKS_ON_HOST = (8, 64, 512), (1, 64, 512)
 _SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
 
@@ -43,8 +43,8 @@ class Pieces(NamedTuple):
     row : (s,) which geodesic.
     t, h : (s,) where the step begins, and how long it is.
     q, q_dot : (s, 2, nq) points, not projected, and their derivatives at both ends.
-    spread : (s, 8, nq, n) the derivatives of the point in the initial velocity: their values at the
-        beginning, and seven coefficients (`connections.affine.logarithms.conjugate`); or (s, 0, nq, n).
+    spread : (s, 8, nq, n) the derivatives of the point in the initial velocity: values at the beginning, and
+        seven coefficients of their polynomial (`connections.affine.logarithms.conjugate`); or (s, 0, nq, n).
     """
 
     row: np.ndarray
@@ -60,10 +60,11 @@ class Shots(NamedTuple):
 
     Parameters
     ----------
-    ok : (m,) whether the geodesic arrived; nothing is known of the others.
+    ok : (m,) whether the geodesic arrived; the other fields are undefined for those that did not.
     q : (m, nq) points, not projected.
-    linear : (m, nq + n, k) what was integrated along: derivatives of (q, v) in the components of the initial
-        velocity in the basis of `Ground`, or, in its last n rows, transported vectors; k may be 0.
+    linear : (m, nq + n, k) columns integrated along the geodesic: derivatives of (q, v) in the components of
+        the initial velocity in the basis of `Ground`, or, in its last n rows, transported vectors; k may be
+        0.
     pieces : the steps; none if they were not asked for.
     """
 
@@ -74,14 +75,14 @@ class Shots(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What measures vectors at the points q (m, nq), which are projected onto the manifold.
+    """Frame and metric at the points q (m, nq), which are projected onto the manifold.
 
     Parameters
     ----------
     frame, dual : (m, nq, n), (m, n, nq) the frame field and its left inverse.
     root : (m, n, n) with |v| = ||root v||, the transposed Cholesky factor of the Gram matrix.
     basis : (m, n, n) its inverse: the columns are an orthonormal basis.
-    grain : (m,) the length that the round-off of q amounts to.
+    grain : (m,) the length of the round-off of q.
     ok : (m,) whether the connection is valid.
     """
 
@@ -99,7 +100,7 @@ class Ground(NamedTuple):
         return lengths
 
     def take(self, which: np.ndarray) -> Ground:
-        """At some of the points."""
+        """The same at some of the points."""
         return Ground(*(array[which] for array in self))
 
 
@@ -115,7 +116,7 @@ class _OfRows:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step of a geodesic, and of what is integrated along it: "geodesics", "spread" or "carry"."""
+    """A step of a geodesic and of the columns along it, by kind: "geodesics", "spread" or "carry"."""
 
     mode: str
 
@@ -136,7 +137,7 @@ class Shooting(Parametrized):
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Shooting:
-        """The connection's, made once."""
+        """The geodesics of a connection, cached with it."""
         known: Shooting = derived(nabla).setdefault(cls, cls(nabla))
         return known
 
@@ -151,7 +152,7 @@ class Shooting(Parametrized):
         return self._run("spread", start, v, linear, tol, keep)
 
     def carry(self, start: Ground, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
-        """The same, with vectors z (m, n) transported along, which come out as ``linear[:, nq:, 0]``."""
+        """The same, with vectors z (m, n) transported parallelly: ``linear[:, nq:, 0]`` at the end."""
         size = start.norm(z)
         linear = np.zeros((len(v), self.nq + self.n, 1))
         linear[:, self.nq :, 0] = z / np.where(size > 0.0, size, 1.0)[:, None]
@@ -159,7 +160,7 @@ class Shooting(Parametrized):
         return shots._replace(linear=shots.linear * size[:, None, None])
 
     def ground(self, q: np.ndarray) -> Ground:
-        """The measures at points (m, nq)."""
+        """Frame and metric at points (m, nq)."""
         return Ground(*self.mapped(Shooting._ground_at, q))
 
     def mapped(self, function: Callable[..., Any], *rows: np.ndarray) -> Any:
@@ -201,12 +202,12 @@ class Shooting(Parametrized):
     def _run(
         self, mode: str, start: Ground, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
     ) -> Shots:
-        """Steps until each geodesic is at time 1 or lost."""
+        """Steps until each geodesic has arrived at time 1 or failed."""
         m, nq, split = len(v), self.nq, self.nq + self.n
         y = np.concatenate([start.q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
         speed, t, h = start.norm(v), np.zeros(m), np.full(m, _FIRST_STEP)
         ok, kept = np.isfinite(speed), [self._no_step(mode)]
-        speed[speed == 0.0] = 1.0  # what does not move has no scale, and no error
+        speed[speed == 0.0] = 1.0  # a point at rest has no scale; its error is zero too
         step = partial(self.mapped, _Step(mode))
         for _ in range(MAX_STEPS):
             todo = np.flatnonzero(ok & (t < 1.0))
@@ -245,7 +246,7 @@ class Shooting(Parametrized):
     def _step_at(
         self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
     ) -> tuple[jax.Array, ...]:
-        """The state after a step, its error over what is allowed, qdot at both ends, and the interpolant."""
+        """The state after a step, its error over the tolerance, qdot at both ends, and the interpolant."""
         spread = mode == "spread"
         stages = A_DENSE if spread else A
 
@@ -268,9 +269,10 @@ class Shooting(Parametrized):
     def _error_at(
         self, mode: str, y: jax.Array, fifth: jax.Array, third: jax.Array, speed: jax.Array, tol: jax.Array
     ) -> jax.Array:
-        """The largest error of q, v and the columns, relative to what is allowed.
+        """The largest error of q, v and the columns, over its tolerance.
 
-        Allowed is `tol` of the speed and of each column's own size, and the coordinates' round-off.
+        The tolerance is `tol` times the speed, or times each column's own size, plus the coordinates'
+        round-off.
         """
         nq, split = self.nq, self.nq + self.n
         _, _, dual, root, _, grain, _ = self._ground_at(y[:nq])
@@ -294,18 +296,18 @@ class Shooting(Parametrized):
 
 
 def _blocks(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-    """Where blocks begin, how many rows are in them, and how many have room; at least one block."""
+    """First row, number of rows and size of each block; at least one block."""
     begin = 0
     while begin < max(count, 1):
         left = count - begin
         place = next((i for i, size in enumerate(sizes) if size >= left), len(sizes) - 1)
-        block = sizes[max(place - (4 * left <= sizes[place]), 0)]  # one that is not mostly empty
+        block = sizes[max(place - (4 * left <= sizes[place]), 0)]  # the smaller one, if this is mostly empty
         yield begin, min(left, block), block
         begin += block
 
 
 def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Matrices (m, a, b) on vectors (m, b), row by row."""
+    """Products of matrices (m, a, b) with vectors (m, b), row by row."""
     turned: np.ndarray = np.einsum("mij,mj->mi", matrices, vectors)
     return turned
 
@@ -314,7 +316,7 @@ _END = 12  # the stage after the step
 
 
 def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
-    """All accepted steps, those of one geodesic one after the other."""
+    """All accepted steps, ordered by geodesic and then by time."""
     arrays = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
     order = np.argsort(arrays[0], kind="stable")
     return Pieces(*(array[order] for array in arrays))

@@ -1,1 +1,1 @@
-"""Differential equations of a connection: geodesics, transport, deviation, and who integrates them."""
+"""Differential equations of a connection, and their integration: geodesics, transport, deviation."""

@@ -4,12 +4,12 @@ With eta the deviation of the point in frame components and dv that of v,
 
     etadot = dv + s(eta, v)                                                   in every frame,
 
-whatever the connection. With w = D_nabla v = dv + Gamma(eta, v) the same motion is, torsion included,
+and for every connection. With w = D_nabla v = dv + Gamma(eta, v) the same motion is, torsion included,
 
     D_t eta = w + T(v, eta),    D_t w = -R(eta, v) v + nabla_eta F + (dF/dv) w,
 
-where D_t x = xdot + Gamma(v, x) and nabla_eta F takes v along by parallel transport. `deviation_map` leads
-from (eta, dv) to (eta, w). F is an acceleration, a force raised by H^-1.
+where D_t x = xdot + Gamma(v, x), and nabla_eta F transports v parallelly along eta. `deviation_map` maps
+(eta, dv) to (eta, w). F is an acceleration, a force raised by H^-1.
 Source: [B]; equality of mixed derivatives of a variation.
 """
 
@@ -96,7 +96,7 @@ def geodesic_flow(
     Returns
     -------
     q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together; a step's error is at most 1e-10
-    of the largest that a component, or an entry of Phi, has been.
+    of the largest value that a component, or an entry of Phi, has had.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def geodesic_flow(
 def transport_flow(
     nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, acceleration: Acceleration | None = None
 ) -> tuple[Array, Array, Array]:
-    """A vector transported along the geodesic through (q0, v0), with its sensitivity to where that starts.
+    """A vector transported along the geodesic through (q0, v0), with its sensitivity to q0 and v0.
 
     D_t (D_eta z) = R(v, eta) z, D_eta z = dz + Gamma(eta, z): curvature turns z from geodesic to geodesic.
 
@@ -253,7 +253,7 @@ def _acceleration_at(acceleration: Acceleration | None, t: Any, q: jax.Array, v:
 def _flow_sizes(
     nabla: AffineConnection, q0: jax.Array, elapsed: jax.Array, q: jax.Array, v: jax.Array, Phi: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What to expect of (q, v, Phi) when this time has elapsed; of Phi, the ratios of the fields' lengths."""
+    """Expected sizes of (q, v, Phi) after the elapsed time; for Phi, ratios of the fields' lengths."""
     metric, n = nabla.known_metric, len(v)
     if metric is None:
         flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])

@@ -1,9 +1,8 @@
 """Flows: differential equations on a manifold, with their public boundary.
 
-A `Flow` says what is integrated. `Trajectories` solves it, from public arguments to arrays at the requested
-times, with an error that says when and where a motion leaves its domain. One step is compiled, nothing else:
-from step to step goes `integration.driver`, for one motion as for many; where JAX is tracing,
-`integration.traced`.
+A `Flow` defines the differential equation. `Trajectories` solves it, from public arguments to arrays at the
+requested times; an error says when and where a motion leaves its domain. Only one step is compiled. The loop
+over steps is `integration.driver`, for one motion and for many; under tracing it is `integration.traced`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, ClassVar, Generic, NoReturn, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean  # which JAX has under no public name
+from jax._src.core import trace_state_clean  # JAX has no public name for it
 from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
@@ -39,7 +38,7 @@ from connections.integration.traced import Settings, solve
 
 Recipe = Callable[[], Any]  # () -> the flow
 State = tuple[jax.Array, jax.Array]  # (q, v)
-Record = tuple[Value, jax.Array, jax.Array]  # what is asked for, the point, and whether it is admissible
+Record = tuple[Value, jax.Array, jax.Array]  # recorded values, the point, and whether it is admissible
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +49,15 @@ class Flow(Generic[Value]):
     ----------
     start : *given -> y at the first time.
     rate : (t, y, *given) -> a tuple like y.
-    record : (t, y, *given) -> (values, q, ok): what is asked for at a requested time, the point (nq,) where
-        the motion is then, and whether the state is admissible.
-    sizes : (t0, s, y, *given) -> a tuple like y: what the components can be expected to be at the time t0 + s
-        of a motion from t0 (`motion_sizes`).
-    points : which arrays of y are points, measured from the first ones; others are measured from zero.
+    record : (t, y, *given) -> (values, q, ok): the values to return for a requested time, the point (nq,) of
+        the motion at that time, and whether the state is admissible.
+    sizes : (t0, s, y, *given) -> a tuple like y: expected sizes of the components at the time t0 + s of a
+        motion from t0 (`motion_sizes`).
+    points : which arrays of y are points; their motion is measured from the first point, others from zero.
     project : y -> the nearest valid state.
     rtol, atol : tolerances of a step (`integration.tolerances`).
-    max_step : no step is longer; None for any. JAX may be tracing it.
-    host : the same for one motion in NumPy, with functions as those of `HostMotion`, if there is such a way.
+    max_step : no step is longer; None for no bound. It may be a tracer.
+    host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
     start: Callable[..., Any]
@@ -86,7 +85,7 @@ class Flow(Generic[Value]):
         return jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(times, states)
 
     def start_at(self, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The flat state (k,) at the first time, and from where its components are measured."""
+        """The flat state (k,) at the first time, and the origin from which its components are measured."""
         start = self.start(*given)
         origin = tuple(leaf if i in self.points else jnp.zeros_like(leaf) for i, leaf in enumerate(start))
         return ravel_pytree(start)[0], ravel_pytree(origin)[0]
@@ -103,7 +102,7 @@ class Flow(Generic[Value]):
         return ravel_pytree(self.rate(t0 + s, self.state_at(y, given), *given))[0]
 
     def sizes_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
-        """What the components of y can be expected to be, (k,)."""
+        """Expected sizes of the components of y, (k,)."""
         return ravel_pytree(self.sizes(t0, s, self.state_at(y, given), *given))[0]
 
 
@@ -115,14 +114,14 @@ class Trajectories(Parametrized):
     owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
     """
 
-    begin_at_a_point: ClassVar[bool] = True  # whether the first argument is one
+    begin_at_a_point: ClassVar[bool] = True  # whether the first argument is a point
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
 
     @classmethod
     def of(cls, owner: Any) -> Trajectories:
-        """The owner's integrations, made once."""
+        """The owner's integrations, cached with it."""
         known: Trajectories = derived(owner).setdefault(cls, cls(owner))
         return known
 
@@ -149,16 +148,16 @@ class Trajectories(Parametrized):
         times: Any,
         since: Any = 0.0,
     ) -> Value:
-        """The values that the flow records over all batch axes, with an error where it leaves the domain.
+        """The recorded values over all batch axes; an error if a motion leaves the domain.
 
         Parameters
         ----------
-        name : of the motion, for errors, which also give its place in a batch.
-        recipe : () -> the `Flow` that is integrated, bound to the objects and functions that it is made of.
-            The public arguments are given to its functions.
+        name : of the motion, for errors, which add its index in a batch.
+        recipe : () -> the `Flow`, bound to the objects and functions that it depends on. The public arguments
+            are passed to the flow's functions.
         arguments : of the motion; the first is a point if `begin_at_a_point`.
         times : (T,).
-        since : what was subtracted from the times, for errors.
+        since : subtracted from the times before; errors add it again.
 
         Raises
         ------
@@ -181,7 +180,7 @@ class Trajectories(Parametrized):
         """
         times = as_times(times)
         values = self._run(name, recipe, arguments, times)
-        own = times if isinstance(times, jax.Array) else np.array(times)  # which the caller may change
+        own = times if isinstance(times, jax.Array) else np.array(times)  # a copy: the caller may change it
         times = as_given(own, values[0])
         return replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
 
@@ -195,9 +194,9 @@ class Trajectories(Parametrized):
         times: Any,
         since: Any = 0.0,
     ) -> Value:
-        """As `run`, of times that are valid."""
+        """As `run`, for validated times."""
         arrays = []
-        for item in arguments:  # before the solver spends its whole budget of steps on a NaN
+        for item in arguments:  # otherwise the solver would spend all of its steps on a NaN
             arrays.append(as_array(item.name, item.value, item.core))
             if not isinstance(arrays[-1], jax.core.Tracer):
                 require_finite(item.name, arrays[-1])
@@ -222,7 +221,7 @@ class Trajectories(Parametrized):
         first: str,
         since: Any,
     ) -> Any:
-        """The values (m, T, ...) of the m motions of a batch, integrated on the host."""
+        """The values (m, T, ...) of the m motions of a batch, by `integration.driver`."""
         motions: JaxMotions | HostMotions
         flow, count = recipe(), math.prod(batch)
         if flow.host is None or not count:
@@ -231,15 +230,15 @@ class Trajectories(Parametrized):
                 return motions.nothing(rows, times)
         else:
             motions = HostMotions(flow.host)
-        begun = motions.start(rows, count)
-        for row in np.flatnonzero(~begun.near):
+        started = motions.start(rows, count)
+        for row in np.flatnonzero(~started.near):
             require_admissible(self.owner, first, rows[0][row])
-        attempts, clock = motions.attempts(float(times[0]), begun), times - times[0]
+        attempts, clock = motions.attempts(float(times[0]), started), times - times[0]
         tolerances = float(flow.rtol), float(flow.atol)
         found = follow(
-            attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, flow.max_step, motions.places
+            attempts, started.y, started.origin, clock, *tolerances, MAX_STEPS, flow.max_step, motions.places
         )
-        values, points, good = motions.record(times, found.states, begun.given)
+        values, points, good = motions.record(times, found.states, started.given)
         if not good.all():
             row = int(np.argmin(good.all(axis=1)))
             given = tuple(array[row] for array in rows)
@@ -263,13 +262,13 @@ class Trajectories(Parametrized):
         refused: ValueError | None,
         since: Any,
     ) -> NoReturn:
-        """Raise what is wrong with one motion.
+        """Raise the error of one motion.
 
         Parameters
         ----------
         given : its arguments.
-        good, points : (T,) and (T, nq) of what was recorded.
-        stop, refused : why it was not followed, if so.
+        good, points : (T,) whether recorded states are valid, and (T, nq) their points.
+        stop, refused : why the integration stopped early, and the error that refused its last step; or None.
         """
         at = int(np.argmin(good))
         if at == 0 and self.begin_at_a_point:
@@ -292,7 +291,7 @@ class Trajectories(Parametrized):
     def _refused_beyond(
         self, flow: Flow[Any], stop: Stopped, times: np.ndarray, given: tuple[np.ndarray, ...]
     ) -> ValueError | None:
-        """The owner's error where the motion would have been next, if that is what stopped it."""
+        """The owner's error at the state extrapolated beyond the stop, or None if it is valid there."""
         try:
             if flow.host is not None:
                 q = flow.host.record(times[0] + stop.s, stop.beyond, *flow.host.start(*given)[0])[1]
@@ -307,7 +306,7 @@ class Trajectories(Parametrized):
     def _traced(
         self, recipe: Bound[Flow[Any]], rows: tuple[Any, ...], batch: tuple[int, ...], times: Any
     ) -> Any:
-        """The values where JAX traces; NaN from the first time that a motion does not reach."""
+        """The values under tracing; NaN from the first time that a motion does not reach."""
         if not batch:
             return compiled(_traced_at, self, recipe)(times, *(row[0] for row in rows))
         values = compiled(_traced_rows_at, self, recipe)(times, *rows)
@@ -326,7 +325,7 @@ def _traced_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *ar
     given, near = list(arguments), jnp.asarray(True)
     if trajectories.begin_at_a_point:
         frame, q = trajectories.frame, given[0]
-        given[0], near = frame.project_at(q), frame.near_at(q)  # valid or not is judged with the other points
+        given[0], near = frame.project_at(q), frame.near_at(q)  # the point is validated with all others
     values, points, ok = recipe().solve_at(times, *given)
     good = near & ok & jax.vmap(lambda q: admit_at(trajectories.owner, q)[1])(points)
     for leaf in (points, *jax.tree_util.tree_leaves(values)):
@@ -340,7 +339,7 @@ def _traced_rows_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
-    """What `record` reads at each time, as a flow without a state."""
+    """A flow without a state: `record` is evaluated at each time."""
 
     def nothing(*given: Any) -> tuple[()]:
         return ()
@@ -369,7 +368,7 @@ def as_times(times: Any) -> Any:
 
 
 def as_max_step(max_step: Any) -> float | None:
-    """`max_step` as a number, or None.
+    """`max_step` as a float, or None.
 
     Raises
     ------
@@ -385,7 +384,7 @@ def as_max_step(max_step: Any) -> float | None:
 
 
 def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
-    """(m, ...): the array with its first `axes` broadcast to `batch`, and these made one."""
+    """(m, ...): the array with its first `axes` broadcast to `batch`, and these reshaped to one axis."""
     core, numpy = array.shape[axes:], jnp if isinstance(array, jax.core.Tracer) else np
     return numpy.broadcast_to(numpy.asarray(array), (*batch, *core)).reshape(math.prod(batch), *core)
 

@@ -1,6 +1,7 @@
 """Geodesics and the exponential of any connection.
 
-qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Only Gamma's symmetric part enters: torsion does not.
+qdot = X(q) v, vdot^i = -Gamma^i_jk v^j v^k + F^i. Torsion has no effect, because only the symmetric part of
+Gamma enters.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def geodesic(
 
     Returns
     -------
-    Motion : q (..., T, nq), points on the manifold, and v (..., T, n). A step's error is at most 1e-10, for
-        every component of v relative to the largest that it has been, of q to how far it has moved; in any
-        units.
+    Motion : q (..., T, nq), points on the manifold, and v (..., T, n). A step's error is at most 1e-10 in any
+        units: for a component of v relative to its largest value so far, for q relative to the distance
+        moved.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def geodesic(
 def geodesic_flow_of(
     nabla: AffineConnection, acceleration: Acceleration | None = None, max_step: Any = None
 ) -> Flow[State]:
-    """The geodesics of `nabla` as a flow; what is given to it are q0 (nq,) and v0 (n,)."""
+    """The geodesics of `nabla` as a flow with the arguments q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
         return _feasible_flow(nabla, acceleration, max_step)
     frame = nabla.frame
@@ -97,7 +98,7 @@ def geodesic_flow_of(
 
 
 def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> HostMotion | None:
-    """The geodesics of a connection that computes itself in NumPy."""
+    """The geodesics in NumPy, if the connection has a ``host``; else None."""
     host = nabla.host
     if host is None:
         return None
@@ -114,7 +115,7 @@ def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> Host
 
 
 def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:
-    """The state of a flow that begins at what is given."""
+    """The initial state of a flow whose arguments are its initial state."""
     return given
 
 
@@ -126,7 +127,7 @@ def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
 def _feasible_flow(
     nabla: ConstrainedConnection, acceleration: Acceleration | None, max_step: Any
 ) -> Flow[State]:
-    """In ambient components, as the basis may be singular on the way where the constraints are not."""
+    """Integrated in ambient components, because the basis may be singular where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
     def start(q0: jax.Array, v0: jax.Array) -> State:

@@ -1,7 +1,7 @@
-"""Motions of what computes itself in NumPy, such as a robot by its recursions: JAX compiles nothing for them.
+"""Motions in NumPy, such as those of a robot by its recursions: JAX compiles nothing for them.
 
-A connection or a system that has an object like `HostMechanics` as ``host`` is integrated through it.
-Everything that JAX traces takes the definition.
+The motions of a connection or a system with a `HostMechanics` as ``host`` are computed by it. Under tracing,
+JAX uses the definition instead.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
 
 
 class _InNumPy:
-    """A motion whose steps are made of its rates."""
+    """A motion whose steps are computed from its rates."""
 
     rate: Callable[..., None]
     sizes: Callable[..., Array]
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
-        """The steps of one motion that begins at the time t0; theirs is counted from there."""
+        """The steps of one motion from the time t0; the time of a step is counted from t0."""
         return numpy_attempt(
             lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.sizes(s, y, *given)
         )
 
 
 class HostMotion(_InNumPy):
-    """vdot = acceleration(t, q, v) as the host integrates it; the functions are those of `OneMotion`.
+    """vdot = acceleration(t, q, v) in NumPy; the functions are those of `OneMotion`.
 
     Parameters
     ----------
     host : the manifold.
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
-    steps : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`; and the same of
-        rows of them, (5, m, k), NaN where the step raises an error.
+    steps : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`; and the same
+        function for rows, (5, m, k), NaN where a step would raise an error.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class HostMotion(_InNumPy):
         return lambda s, h, y, f: step(h, abs(s + h), y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
-        """As `OneMotion.start`; what is wrong with the first point is told here."""
+        """As `OneMotion.start`; raises the error of an initial point that is not valid."""
         given, y, origin, near = self.start_rows(np.asarray(q0)[None], np.asarray(v0)[None])
         return tuple(array[0] for array in given), y[0], origin[0], bool(near[0])
 
     def start_rows(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, Any]:
-        """The same of motions from q0 (m, nq) and v0 (m, n)."""
+        """The same for motions from q0 (m, nq) and v0 (m, n)."""
         q = self._host.point("q0", q0)
         for row in q:
             self._host.require(row)
@@ -84,14 +84,14 @@ class HostMotion(_InNumPy):
         self._acceleration(t, q, v, out[len(q) :])
 
     def sizes(self, s: float, y: Array, *given: Array) -> Array:
-        """What the components of (q, v) can be expected to be (`motion_sizes`), (k,)."""
+        """Expected sizes of the components of (q, v) (`motion_sizes`), (k,)."""
         q, v = self._split(y, given)
         lengths = np.sqrt(np.diagonal(self._host.mass_matrix(q)))
         velocity = np.sum(lengths * np.abs(v)) / lengths
         return np.concatenate([abs(s) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
 
     def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, Any]:
-        """(q, v), q, and whether both are finite; of states (..., k)."""
+        """(q, v), q, and whether both are finite, for states (..., k)."""
         q, v = self._split(y, given)
         return (q, v), q, np.isfinite(y).all(axis=-1)
 
@@ -114,7 +114,7 @@ class HostTransport:
         self._host, self._curve, self._n = host, curve, n
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
-        """The steps of one transport; what does not depend on P is computed for a whole step at once."""
+        """The steps of one transport; Gamma(v, .) is computed for all stages of a step at once."""
         host = self._host
         lengths = self._lengths(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
 
@@ -139,9 +139,9 @@ class HostTransport:
         return y.reshape(self._n, -1), q, bool(np.isfinite(rates[0]).all() and np.isfinite(y).all())
 
     def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array]:
-        """What the curve gives at as many times as a step has stages: it is compiled for so many."""
+        """Points and rates of the curve, which is compiled for as many times as a step has stages."""
         points, rates = map(np.array, self._curve(times, *given))
-        return points, rates  # writable, as compiled code wants them
+        return points, rates  # writable, because compiled code is typed for writable arrays
 
     def _lengths(self, q: Array) -> Array:
         """|X_i|, (n,)."""
@@ -180,13 +180,13 @@ class HostReading(_InNumPy):
 
 
 def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> Callable[..., Array]:
-    """A function of users of numbers, for NumPy: called as it is if it does without JAX, else compiled.
+    """A user's function for calls with NumPy arrays: called as it is if it does not use JAX, else compiled.
 
     Parameters
     ----------
     function : (t, q, v) -> an array of this shape.
     shape : of its values.
-    name : how the caller calls the function.
+    name : the function's name in errors.
     """
     through_jax: list[Callable[..., Any]] = []
 
@@ -194,7 +194,7 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         value = through_jax[0](*arguments) if through_jax else function(*arguments)
         if isinstance(value, jax.Array) and not through_jax:
             through_jax.append(compiled(function))
-        result = np.array(value, dtype=np.float64)  # which compiled code may write to
+        result = np.array(value, dtype=np.float64)  # a copy, because compiled code may write to it
         if result.shape != shape:
             raise ShapeError(name, shape, result.shape)
         return result

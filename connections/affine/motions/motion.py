@@ -1,7 +1,7 @@
-"""What `geodesic`, every `simulate` and every closed loop return: q and v at times, and what else is known.
+"""The result of `geodesic`, every `simulate` and every closed loop: q and v at times, and further fields.
 
-A `Motion` is read by names, ``motion.q``, and unpacks as the pair ``q, v = motion``. Functions that know more
-return a subclass with more fields. Here is what all of them show of themselves, and what JAX sees of them.
+A `Motion` is read by names, ``motion.q``, and unpacks as the pair ``q, v = motion``. Some functions return a
+subclass with more fields. This module has their text, their figure, and their registration as pytrees.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AnyMotion = TypeVar("AnyMotion", bound="Motion")
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
 def motion_class(cls: type[AnyMotion]) -> type[AnyMotion]:
-    """A frozen dataclass whose fields are arrays, or None where nothing is known: a pytree of JAX.
+    """Make a frozen dataclass that is a pytree of JAX; its fields are arrays or None.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Motion:
         ("q", "configuration q [rad, m]"),
         ("v", "velocity v [rad/s, m/s]"),
     )
-    """What is drawn: attributes, and the titles of their panels."""
+    """Attributes that are drawn, and the titles of their panels."""
     COMPUTED: ClassVar[tuple[str, ...]] = ()
     """Properties that are shown beside the fields."""
 
@@ -77,15 +77,15 @@ class Motion:
 
         Parameters
         ----------
-        index : its place, one number for each batch axis.
+        index : one integer for each batch axis.
 
         Raises
         ------
-        IndexError : there is no such place.
+        IndexError : the index is beyond the batch.
         """
         batch = self.batch
         if len(index) != len(batch) or not all(-n <= i < n for i, n in zip(index, batch, strict=True)):
-            # JAX would take the last one of what is beyond
+            # JAX would clamp the index and return the last motion.
             raise IndexError(f"member: there is none at {index} in a batch {batch}")
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         shared = {"times"} if np.ndim(self.times) == 1 else set()
@@ -114,7 +114,7 @@ class Motion:
     # --- private -------------------------------------------------------------------------------------------
 
     def _is_numeric(self) -> bool:
-        """Whether these are a motion's numbers: JAX traces them, or puts other things in their places."""
+        """Whether the fields are arrays with values; tracers and JAX's placeholders are not."""
         parts = [getattr(self, name) for name in self._names()]
         arrays = all(isinstance(part, np.ndarray | jax.Array) for part in parts)
         traced = any(isinstance(part, jax.core.Tracer) for part in parts)
@@ -128,12 +128,12 @@ class Motion:
         return f"{type(self).__name__}, {size}, {times.shape[-1]} times{span}{batch}"
 
     def _summary(self) -> str:
-        """What matters most, in a few numbers."""
+        """The largest displacement and velocity, as text."""
         q = np.asarray(self.q)
         return f"largest |q - q(0)| {largest(q - q[..., :1, :])}, largest |v| {largest(self.v)}"
 
     def _names(self) -> list[str]:
-        """The fields with something in them."""
+        """The names of the fields that are not None."""
         return [part.name for part in fields(self) if getattr(self, part.name) is not None]
 
 

@@ -1,4 +1,4 @@
-"""What the components of a motion can be expected to be, in their own units."""
+"""Expected sizes of the components of a motion, in their own units."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from connections.geometry.numerics.scales import sizes_of_array, velocity_sizes
 def motion_sizes(
     frame: FrameField, metric: Metric | None, elapsed: jax.Array, q: jax.Array, v: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """What the components of a motion can be expected to be, in their own units: (nq,) and (n,).
+    """Expected sizes of the components of a motion, in their own units: (nq,) and (n,).
 
-    Of v^i the speed over |X_i|, and of q what such velocities lead to in the time elapsed. They change with
-    the units as q and v do. Where no metric is known, the components of v count as of one unit.
+    The size of v^i is the speed over |X_i|. The sizes of q are the distances that such velocities cover in
+    the elapsed time. They change with the units as q and v do. Without a metric, all components of v count as
+    having one unit.
 
     Parameters
     ----------
     frame : the frame of v.
-    metric : tells the lengths |X_i|; None where none is known.
+    metric : gives the lengths |X_i|; None if there is none.
     elapsed : time since the motion began.
     q, v : (nq,) and (n,) the state.
     """

@@ -1,4 +1,4 @@
-"""Motions of all members of a family from one start, followed together."""
+"""Motions of all members of a family from one initial state, integrated together."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def sweep_motions(
     tolerances: tuple[float, float],
     max_step: float | None = None,
 ) -> Any:
-    """What the flows of all members record, with leading axes (m, T).
+    """The recorded values of the motions of all members, with leading axes (m, T).
 
     Parameters
     ----------
-    owner : judges the first point.
-    member : numbers of one member (p,) -> the owner of its motion, and the flow; JAX-traceable; an object of
-        the library, or a function.
-    numbers : (m, p).
-    start : public arguments of the flows, the first a point; the same for all.
+    owner : validates the first point.
+    member : parameters of one member (p,) -> the owner of its motion, and the flow; JAX-traceable; an object
+        of the library, or a function.
+    numbers : (m, p) parameters of the members.
+    start : public arguments of the flows, the same for all; the first is a point.
     times : (T,) strictly monotone.
     tolerances : relative and absolute, of a step.
-    max_step : no step is longer; None for any.
+    max_step : no step is longer; None for no bound.
 
     Raises
     ------
@@ -47,12 +47,12 @@ def sweep_motions(
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
     if not len(numbers):
         return motions.nothing(rows, times)
-    begun = motions.start(rows, len(numbers))
-    attempts = motions.attempts(times[0], begun)
+    started = motions.start(rows, len(numbers))
+    attempts = motions.attempts(times[0], started)
     clock = times - times[0]
-    found = follow(attempts, begun.y, begun.origin, clock, *tolerances, MAX_STEPS, max_step)
-    values, _, good = motions.record(times, found.states, begun.given)
-    if not (begun.near.all() and good[:, 0].all()):
+    found = follow(attempts, started.y, started.origin, clock, *tolerances, MAX_STEPS, max_step)
+    values, _, good = motions.record(times, found.states, started.given)
+    if not (started.near.all() and good[:, 0].all()):
         require_admissible(owner, "q0", start[0])
     if not good.all():
         row, at = np.argwhere(~good)[0]
@@ -65,7 +65,7 @@ def sweep_motions(
 
 
 def _motion_of_member(member: Callable[[jax.Array], tuple[Any, Flow[Any]]]) -> OneMotion:
-    """The motion of a member, whose numbers are the first of what is given."""
+    """The motion of a member; the first of the motion's arguments are the member's parameters."""
 
     def functions(beta: jax.Array) -> OneMotion:
         owner, flow = member(beta)

@@ -1,7 +1,7 @@
 """Parallel transport of any connection along any curve, holonomy, covariant derivatives along curves.
 
-zdot^i = -Gamma^i_jk v^j z^k with qdot = X v: the curve's velocity stands in the middle index. The equation
-is linear, so what is integrated is the operator P of Pdot = -Gamma(v, .) P, P = 1 at first; z = P z0.
+zdot^i = -Gamma^i_jk v^j z^k with qdot = X v: the curve's velocity contracts the middle index. The equation is
+linear, so the operator P is integrated: Pdot = -Gamma(v, .) P with P = 1 at the beginning, and z = P z0.
 Source: [W] III-B.
 """
 
@@ -43,8 +43,8 @@ from connections.geometry.numerics.scales import (
 )
 
 CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
-CLOSURE_TOLERANCE = 1e-8  # of a closed curve's gap, relative to how far its coordinates go
-_TANGENT = 1e-7  # of a curve's velocity, relative to its terms
+CLOSURE_TOLERANCE = 1e-8  # the largest gap of a closed curve, relative to the range of its coordinates
+_TANGENT = 1e-7  # the largest normal part of a curve's velocity, relative to its terms
 _CLOSURE_SAMPLES = 65
 _ROUND_OFF = 1e-12  # of coordinates
 
@@ -56,16 +56,16 @@ def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], 
     ----------
     nabla : the connection.
     curve : t -> q (nq,), JAX-traceable; or samples (t, q) with t (S,) increasing and q (..., S, nq), joined
-        as `SampledCurve` does: of samples h apart, the transported vectors are off by O(h^6).
+        as `SampledCurve` does: with samples h apart, the transported vectors have an error of O(h^6).
     z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
         column a at time T is ``result[a, T]``.
     times : (T,) strictly monotone, within the samples.
 
     Returns
     -------
-    (..., T, n) frame components at the points of the curve: linear in z0, whatever its size. z^i is as
-    accurate as the entries P^i_k of the operator, of which a step's error is at most 1e-10 of the largest
-    that the entry has been (1e-15 of what the lengths of X_i and X_k make of it, where that is more).
+    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0. z^i is as
+    accurate as the entries P^i_k of the operator: a step's error in an entry is at most 1e-10 of the largest
+    value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
 
     Raises
     ------
@@ -97,9 +97,9 @@ def holonomy(
     ----------
     nabla : the connection.
     curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
-        `parallel_transport`, whose last point repeats the first: P is off by O(h^6) for smooth curves, which
-        may have a corner where they close.
-    t0, t1 : the parameter interval; of samples, the first and the last time if None.
+        `parallel_transport`, whose last point repeats the first. P has an error of O(h^6) if the curve is
+        smooth; a corner where it closes does no harm.
+    t0, t1 : the parameter interval; for samples, None is the first and the last time.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def holonomy(
         path.require_times("holonomy", ends)
     closed = _require_closed(nabla, path, ends)
     P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
-    return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # derivatives are NaN, too
+    return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # a factor: derivatives are NaN too
 
 
 def covariant_derivative_along(
@@ -144,7 +144,7 @@ def covariant_derivative_along(
 
     Returns
     -------
-    (..., T, n) frame components. Of samples h apart, velocities and zdot are off by O(h^5), and so is this.
+    (..., T, n) frame components. With samples h apart, velocities, zdot and the result have errors of O(h^5).
 
     Raises
     ------
@@ -165,7 +165,7 @@ def covariant_derivative_along(
 
 
 class _Along(Trajectories):
-    """Integrations whose first argument is not a point: the curve's own points are judged instead."""
+    """Integrations whose first argument is not a point: the curve's own points are validated instead."""
 
     begin_at_a_point: ClassVar[bool] = False
 
@@ -190,14 +190,14 @@ def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = No
         return SampledCurve.through(owner, curve, name, size)
     require_function(name, curve, kind, "write the samples as (t, q)")
     expected = (owner.frame.ambient_dim if size is None else size,)
-    got = shape_of(curve, ())  # here, because an integration takes a `ValueError` for the end of the domain
+    got = shape_of(curve, ())  # called before integrating, which takes a `ValueError` for the domain's end
     if got != expected:
         raise ShapeError(f"{name}(t)", expected, got)
     return curve
 
 
 def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[..., Any], tuple[Argument, ...]]:
-    """The curve as a function (t, *numbers) -> q, and its numbers, which are none for a function of users."""
+    """The curve as a function (t, *data) -> q, and its data: samples, or nothing for a user's function."""
     if not isinstance(curve, SampledCurve):
         return curve, ()
     curve.require_times("times", times)
@@ -205,7 +205,7 @@ def _as_data(curve: Any, times: Any, name: str = "curve") -> tuple[Callable[...,
 
 
 def _reading_flow(nabla: AffineConnection, curve: Any, field: Any, split: int) -> Flow[jax.Array]:
-    """zdot + Gamma(v, z) along curve(t, *numbers) of field(t, *more), first `split` numbers."""
+    """zdot + Gamma(v, z) along curve(t, *given[:split]) of field(t, *given[split:])."""
 
     def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[jax.Array]:
         q, v, ok, own, z, z_dot = _moving(nabla, curve, field, split, t, *given)
@@ -220,7 +220,7 @@ def _reading_flow(nabla: AffineConnection, curve: Any, field: Any, split: int) -
 def _moving(
     nabla: AffineConnection, curve: Any, field: Any, split: int, t: jax.Array, *given: jax.Array
 ) -> tuple[jax.Array, ...]:
-    """As `HostReading` wants it."""
+    """The argument `moving` of `HostReading`."""
     along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
     z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
     return *along, _on(curve, t, *given[:split]), z, z_dot
@@ -241,7 +241,7 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
 
 
 def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Whether curves through points (S, rows, nq) end where they begin, but for `CLOSURE_TOLERANCE` of it."""
+    """Whether curves through points (S, rows, nq) end where they begin, to `CLOSURE_TOLERANCE`."""
     start, end = points[0], jax.vmap(frame.align_at)(points[-1], points[0])
     reach = jax.vmap(sizes_of_array)(jnp.max(jnp.abs(points - start), axis=0))
     allowed = CLOSURE_TOLERANCE * reach + _ROUND_OFF * jnp.abs(start)
@@ -254,7 +254,7 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.
     path, numbers = _as_data(curve, times)
     since: Any = 0.0
     max_step = curve.step_for_derivatives() if isinstance(curve, SampledCurve) else None
-    if numbers:  # a clock that is far from zero is too coarse for the times of a step's stages
+    if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
     recipe = Bound(_transport_flow, nabla, path, max_step)
