@@ -35,7 +35,7 @@ from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, leng
 CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
 _PROBE = (0.61803398875, -0.41421356237, 0.73205080757, -0.23606797750)
 _INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative to the largest
-_LINEAR = 1e-9  # of every component of C(q, v), relative to its terms Gamma_ijk v^j
+_LINEAR = 1e-9  # the largest error of Gamma_ijk v^j against C(q, v), per component, relative to its terms
 
 
 def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | None = None) -> Array:
@@ -74,7 +74,7 @@ def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v:
 def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> Array:
     """Cbar = A^T C A + A^T H A_dot, (..., m, m): the Coriolis matrix of the induced connection.
 
-    Inherits from C the skew-symmetry of Hdot - 2C, the right dynamics, and being Riemannian.
+    If Hdot - 2C is skew, C v is right, or C is Riemannian, the same holds for Cbar.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Nonholonomic systems: a constrained connection with potential, forces and inputs; the constraint forces.
 
 In the basis X_k of the distribution vdot^k + Gamma~^k_ij v^i v^j = Y^k_a u^a, qdot = v^k X_k. The constraint
-force is what is left of Newton's law, R = H (nabla_v v) + g - F, which vanishes on the distribution: R = W^T
-lambda.
+force is the residual of Newton's law, R = H (nabla_v v) + g - F. It vanishes on the distribution, so
+R = W^T lambda.
 Source: [Z] section 3, eqs. (4), (5).
 """
 
@@ -40,8 +40,8 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import inverse_lengths_of
 
-_FEASIBLE = 1e-9  # of a velocity's length in the metric: how far it may leave the distribution
-TOLERANCE = 1e-11  # of a step: in ambient components motions change faster than in those of most bases
+_FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
+TOLERANCE = 1e-11  # of a step; smaller than usual, because ambient components change faster than most others
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +58,7 @@ class NonholonomicSystem(Described, Parametrized):
 
     Attributes
     ----------
-    controls : a, the number of controls: n where no inputs are given.
+    controls : a, the number of controls; n if no inputs are given.
     frame, metric : those of the connection.
     reduced : the system in the basis of the distribution, a `MechanicalSystem` with m velocities.
 
@@ -107,7 +107,7 @@ class NonholonomicSystem(Described, Parametrized):
         return require_shape("forces(t, q, v)", self.forces(t, q, v), (n,))
 
     def inputs_at(self, q: jax.Array) -> jax.Array:
-        """The covectors that the controls multiply, (a, n): the frame's own where none were given."""
+        """The covectors that the controls multiply, (a, n); without inputs, the dual basis of the frame."""
         n = self.connection.ambient.frame.dim
         return jnp.eye(n) if self.inputs is None else jnp.asarray(self.inputs(q))
 
@@ -122,7 +122,7 @@ class NonholonomicSystem(Described, Parametrized):
     def acceleration_at(self, q: jax.Array, V: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """dV/dt of V = A vbar, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
 
-        No basis enters where the constraints are given as forms: regular where a basis is singular.
+        If the constraints are given as forms, no basis is used, so this is regular where a basis is singular.
         """
         nabla = self.connection
         base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
@@ -190,7 +190,7 @@ class NonholonomicSystem(Described, Parametrized):
         return evaluate(self, self.velocity_at, *self._arguments(q, v))
 
     def components(self, q: Any, V: Any) -> Array:
-        """vbar with V = A vbar, (..., m): what `velocity` undoes.
+        """vbar with V = A vbar, (..., m): the inverse of `velocity`.
 
         Parameters
         ----------
@@ -232,8 +232,8 @@ class NonholonomicSystem(Described, Parametrized):
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
-        u : (..., a) controls, or (..., n) a covector where the system has no inputs.
-        t : (...,) time at which the system's own forces are taken [s].
+        u : (..., a) controls, or (..., n) a covector if the system has no inputs.
+        t : (...,) time at which the system's own forces are evaluated [s].
 
         Source: [Z] Theorem 3.2.
         """
@@ -266,16 +266,17 @@ class NonholonomicSystem(Described, Parametrized):
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
-        Velocities in the ambient frame are integrated, so that the motion may pass where the basis is
-        singular and the constraints are not; at a requested time it may not be there.
+        Velocities in the ambient frame are integrated, so that the motion may pass points where the basis is
+        singular and the constraints are not. At requested times the basis has to be regular.
 
         Parameters
         ----------
         q0 : (..., nq) initial points, at times[0].
         v0 : (..., m) initial velocities in the basis of the distribution.
         times : (T,) strictly monotone [s].
-        control : optional, (t, q, vbar) -> u (a,), or a covector (n,) where the system has no inputs.
-        max_step : optional, no step is longer [s]. What acts for less than a step may be missed without it.
+        control : optional, (t, q, vbar) -> u (a,), or a covector (n,) if the system has no inputs.
+        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
+            it.
 
         Returns
         -------

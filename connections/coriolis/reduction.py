@@ -30,7 +30,7 @@ from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import worst_check
 
-# Forces are sampled at times of all sizes [s] and both signs: what begins later, or is periodic, shows.
+# Forces are sampled at times of all sizes [s] and both signs, to find those that begin later or are periodic.
 _TIMES = (0.0, 0.0, 1e-3, 0.0317, 0.377, 1.13, -2.71, 7.9, 31.3, 263.0, 3.1e3, 1.7e9)
 
 
@@ -38,7 +38,7 @@ _TIMES = (0.0, 0.0, 1e-3, 0.0317, 0.377, 1.13, -2.71, 7.9, 31.3, 263.0, 3.1e3, 1
 class ReducedSystem(Parametrized):
     """A symmetric system in shape coordinates r and the velocities v of an invariant basis.
 
-    That the system is symmetric is declared here and measured by `checks`; `require` raises where it is not.
+    The symmetry of the system is assumed; `checks` measures it, and `require` raises an error without it.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class ReducedSystem(Parametrized):
 
     Raises
     ------
-    ShapeError : shape or section do not return a vector of the right length. There is at least one shape
-        coordinate: a transitive action leaves none.
+    ShapeError : shape or section do not return a vector of the right length. There has to be at least one
+        shape coordinate, so the action must not be transitive.
 
     Source: [Z] Lemma 3.3.
     """
@@ -64,7 +64,7 @@ class ReducedSystem(Parametrized):
     def __post_init__(self) -> None:
         nq = (self.frame.ambient_dim,)
         shape = shape_of(self.shape_at, nq)
-        if len(shape) != 1 or shape[0] == 0:  # a transitive action leaves no shape: nothing to reduce to
+        if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates
             raise ShapeError("shape coordinates", ("s, at least one",), shape)
         object.__setattr__(self, "shape_dim", shape[0])
         back = shape_of(self.section_at, shape)
@@ -79,7 +79,7 @@ class ReducedSystem(Parametrized):
 
     @property
     def controls(self) -> int:
-        """Controls of a nonholonomic system, else components of a covector."""
+        """The number of controls of a nonholonomic system, or of components of a covector."""
         system = self.system
         return system.controls if isinstance(system, NonholonomicSystem) else self.frame.dim
 
@@ -114,13 +114,13 @@ class ReducedSystem(Parametrized):
         r : (..., s) shapes.
         v : (..., m) velocities in the invariant basis.
         u : (..., a) controls.
-        t : (...,) time at which the system's own forces are taken [s].
+        t : (...,) time at which the system's own forces are evaluated [s].
         """
         arguments = [*self._arguments(r, v), Argument("u", u, (self.controls,)), Argument("t", t, ())]
         return evaluate(self.shapes, self.rates_at, *arguments)
 
     def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
-        """What reduction needs: an invariant shape with a section; invariant basis, metric and forces.
+        """The conditions of reduction: an invariant shape with a section; invariant basis, metric and forces.
 
         Forces are measured at a dozen times from -2.7 s to 1.7e9 s, each with a velocity of its own.
 
@@ -131,7 +131,7 @@ class ReducedSystem(Parametrized):
 
         Raises
         ------
-        SymmetryError : the action is none.
+        SymmetryError : the action is not a left action.
         """
         action, system = self.action, self.system
         metric = system.metric
@@ -154,7 +154,7 @@ class ReducedSystem(Parametrized):
         return tuple(found)
 
     def require(self, q: Any, g: Any, tol: float = TOL) -> ReducedSystem:
-        """The system itself, or `SymmetryError` naming what is not invariant.
+        """The system itself, or `SymmetryError` with the name of the check that fails.
 
         Parameters
         ----------
@@ -176,7 +176,8 @@ class ReducedSystem(Parametrized):
         v0 : (..., m) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, r, v) -> u (a,); JAX-traceable.
-        max_step : optional, no step is longer [s]. What acts for less than a step may be missed without it.
+        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
+            it.
 
         Returns
         -------
@@ -279,7 +280,7 @@ class ReducedSystem(Parametrized):
         return system.connection.ambient_metric if isinstance(system, NonholonomicSystem) else system.metric
 
     def _sizes(self, elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """What r and V can be expected to be: V by the metric, r what such velocities lead to."""
+        """Expected sizes of V, by the metric, and of r, the distances that such velocities cover."""
         r, V = state
         q = self.section_at(r)
         velocity = motion_sizes(self._base, self._metric, elapsed, q, V)[1]
@@ -289,7 +290,7 @@ class ReducedSystem(Parametrized):
     def _moving_at(
         self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """(v, rdot, Vdot) of V = A v at the section: finite where the basis is not, as V is."""
+        """(v, rdot, Vdot) of V = A v at the section; rdot and Vdot are finite where the basis is singular."""
         v = self._components_at(r, V)
         r_dot, v_dot = self.rates_at(r, v, self._control_at(control, t, r, v), t)
         A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
@@ -332,7 +333,7 @@ class ReducedSystem(Parametrized):
 
 @dataclass(frozen=True, eq=False)
 class ShapeSpace(Parametrized):
-    """Where the functions of a reduced system are defined: its shapes r (s,), of which each is a coordinate.
+    """The domain of the functions of a reduced system: its shapes r (s,), a chart.
 
     Parameters
     ----------

@@ -43,9 +43,9 @@ class MechanicalSystem(Described, Parametrized):
     metric : kinetic energy (1/2) v^T H v [J].
     potential : optional, q (nq,) -> V [J]; JAX-traceable.
     forces : optional, (t, q, v) -> F (n,), generalized forces paired with the frame; JAX-traceable.
-    connection : whose Coriolis matrix the system uses; the metric's Levi-Civita connection if None. The
-        motion is that of this connection, the physical one exactly when its geodesics are the metric's.
-    parameters : optional, the last argument of `potential` and of `forces`, which JAX can differentiate by
+    connection : the connection of the Coriolis matrix; the metric's Levi-Civita connection if None. The
+        motion is the physical one exactly if the geodesics of this connection are the metric's.
+    parameters : optional, the last argument of `potential` and of `forces`; JAX can differentiate by them
         (`ParametricFunction`).
 
     Raises
@@ -204,7 +204,7 @@ class MechanicalSystem(Described, Parametrized):
         ----------
         q : (..., nq) points.
         v, tau : (..., n) velocities and generalized forces.
-        t : (...,) time at which the system's own forces are taken [s].
+        t : (...,) time at which the system's own forces are evaluated [s].
         """
         arguments = [*self._arguments(q, v=v, tau=tau), Argument("t", t, ())]
         return evaluate(self, self.forward_dynamics_at, *arguments)
@@ -269,7 +269,7 @@ class MechanicalSystem(Described, Parametrized):
         return Trajectories.of(self).motion("simulate", recipe, arguments, times)
 
     def host_motion(self, control: Forces | None) -> HostMotion | None:
-        """The motion under `control` in NumPy, if there is such a way; for one motion at a time."""
+        """The motion under `control` in NumPy, or None if the connection has no ``host``."""
         return None
 
     # --- private -------------------------------------------------------------------------------------------

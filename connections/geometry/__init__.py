@@ -1,4 +1,4 @@
-"""What the space is: frame fields, metrics, charts, Lie groups, embeddings and products."""
+"""Spaces: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
 from connections.evaluation.parameters import ParametricFunction
 from connections.geometry.coordinate_frame import CoordinateFrame

@@ -1,4 +1,4 @@
-"""Curves as people have them: functions of time, and samples (times, points).
+"""Curves as users give them: functions of time, and samples (times, points).
 
 Samples are joined by a spline of degree 5 in the ambient coordinates, which is projected on the manifold
 where it is evaluated; quaternions are brought to one sign before. With samples h apart of a smooth curve,
@@ -37,15 +37,15 @@ from connections.geometry.splines import SPLINE_DEGREE as SPLINE_DEGREE
 from connections.geometry.splines import capacity, spline, traced_spline
 
 Curve = Callable[[jax.Array], jax.Array]
-_ROUND_OFF = 1e-12  # of times, relative to the whole time
+_ROUND_OFF = 1e-12  # of times, relative to the span of the samples
 
 
 class SplinePath(Parametrized):
-    """Splines on a manifold as a function of their numbers: (t, pieces, knots) -> q (nq,).
+    """Splines on a manifold as a function of their coefficients: (t, pieces, knots) -> q (nq,).
 
     Parameters
     ----------
-    frame : the manifold; None for curves of vectors, which nothing projects.
+    frame : of the manifold; None for curves of vectors, which are not projected.
     """
 
     def __init__(self, frame: FrameField | None) -> None:
@@ -58,7 +58,7 @@ class SplinePath(Parametrized):
         ----------
         t : a time.
         pieces : (6, m, nq) coefficients between the knots, of the highest power first.
-        knots : (m + 1,) when the pieces begin, and when the last one ends.
+        knots : (m + 1,) times at which the pieces begin, and at which the last one ends.
         """
         knots = jnp.asarray(knots)
         index = jnp.maximum(jnp.searchsorted(knots[:-1], t, side="right") - 1, 0)
@@ -90,16 +90,16 @@ class SplinePath(Parametrized):
 class SampledCurve(Parametrized):
     """The curve through samples, t -> q: a spline of degree 5, accurate to O(h^6) for smooth curves.
 
-    All functions that take a curve take this, a function t -> q, or a pair (times, points), from which they
-    make it. Samples are numbers, not structure: other samples compile nothing, nor does another number of
-    them, until there are more than 64, 256, 1024, ... What JAX traces may be samples, too: then their number
-    is a shape, and what they are refused for elsewhere makes the curve NaN.
+    All functions that take a curve accept a `SampledCurve`, a function t -> q, or a pair (times, points),
+    from which they make a `SampledCurve`. Samples are data, not structure: new samples compile nothing, also
+    if their number changes, until there are more than 64, 256, 1024, ... Samples may be tracers: then their
+    number is a shape, and invalid samples make the curve NaN instead of raising an error.
 
     Parameters
     ----------
     frame : a frame of the manifold; None for curves of vectors, such as the components of a field.
     times : (S,) increasing, S >= 2, s.
-    points : (..., S, nq), on the manifold to `POINT_TOLERANCE`; of quaternions the sign does not matter.
+    points : (..., S, nq), on the manifold to `POINT_TOLERANCE`; the sign of a quaternion does not matter.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class SampledCurve(Parametrized):
         ----------
         owner : object with a frame, as a connection; None for curves of vectors.
         samples : the pair, or a `SampledCurve` in the owner's frame, which is returned.
-        name : how the caller calls the curve.
+        name : the curve's name in errors.
         size : nq, if there is no owner.
         """
         expected = size if owner is None else owner.frame.ambient_dim
@@ -157,7 +157,7 @@ class SampledCurve(Parametrized):
 
     @property
     def path(self) -> SplinePath:
-        """The curve as a function of its numbers, (t, pieces, knots) -> q."""
+        """The curve as a function of its coefficients, (t, pieces, knots) -> q."""
         return SplinePath(self.frame)
 
     @property
@@ -171,23 +171,24 @@ class SampledCurve(Parametrized):
         return self.knots[0], self.knots[-1]
 
     def arguments(self, name: str = "curve") -> tuple[Argument, Argument]:
-        """The numbers as arguments of what is compiled, in the order in which `path` takes them."""
+        """The coefficients and knots as arguments of a compiled function, in the order of `path`."""
         pieces = Argument(f"{name} points", self.pieces, self.pieces.shape[-3:])
         return pieces, Argument(f"{name} times", self.knots, self.knots.shape, batched=False)
 
     def require_times(self, name: str, times: Any, samples: str = "the curve's samples") -> None:
-        """Raise `PointError` for times (T,) that the samples do not reach.
+        """Raise `PointError` for times (T,) outside of the samples.
 
         Parameters
         ----------
-        name, samples : how the caller calls the times and the samples.
+        name, samples : names of the times and of the samples in errors.
         """
         require_within(name, times, self.span, samples)
 
     def step_for_derivatives(self) -> Any:
         """Half the length of the shortest piece if JAX traces the points; None if not.
 
-        A smooth curve allows steps over many pieces, but what one sample changes has a kink at every knot.
+        A smooth curve allows steps over many pieces, but its derivative in one sample has a kink at every
+        knot.
         """
         if not _is_traced(self.pieces):
             return None
@@ -209,8 +210,8 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
 
     Parameters
     ----------
-    name, samples : how the caller calls the times and the samples.
-    span : the first and the last time. What JAX is tracing is not judged.
+    name, samples : names of the times and of the samples in errors.
+    span : the first and the last time. Tracers are not tested.
     """
     if any(isinstance(x, jax.core.Tracer) for x in (times, *span)):
         return
@@ -239,7 +240,7 @@ def _knots_and_pieces(owner: Any, name: str, times: Any, points: Any, size: int 
         return traced_spline(t, _admitted_where_traced(owner, q))
     if _is_traced(t) or _is_traced(q):
         return traced_spline(t, q)
-    with jax.ensure_compile_time_eval():  # where JAX is tracing something else
+    with jax.ensure_compile_time_eval():  # the samples have values even if JAX is tracing something else
         t, q = np.asarray(t), np.array(q)
         if owner is not None:
             judge, count = owner.frame if _is_traced(owner) else owner, len(t)
@@ -247,16 +248,16 @@ def _knots_and_pieces(owner: Any, name: str, times: Any, points: Any, size: int 
             q = _aligned(owner.frame, _admitted(judge, f"{name} points", np.pad(q, room, mode="edge")))
             q = q[..., :count, :]
         knots, pieces = spline(t, q)
-        return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # of the kind given
+        return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # as the samples are
 
 
 def _is_traced(thing: Any) -> bool:
-    """Whether JAX traces a number of `thing`."""
+    """Whether a leaf of `thing` is a tracer."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(thing))
 
 
 def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:
-    """The points (..., S, nq) that samples stand for, each next to the one before; NaN for bad ones."""
+    """Samples (..., S, nq) projected on the manifold, each next to the one before; NaN for invalid ones."""
 
     def point(q: jax.Array) -> jax.Array:
         p, ok = admit_at(owner, q)
@@ -268,15 +269,15 @@ def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:
 
 
 def _slack(first: Any, last: Any, numpy: Any) -> Any:
-    """How far beyond the samples a time may be by round-off."""
+    """How far a time may lie outside of the samples by round-off."""
     largest = numpy.maximum(numpy.abs(first), numpy.abs(last))
     return _ROUND_OFF * (last - first) + 4.0 * np.finfo(np.float64).eps * largest
 
 
 def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
-    """The points (..., S, nq) that samples stand for, judged together; the error of the first bad one."""
+    """Samples (..., S, nq) projected on the manifold; the error of the first invalid one."""
     host = getattr(owner, "host", None)
-    if host is not None:  # of a robot, nothing is compiled
+    if host is not None:  # a robot validates them in NumPy, without compiling
         points: np.ndarray = host.point(name, q)
         try:
             host.mass_matrices(points)

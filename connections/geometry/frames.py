@@ -49,7 +49,7 @@ class FrameField(Parametrized, abc.ABC):
 
     @property
     def frame(self) -> FrameField:
-        """The frame itself: what it defines is defined at its own points, as of metrics and connections."""
+        """The frame itself, so that a frame can own definitions, as metrics and connections do."""
         return self
 
     def _repr_html_(self) -> str:
@@ -67,7 +67,7 @@ class FrameField(Parametrized, abc.ABC):
         if self.dim == self.ambient_dim:
             inverse: jax.Array = jnp.linalg.inv(X)
             return inverse
-        rows = row_units(jax.lax.stop_gradient(X))[:, None]  # for tangent vectors all weights agree
+        rows = row_units(jax.lax.stop_gradient(X))[:, None]  # any weights give the same on tangent vectors
         return solve((X / rows).T @ (X / rows), (X / rows**2).T)
 
     def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
@@ -79,7 +79,7 @@ class FrameField(Parametrized, abc.ABC):
         return self.value_and_lie_derivative_at(f, q)[1]
 
     def value_and_lie_derivative_at(self, f: PointFunction, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """f(q) and L_{X_i} f by one forward pass, so that what f factorizes is factorized once."""
+        """f(q) and L_{X_i} f by one forward pass, so that a factorization in f is computed once."""
         X = self.matrix_at(q)
 
         def along(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -94,7 +94,7 @@ class FrameField(Parametrized, abc.ABC):
         return jnp.einsum("ka,aij->kij", self.dual_at(q), self._ambient_brackets_at(q))
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """The absolute values of the terms of s[k, i, j], added, (n, n, n): round-off is relative to them."""
+        """The sum of absolute values of the terms of s[k, i, j], (n, n, n), the scale of its round-off."""
         return jnp.einsum("ka,aij->kij", jnp.abs(self.dual_at(q)), self._ambient_bracket_terms_at(q))
 
     def bracket_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
@@ -104,7 +104,7 @@ class FrameField(Parametrized, abc.ABC):
         return along + jnp.einsum("kij,i,j->k", self.structure_functions_at(q), x, y)
 
     def bracket_of_constants_at(self, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
-        """s^k_ij u^i w^j, (n,), from derivatives of X along u and w alone: n^3 numbers are not formed."""
+        """s^k_ij u^i w^j, (n,), from derivatives of X along u and w only, so that no (n, n, n) is formed."""
         X = self.matrix_at(q)
 
         def along(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -119,9 +119,9 @@ class FrameField(Parametrized, abc.ABC):
         return q
 
     def near_at(self, q: jax.Array) -> jax.Array:
-        """Whether `q` is as near to the manifold as `POINT_TOLERANCE` asks; one boolean.
+        """Whether `q` is within `POINT_TOLERANCE` of the manifold; one boolean.
 
-        Every public function takes such a q for the point `project_at` it.
+        Every public function replaces such a q by `project_at` of it.
         """
         p = self.project_at(q)
         return jnp.asarray(True) if p is q else is_near(p, q)
@@ -145,12 +145,12 @@ class FrameField(Parametrized, abc.ABC):
         return full_rank(self.matrix_at, q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
-        """The point (nq,) of the manifold that `q` (nq,) stands for.
+        """The point (nq,) of the manifold next to `q` (nq,).
 
         Parameters
         ----------
-        name : how the caller calls q.
-        q : finite numbers.
+        name : the name of q in errors.
+        q : finite.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class FrameField(Parametrized, abc.ABC):
         return p
 
     def explain(self, q: Any) -> None:
-        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         require_finite("q", q)
         q = self.require_near("q", q)
         X = np.asarray(self.matrix_at(jnp.asarray(q)))

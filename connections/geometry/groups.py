@@ -33,7 +33,7 @@ class SO3Frame(FrameField):
 
     Parameters
     ----------
-    owner : what errors call the quaternion's owner, such as a joint; frames of different owners are equal.
+    owner : name of the quaternion's owner in errors, such as a joint. Frames with different owners are equal.
     """
 
     dim: int = 3
@@ -80,7 +80,7 @@ class SO3Frame(FrameField):
         return jnp.abs(jnp.linalg.norm(q) - 1.0) <= POINT_TOLERANCE
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Of norm one; the frame is regular everywhere."""
+        """The quaternion has norm one; the frame is regular everywhere."""
         return self.near_at(q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
@@ -145,7 +145,7 @@ class SE3Frame(FrameField):
         return jnp.concatenate([p, _SO3.retract_at(q[3:], xi[:3])])
 
     def near_at(self, q: jax.Array) -> jax.Array:
-        """Unit quaternion, whatever the position."""
+        """The quaternion has norm one to `POINT_TOLERANCE`; every position is valid."""
         return _SO3.near_at(q[3:])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -168,7 +168,7 @@ def unit_quaternions(name: str, q: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    name : what the caller calls them.
+    name : their name in errors.
     q : (..., 4) finite quaternions (x, y, z, w).
 
     Raises

@@ -1,4 +1,4 @@
-"""A frame field that is given by a function of the coordinates, its matrix."""
+"""A frame field given by its matrix, a function of the coordinates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.numerics.scales import full_rank, sizes_of_columns
 
-_LEAK = 1e-8  # of a bracket's terms: the part of it that may lie outside the span
+_LEAK = 1e-8  # the largest part of a bracket outside the span, relative to the bracket's terms
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class MatrixFrame(FrameField):
     ----------
     matrix : q (nq,) -> X (nq, n); JAX-traceable.
     dim, ambient_dim : n and nq; nq > n is legal where the brackets stay in the span (checked).
-    project : optional, q (nq,) -> the nearest point of the manifold; without it an embedded manifold is kept
-        only to the integrators' tolerance.
+    project : optional, q (nq,) -> the nearest point of the manifold; without it, motions stay on an embedded
+        manifold only to the integrators' tolerance.
     parameters : optional, the last argument of `matrix` (`ParametricFunction`).
     """
 
@@ -67,7 +67,7 @@ class MatrixFrame(FrameField):
         return q if self.project is None else self.project(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Full rank, q on the manifold where a projection is known, and brackets inside the span."""
+        """Full rank, q on the manifold (if there is a projection), and brackets inside the span."""
         ok = self.near_at(q) & full_rank(self.matrix_at, q)
         if self.dim < self.ambient_dim:
             ok = ok & (self._bracket_leak_at(q) <= _LEAK)

@@ -34,8 +34,8 @@ from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.numerics.definite import is_definite
 from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
-SYMMETRY_TOLERANCE = 1e-9  # of H_ij - H_ji, relative to the lengths of X_i and X_j
-_INCLUSION = 1e-8  # of an inclusion that is to be the derivative of an embedding, relative to every entry
+SYMMETRY_TOLERANCE = 1e-9  # the largest |H_ij - H_ji|, relative to the lengths of X_i and X_j
+_INCLUSION = 1e-8  # the largest difference of an inclusion and the embedding's derivative, per entry's size
 
 
 class Metric(Described, Parametrized, abc.ABC):
@@ -58,7 +58,7 @@ class Metric(Described, Parametrized, abc.ABC):
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
         """Sum of the absolute values of the terms of w^k L_{X_k} H, (n, n), for w^k >= 0.
 
-        This is what round-off in the derivative is relative to.
+        Round-off of the derivative is relative to this sum.
         """
         slopes = jnp.abs(jax.jacfwd(self.matrix_at)(q))
         return slopes @ (jnp.abs(self.frame.matrix_at(q)) @ w)
@@ -74,7 +74,7 @@ class Metric(Described, Parametrized, abc.ABC):
         return self.frame.valid_at(q) & symmetric & is_definite(H)
 
     def explain(self, q: Any) -> None:
-        """Raise the error that says why `q` (nq,) is not valid; return quietly where it is."""
+        """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         self.frame.explain(q)
         H = np.asarray(self.matrix_at(jnp.asarray(q)))
         if not np.isfinite(H).all():
@@ -156,7 +156,7 @@ class MatrixMetric(Metric):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConstantMetric(Metric):
-    """A metric whose matrix is constant in its frame: left-invariant, where the frame is.
+    """A metric with a constant matrix in its frame; it is left-invariant if the frame is.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class ConstantMetric(Metric):
         return jnp.zeros((self.frame.dim,) * 2)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """H was checked at construction; the frame decides."""
+        """Whether the frame is valid; H was checked at construction."""
         return self.frame.valid_at(q)
 
 
@@ -304,9 +304,9 @@ class InducedMetric(Metric):
         return half + half.T + A.T @ metric.rate_terms_at(p, A @ w) @ A
 
     def inclusion_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """L_{Xbar} embedding - X A (nq, m), zero where A is the embedding's derivative, and its terms' sizes.
+        """L_{Xbar} embedding - X A (nq, m), zero if A is the embedding's derivative, and its terms' sizes.
 
-        An entry that vanishes is compared with what it would be if one field had all of a column's length.
+        The size of a vanishing entry is the one that it would have if one field had all of a column's length.
         """
         p, A = self.embed_at(q), self.inclusion_at(q)
         X, H = self.ambient_metric.frame.matrix_at(p), self.ambient_metric.matrix_at(p)
@@ -365,7 +365,7 @@ class ChangedMetric(Metric):
 def asymmetry(H: SameArray) -> SameArray:
     """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
 
-    By NumPy if H is an array of NumPy's.
+    Computed by NumPy if H is a NumPy array.
     """
     by: Any = np if isinstance(H, np.ndarray) else jnp
     length = lengths_of(H)

@@ -1,4 +1,4 @@
-"""Product manifolds: frames and metrics whose factors do not see one another."""
+"""Product manifolds: frames and metrics of independent factors."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ class ProductFrame(FrameField):
     def _mapped(
         self, name: str, q: jax.Array, points: tuple[Any, ...] = (), vectors: tuple[Any, ...] = ()
     ) -> list[jax.Array]:
-        """Method `name` of all factors; equal neighbours are mapped together, so N bodies trace as one.
+        """Method `name` of all factors; equal neighbours are one `vmap`, so that N bodies are traced as one.
 
-        One array per run of equal factors, the factors of the run along its first axis.
+        Returns one array per run of equal factors; its first axis is the factors of the run.
         """
         stacks, q_start, v_start = [], 0, 0
         for frame, run in groupby(self.frames):

@@ -14,7 +14,7 @@ from connections.geometry.frames import FrameOnPoints
 
 @dataclass(frozen=True)
 class RestrictedFrame(FrameOnPoints):
-    """The fields of `base` at those of its points for which a condition holds.
+    """The fields of `base` at those points where a condition holds.
 
     Parameters
     ----------

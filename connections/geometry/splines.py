@@ -1,8 +1,8 @@
-"""Splines through samples, as coefficients between knots: by SciPy, and the same where JAX traces samples.
+"""Splines through samples, as coefficients between knots: by SciPy, and in JAX for traced samples.
 
-The knots are the samples but for (k - 1) / 2 beside each end ("not a knot"), k the degree. With B-splines the
-conditions are one linear system of bandwidth k, which is totally positive: it is solved without pivoting.
-Source: C. de Boor, A Practical Guide to Splines (2001), chapters IX, X and XIII.
+The knots are the samples except (k - 1) / 2 samples beside each end ("not a knot"), k the degree. In
+B-splines the conditions are a linear system of bandwidth k. It is totally positive, so it is solved without
+pivoting. Source: C. de Boor, A Practical Guide to Splines (2001), chapters IX, X and XIII.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 SPLINE_DEGREE = 5
-CAPACITY = 64  # samples for which something is compiled, if there are no more
-_NEVER = np.finfo(np.float64).max  # when pieces begin that are not there
+CAPACITY = 64  # up to so many samples share compiled functions
+_NEVER = np.finfo(np.float64).max  # the time at which unused pieces begin
 
 
 def capacity(count: int) -> int:
-    """For how many samples something is compiled if there are `count`: 64, 256, 1024, ..."""
+    """The number of samples to which `count` is padded for compilation: 64, 256, 1024, ..."""
     room = CAPACITY
     while room < count:
         room *= 4
@@ -37,7 +37,7 @@ def spline(t: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    knots : (m + 1,) where pieces begin, and where the last one ends.
+    knots : (m + 1,) times at which pieces begin, and at which the last one ends.
     pieces : (..., 6, m, nq) coefficients, of the highest power first.
     """
     from scipy.interpolate import make_interp_spline
@@ -67,7 +67,7 @@ def traced_spline(t: Any, q: Any) -> tuple[jax.Array, jax.Array]:
 
     begins = np.arange(k, count)
     powers = []
-    for m in range(k + 1):  # c is now of the m-th derivative, from its m-th B-spline on
+    for m in range(k + 1):  # c are the coefficients of the m-th derivative, from its m-th B-spline on
         weights = _basis(T, begins, T[begins], k - m)
         places = begins[:, None] - k + np.arange(k - m + 1)
         powers.append(jnp.einsum("ps,psd->pd", weights, c[places]) / math.factorial(m))
@@ -98,7 +98,7 @@ def _banded_solution(rows: jax.Array, b: jax.Array, k: int) -> jax.Array:
     """x (S, d) with A x = b; row i of `rows` (S, 2k + 1) are the columns i - k to i + k of A."""
 
     def eliminated(before: Any, row: Any) -> Any:
-        """One row, from which the k rows before are subtracted; they begin at their pivots."""
+        """Eliminate in one row by the k rows before it, which begin at their pivots."""
         upper, sides = before
         a, side = row
         for j in range(k):

@@ -74,10 +74,10 @@ class AuditReport:
     Parameters
     ----------
     checks : name -> `Check`, for "linear", "bias", "skew", "metric_compatible", "same_geodesics",
-        "torsion_free". Residual, scale and tolerance are those of the component that is off most; the
-        tolerance is ten noise floors. Where noise forbids a verdict the residual is the bound that the noise
-        allows and the check is not ok. Where C is not linear the last three are NaN (there is no connection;
-        their direct versions are "bias" and "skew").
+        "torsion_free". Residual, scale and tolerance are those of the component with the largest error; the
+        tolerance is ten noise floors. If the noise is too large for a verdict, the residual is the bound that
+        follows from the noise, and the check is not ok. If C is not linear, the last three are NaN, because
+        there is no connection; their direct versions are "bias" and "skew".
     verdicts : name -> "holds", "fails", "unknown" (noise) or "not applicable" (C is not linear in v).
     noise : name -> absolute noise floor of the residual.
     kind : "riemannian", "torsion", "nonlinear" (admissible at the given velocities, no connection),
@@ -106,7 +106,7 @@ class AuditReport:
         return all(self.verdicts[name] == "holds" for name in names)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python objects for JSON; a number that does not exist is None."""
+        """Everything as plain Python objects for JSON; NaN and infinity become None."""
         checks = {
             name: {key: _plain(value) for key, value in check.to_dict().items()}
             | {"verdict": self.verdicts[name], "noise": _plain(self.noise[name]), "meaning": MEANING[name]}
@@ -164,16 +164,16 @@ def audit_coriolis(
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError : samples that are not points, black boxes of the wrong shape
-        or with numbers that are not finite.
+    ShapeError, NonFiniteError, PointError : samples are not points, or the black boxes return arrays of the
+        wrong shape or with entries that are not finite.
     MetricError : H is not symmetric positive definite at a sample.
     ValueError : a sample velocity is zero, which would make its checks empty.
 
     Notes
     -----
     The black boxes are called about n + 40 and 60 n + 20 times per sample. Steps lie between 2^-13 and 2^-2
-    of the distance in which H varies, along every field of the frame; a mass matrix that raises an error at
-    such a distance counts as not known there.
+    of the distance in which H varies, along every field of the frame. If the mass matrix raises an error at
+    such a distance, that step is left out.
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
@@ -218,12 +218,12 @@ def _samples(frame: FrameField, q: Any, v: Any) -> tuple[Array, Array]:
 def _report(samples: list[Sample], n: int) -> AuditReport:
     """Verdicts over all samples, the kind of C, and its contorsion."""
     names = list(MEANING)
-    judged = {name: _judge(name, [sample.measurements[name] for sample in samples]) for name in names}
-    linear = judged["linear"][1] == "holds"
+    results = {name: _verdict(name, [sample.measurements[name] for sample in samples]) for name in names}
+    linear = results["linear"][1] == "holds"
     if not linear:
         for name in ("metric_compatible", "same_geodesics", "torsion_free"):
-            judged[name] = (Check(name, np.nan, np.nan, 0.0), "not applicable", np.nan)
-    verdicts = {name: judged[name][1] for name in names}
+            results[name] = (Check(name, np.nan, np.nan, 0.0), "not applicable", np.nan)
+    verdicts = {name: results[name][1] for name in names}
     D = np.stack([sample.contorsion for sample in samples]) if linear else None
     antisymmetric = linear and all(
         verdicts[name] == "holds" for name in ("metric_compatible", "same_geodesics")
@@ -231,9 +231,9 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
     beta = _beta(D, n) if antisymmetric and D is not None else None
     kind = _kind(verdicts)
     return AuditReport(
-        MappingProxyType({name: judged[name][0] for name in names}),
+        MappingProxyType({name: results[name][0] for name in names}),
         MappingProxyType(verdicts),
-        MappingProxyType({name: judged[name][2] for name in names}),
+        MappingProxyType({name: results[name][2] for name in names}),
         kind,
         D,
         beta,
@@ -242,8 +242,8 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
     )
 
 
-def _judge(name: str, measurements: list[Measurement]) -> tuple[Check, str, float]:
-    """The check, verdict and noise of the worst sample: failing first, then undecidable, then the largest."""
+def _verdict(name: str, measurements: list[Measurement]) -> tuple[Check, str, float]:
+    """Check, verdict and noise of the worst sample: one that fails, else undecided, else largest residual."""
     worst = worst_of(measurements)
     if worst.fails:
         return Check(name, worst.residual, worst.scale, worst.tolerance), "fails", worst.noise
@@ -278,7 +278,7 @@ def _all_of(verdicts: list[str]) -> str:
 
 
 def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int) -> str:
-    """What the verdicts mean in words."""
+    """The verdicts in words."""
     nonlinear = (
         "" if verdicts["linear"] == "holds" else " C is not linear in v, so it belongs to no connection."
     )

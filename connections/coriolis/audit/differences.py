@@ -1,16 +1,16 @@
-"""Derivatives of a black box along a frame, by finite differences that know how good they are.
+"""Derivatives of a black box along a frame, by finite differences with an estimate of their errors.
 
 A function that is only a black box on NumPy arrays is differentiated along curves of the manifold,
 
     t -> f(retract(q, t xi)),   D_h f = [8 (f(h) - f(-h)) - (f(2 h) - f(-2 h))] / (12 h),
 
 fourth order in h, on a ladder of steps h, 2h, 4h, ... that share their points. Round-off grows as 1/h,
-truncation as h^4: the step is chosen where neighbouring rungs agree best, and their disagreement (never less
-than eps |f| / h) is the noise floor of the result. The ladder is as long as f's own variation makes it: what
-unit a component has does not matter.
+truncation as h^4. The step is chosen where neighbouring rungs agree best, and their disagreement (never less
+than eps |f| / h) is the noise floor of the result. The ladder is scaled by the distance in which f varies, so
+that the units of components do not matter.
 
 `function_noise` measures the noise of the black box itself from fourth differences at a tiny spacing, where
-any smooth function has none left (J. J. More, S. M. Wild, Estimating computational noise, 2011).
+those of a smooth function vanish (J. J. More, S. M. Wild, Estimating computational noise, 2011).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Array = NDArray[np.float64]
 #: Distances from the point at which the black box is sampled, over the distance in which it varies.
 OFFSETS = 2.0 ** np.arange(-13, -1)
 
-#: Distances in frame components among which that distance is looked for.
+#: Candidates for that distance, in frame components.
 REACHES = 16.0 ** np.arange(-13, 9)
 
-#: Spacing, over the distance in which it varies, and number of points for the noise of the black box itself.
+#: For the noise of the black box: spacing over the distance in which it varies, and number of points.
 NOISE_SPACING = 1e-6
 NOISE_POINTS = 9
 
@@ -53,7 +53,7 @@ class Derivative:
 
 
 def _retracted_at(frame: FrameField, q: jax.Array, steps: jax.Array) -> jax.Array:
-    """Points (m, nq) that steps (m, n) from q lead to."""
+    """Points (m, nq) at steps (m, n) from q."""
     return jax.vmap(frame.retract_at, in_axes=(None, 0))(q, steps)
 
 
@@ -87,11 +87,11 @@ class FrameDifferences:
 
         Parameters
         ----------
-        function : black box, (nq,) -> array; a value that is not finite away from q only rules its step out
+        function : black box, (nq,) -> array; a step with a value that is not finite is left out
         q : (nq,) point
         directions : (d, n) frame components
-        reaches : (d,) how far along each the function varies; `reaches` finds out if None
-        sizes : what entries of the function are compared by: the function's own noise is alike in these units
+        reaches : (d,) distance along each direction in which the function varies; by `reaches` if None
+        sizes : scales of the function's entries, in which its noise is about the same for all of them
         """
         if reaches is None:
             reaches = self.reaches(function, q, directions, sizes)
@@ -107,10 +107,7 @@ class FrameDifferences:
     def reaches(
         self, function: Callable[[Array], Array], q: Array, directions: Array, sizes: Array | float
     ) -> Array:
-        """How far along every direction (d, n) a function varies by much of what it varies at all, (d,).
-
-        Infinite where it does not vary.
-        """
+        """The distance along directions (d, n) in which a function varies, (d,); infinite if constant."""
         here = np.asarray(function(q), dtype=np.float64)
         found = []
         for direction in directions:
@@ -129,7 +126,7 @@ class FrameDifferences:
     ) -> float:
         """Noise (standard deviation, largest entry over `sizes`) of a black box near q, along a direction.
 
-        The direction is as long as the function needs to vary.
+        The direction's length is the distance in which the function varies.
         """
         steps = _noise_grid()[:, None] * direction[None, :]
         return function_noise(np.stack([function(point) for point in self.points(q, steps)]) / sizes)
@@ -156,7 +153,7 @@ def _noise_grid() -> Array:
 
 
 def _reach(changes: Array) -> float:
-    """Twice the first distance at which the change is a tenth of the largest and no noise; or infinity."""
+    """Twice the first distance at which the change is a tenth of the largest, above noise; or infinity."""
     finite = changes[np.isfinite(changes)]
     noise = max(float(np.max(finite[:2], initial=0.0)), 4.0 * _EPS)
     varied = max(_VARIED * min(float(np.max(finite, initial=0.0)), 1.0), 30.0 * noise)
@@ -165,7 +162,7 @@ def _reach(changes: Array) -> float:
 
 
 def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
-    """Of every entry the rung of the ladder on which neighbours agree best; sides: (len(OFFSETS), ...)."""
+    """For every entry, the rung of the ladder where neighbours agree best; sides: (len(OFFSETS), ...)."""
     odd = (forward - backward).reshape(len(OFFSETS), -1)
     step = (reach * OFFSETS[:-1])[:, None]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -182,7 +179,7 @@ def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
 
 
 def _ladder_noise(disagreement: Any, step: Any) -> float:
-    """The noise of the function itself, of the worst entry: on the finest rungs nothing else is left."""
+    """The noise of the function itself, worst entry, from the finest rungs: they have no truncation."""
     finest = (disagreement * step)[:_FINEST]
     return float(np.max(np.where(np.isfinite(finest), finest, 0.0)))
 
@@ -191,7 +188,7 @@ def _confirmed(ladder: Array, noise: Array, rung: int) -> Array:
     """Noise of a rung, raised where a finer rung contradicts it beyond its own noise.
 
     Coarse rungs can agree with each other by aliasing; finer ones then do not. The noise of a finer rung is
-    judged from three neighbours, as one disagreement may be small by chance; noise grows as 1/h.
+    estimated from three neighbours, because one disagreement may be small by chance; noise grows as 1/h.
     """
     floor: Array = noise[rung]
     for finer in range(rung):

@@ -4,13 +4,13 @@ Black boxes are validated here, differentiated by `FrameDifferences`, and compar
 Christoffel symbols ([W] (8)), with Hamel's equations ([W] (6)) and with Hdot = C + C^T ([W] (3)).
 `connections.coriolis.audit.audit` turns the measurements of many samples into verdicts.
 
-Every component is judged by itself. Row i of the equations has a scale of its own, the force F_i that its
-terms are at the sample's velocity, so that a light finger is not measured by the arm that carries it:
+Every component has its own tolerance. Row i of the equations has its own scale, the force F_i of its terms at
+the sample's velocity, so that a light finger is not compared with the arm that carries it:
 
     F_i = max_jk |terms_ijk| w_j w_k + omega sum_j |H_ij| w_j,      omega = sum F_i w_i / sum |H_ij| w_i w_j,
 
-w_j = |v_j|. The second part is the force that changes the velocities as fast as the terms do: what a row
-without terms is compared with. Noise of the black boxes is measured relative to the lengths |X_i| |X_k|.
+w_j = |v_j|. The second part is the force that changes the velocities as fast as the terms do; it is the scale
+of a row without terms. Noise of the black boxes is measured relative to the lengths |X_i| |X_k|.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ BlackBoxMatrix = Callable[[Array], Array]
 
 #: A residual up to this many noise floors counts as zero.
 MARGIN = 10.0
-#: Where MARGIN noise floors exceed this fraction of the scale, a small residual proves nothing.
+#: If MARGIN noise floors exceed this fraction of the scale, the verdict is "unknown".
 LARGEST_TOLERANCE = 1e-3
 
 _EPS = float(np.finfo(np.float64).eps)
-_SYMMETRIC = 1e-8  # of H_ij - H_ji, relative to the lengths of X_i and X_j
-_FAR = 1e6  # times as long as the others, in the time to get there: H does not vary in such a reach
-_MOVING = 1e-12  # a component of v below it, beside the speed, does not say how fast that component gets
+_SYMMETRIC = 1e-8  # the largest |H_ij - H_ji|, relative to the lengths of X_i and X_j
+_FAR = 1e6  # H counts as constant along a field if its reach takes so many times longer than the others
+_MOVING = 1e-12  # a smaller component of v, relative to the speed, counts as at rest
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class BlackBoxes:
         return C
 
     def mass_matrix_nearby(self, q: Array) -> Array:
-        """H(q), (n, n); its values are for the differences to judge, and NaN where there are none."""
+        """H(q), (n, n), not validated: the differences handle bad values; NaN if it raises an error."""
         try:
             H = self._matrix("H(q)", self.mass_matrix_function(q.copy()))
-        except (ValueError, ArithmeticError, RuntimeError):  # as a loop that does not close so far away
+        except (ValueError, ArithmeticError, RuntimeError):  # for example, a loop does not close so far away
             return np.full((self.dim, self.dim), np.nan)
         return 0.5 * (H + H.T)
 
@@ -94,7 +94,7 @@ class BlackBoxes:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The component that is off most, at one sample: residual, its scale, the noise floor: all absolute."""
+    """The worst component at one sample: its residual, scale and noise floor, all absolute."""
 
     residual: float
     scale: float
@@ -117,12 +117,12 @@ class Measurement:
 
     @property
     def vague(self) -> bool:
-        """Whether a small residual would prove nothing."""
+        """Whether the noise is too large for a small residual to count."""
         return self.tolerance > LARGEST_TOLERANCE
 
 
 def worst_of(measurements: list[Measurement]) -> Measurement:
-    """A failing one first, then one that proves nothing, then the largest residual."""
+    """One that fails, else one that is vague, else the one with the largest residual."""
     failing = [item for item in measurements if item.fails]
     vague = [item for item in measurements if item.vague]
     if failing or not vague:
@@ -141,12 +141,12 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What is known of H and C at a sample: q, v, H, dH, Hdot, s, C, Gamma, with noise and scales.
+    """H and C with their derivatives at a sample: q, v, H, dH, Hdot, s, C, Gamma, with noise and scales.
 
     Parameters
     ----------
     lengths : u (n,), |X_i|.
-    speeds : w (n,), |v_j|, or how fast a component that does not move could be.
+    speeds : w (n,), |v_j|; for a component at rest, the speed that it could have.
     dH_noise, H_dot_noise : of dH and Hdot, entry by entry.
     relative : noise of C, relative to the largest |C_ik| / (u_i u_k).
     forces : F (n,), the scale of every row.
@@ -179,19 +179,19 @@ class Terms:
 
     @property
     def C_noise(self) -> Array:
-        """Of C(q, v), (n, n)."""
+        """Noise of C(q, v), (n, n)."""
         return self.relative * float(np.max(np.abs(self.C) / self.areas)) * self.areas
 
     @property
     def Gamma_noise(self) -> Array:
-        """Of Gamma_ijk, (n, n, n)."""
+        """Noise of Gamma_ijk, (n, n, n)."""
         unit = self.areas[:, None, :] / self.speeds[None, :, None]
         largest = max(float(np.max(np.abs(self.Gamma) / unit)), float(np.max(np.abs(self.C) / self.areas)))
         return self.relative * largest * unit
 
     @property
     def scales(self) -> Array:
-        """What component (i, j, k) of row i is relative to, F_i / (w_j w_k), (n, n, n)."""
+        """The scale of component (i, j, k), F_i / (w_j w_k), (n, n, n)."""
         return np.asarray(self.forces[:, None, None] / np.outer(self.speeds, self.speeds)[None])
 
 
@@ -231,7 +231,7 @@ def measure(
 def _terms(
     boxes: BlackBoxes, differences: FrameDifferences, q: Array, v: Array, s: Array, rng: np.random.Generator
 ) -> Terms:
-    """What the black boxes say at a sample, and how well."""
+    """Values and derivatives of the black boxes at a sample, with their noise."""
     H, n = boxes.mass_matrix(q), len(v)
     lengths = np.sqrt(np.diag(H))
     areas, speed = np.outer(lengths, lengths), float(lengths @ np.abs(v))
@@ -265,10 +265,11 @@ def _terms(
 
 
 def _speeds_and_reaches(moving: Array, allowed: Array, reaches: Array) -> tuple[Array, Array]:
-    """How fast every component is, and how far H varies along its field, where one of them is not known.
+    """The speed of every component, and the distance in which H varies along its field, both completed.
 
-    A component that rests moves through its reach in the time that the others take, if the speed allows it;
-    one along which H does not vary, or by the round-off of large numbers, as far as it gets in that time.
+    A component at rest gets the speed that takes it through its reach in the time of the others, if the total
+    speed allows it. A field along which H is constant, or varies by round-off of large coordinates, gets the
+    distance that its component moves in that time.
     """
     times = reaches / moving
     known = np.isfinite(times)
@@ -287,7 +288,7 @@ def _forces(H: Array, dH: Array, s: Array, Gamma: Array, w: Array) -> Array:
 
 
 def _measured(residual: Array, scale: Array, noise: Array) -> Measurement:
-    """The component to report."""
+    """The worst component, which is reported."""
     entries = (np.broadcast_to(np.abs(a), residual.shape).ravel() for a in (residual, scale, noise))
     residual, scale, noise = entries
     failing = ~(residual <= MARGIN * noise)

@@ -1,10 +1,10 @@
 """Equations with a symmetric positive definite matrix, such as a metric, by Cholesky's factor: H = L L^T.
 
-Up to `LARGEST` unknowns the factor is written out. LAPACK computes it, too, but before JAX calls LAPACK for
-the first time it imports `scipy.linalg`, which takes as long as all the rest of a first number. Where H is
-not positive definite, the result is NaN. If a row and the same column of H are scaled, all that is computed
-is scaled with them: units do not matter.
-Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms (2002), chapter 10.
+Up to `LARGEST` unknowns the factor is written out instead of calling LAPACK, because JAX imports
+`scipy.linalg` before its first call of LAPACK, which takes as long as the rest of a first result. If H is not
+positive definite, the result is NaN. If a row and the same column of H are scaled, all results scale with
+them, so that units do not matter. Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms
+(2002), chapter 10.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def solve_definite(H: jax.Array, b: jax.Array) -> jax.Array:
 
     Parameters
     ----------
-    H : (n, n), symmetric positive definite; the factor is made of the entries on and below the diagonal.
+    H : (n, n), symmetric positive definite; only the entries on and below the diagonal are used.
     b : (n, ...).
     """
     H, columns = jnp.asarray(H, float), jnp.asarray(b, float).reshape(len(H), -1)
@@ -62,9 +62,7 @@ def orthonormal_basis(H: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 # --- private -----------------------------------------------------------------------------------------------
 
-Solve = Callable[
-    [object, jax.Array], jax.Array
-]  # (an argument that JAX passes and that is not used, b (n, k)) -> H^-1 b
+Solve = Callable[[object, jax.Array], jax.Array]  # (an unused argument of JAX, b (n, k)) -> H^-1 b
 
 
 def _by_lapack(H: jax.Array) -> Solve:
@@ -78,7 +76,7 @@ def _written_out(H: jax.Array) -> Solve:
 
 
 def _factor(H: jax.Array) -> list[list[jax.Array]]:
-    """L by its rows, each up to the diagonal; NaN from the first pivot on that is not positive."""
+    """L by its rows, each up to the diagonal; NaN from the first pivot that is not positive."""
     L: list[list[jax.Array]] = []
     for i, row in enumerate(_rows_of(H)):
         L.append(_rows_of(row)[: i + 1])
@@ -110,5 +108,5 @@ def _upper_solved(L: list[list[jax.Array]], b: list[jax.Array]) -> list[jax.Arra
 
 
 def _rows_of(array: jax.Array) -> list[jax.Array]:
-    """Of a matrix its rows, of a vector its components: as an index gives them, but traced at once."""
+    """The rows of a matrix or the components of a vector; traced faster than by indexing one by one."""
     return [lax.index_in_dim(array, i, keepdims=False) for i in range(len(array))]

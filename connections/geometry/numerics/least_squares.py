@@ -1,4 +1,4 @@
-"""Linear systems that more equations than unknowns determine: their solution, and how well they do."""
+"""Linear systems with more equations than unknowns: their least-squares solution, and their conditioning."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 @jax.custom_jvp
 def least_squares(K: jax.Array, right: jax.Array) -> jax.Array:
-    """K^+ right for K (p, n) of full column rank; its derivative holds for `right` in the range of K."""
+    """K^+ right for K (p, n) of full column rank; its derivative is right if `right` is in the range of K."""
     Q, R = jnp.linalg.qr(K)
     return jax.scipy.linalg.solve_triangular(R, Q.T @ right)
 
 
 @least_squares.defjvp
 def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """The derivative of K x = right along a curve: K x' = right' - K' x, which is in the range of K, too."""
+    """The derivative of K x = right along a curve: K x' = right' - K' x, which is also in the range of K."""
     (K, right), (K_dot, right_dot) = primals, tangents
     x = least_squares(K, right)
     return x, least_squares(K, right_dot - K_dot @ x)

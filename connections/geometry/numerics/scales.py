@@ -1,8 +1,8 @@
-"""What numbers of different units are small beside: no decision may depend on the unit of a component.
+"""Scales with which components are compared, so that no decision depends on their units.
 
 Components in a frame are compared through the lengths |X_i| = H_ii^(1/2): v^i |X_i| and w_i / |X_i| have the
-same unit for every i. Where no metric is at hand, the rows and columns of a matrix are balanced; what then is
-round-off does not show in its size, but in that it changes where q changes by round-off.
+same unit for every i. Without a metric, the rows and columns of a matrix are balanced. In a balanced matrix
+round-off cannot be recognized by its size; it is recognized because it changes if q changes by round-off.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ import numpy as np
 from connections._jax import SameArray
 from connections.checks import Check, ShapeError, require_untraced
 
-#: What an entry is compared with if its own terms vanish: this times what the units allow.
+#: The scale of an entry whose own terms vanish, relative to the bound that follows from lengths.
 FLOOR = 1e-4
 
-# How far a point may lie off its manifold and still stand for the nearest point there: relative to its
-# largest coordinate; of a quaternion, its norm's distance from one. These are eight units in the last place
-# of float32: quaternions pass that were normalized and multiplied in float32, or printed with six decimals.
+# The largest distance of a point from its manifold at which it is replaced by the nearest point there,
+# relative to its largest coordinate; for a quaternion, | |q| - 1 |. This is eight units in the last place of
+# float32, so that quaternions pass that were normalized and multiplied in float32, or printed with six
+# decimals.
 POINT_TOLERANCE = 1e-6
 
 _NOTHING = 1e-12  # an entry this small beside the largest of its unit has no size of its own
-_DEPENDENT = 1e-7  # columns are dependent if a pivot, once they are normalized, is below it
-_NEARBY = 1e-9  # of q: what changes by half of itself over this distance has no digits
+_DEPENDENT = 1e-7  # normalized columns are dependent if a pivot is below it
+_NEARBY = 1e-9  # of q: an entry that changes by half of itself over this distance has no correct digits
 _ROUNDS = 8  # of balancing
 
 
 def sizes_of_array(x: jax.Array) -> jax.Array:
-    """|x|, or the largest |x| where an entry is round-off beside it: entries of `x` have one unit.
+    """|x|; for entries that are round-off of the largest one, max |x|. All entries have one unit.
 
     Parameters
     ----------
@@ -49,12 +50,12 @@ def is_near(p: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def sizes_of_columns(matrix: jax.Array) -> jax.Array:
-    """`sizes_of_array` of every column by itself: entries of one column have one unit."""
+    """`sizes_of_array` of every column: the entries of one column have one unit."""
     return jax.vmap(sizes_of_array, in_axes=1, out_axes=1)(matrix)
 
 
 def lengths_of(H: SameArray) -> SameArray:
-    """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. By NumPy if H is an array of NumPy's."""
+    """|X_i| = H_ii^(1/2), (n,); zero where H_ii is not positive. Computed by NumPy if H is a NumPy array."""
     by: Any = np if isinstance(H, np.ndarray) else jnp
     square = by.diagonal(H)
     positive = square > 0.0
@@ -69,7 +70,7 @@ def inverse_lengths_of(H: jax.Array) -> jax.Array:
 
 
 def velocity_sizes(H: jax.Array, v: jax.Array) -> jax.Array:
-    """What the components of a velocity can be expected to be, its speed over |X_i|, (n,).
+    """Expected sizes of the components of a velocity, its speed over |X_i|, (n,).
 
     Parameters
     ----------
@@ -79,9 +80,9 @@ def velocity_sizes(H: jax.Array, v: jax.Array) -> jax.Array:
     return inverse_lengths_of(H) * jnp.sum(lengths_of(H) * jnp.abs(v))
 
 
-@jax.jit  # `explain` calls it outside of compiled functions, where a loop would be compiled at every call
+@jax.jit  # for `explain`, which calls it outside of `jit`: there the loop would be compiled at every call
 def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """r (m,) and c (n,) for which the rows of |matrix_ij| / (r_i c_j) have one norm, and so have the columns.
+    """r (m,) and c (n,) such that all rows of |matrix_ij| / (r_i c_j) have one norm, and all columns too.
 
     Source: Sinkhorn (1967), in the 2-norm; a row or column of zeros gets 1.
     """
@@ -97,7 +98,7 @@ def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def row_units(matrix: jax.Array) -> jax.Array:
-    """Powers of 1e6 (m,) by which the rows of a matrix differ, one for all rows of about one unit."""
+    """Powers of 1e6 (m,) by which the units of rows differ; rows of about one unit have the same power."""
     r, _ = balance(matrix)
     return 10.0 ** (6.0 * jnp.round(jnp.log10(r / jnp.max(r)) / 6.0))
 
@@ -105,8 +106,8 @@ def row_units(matrix: jax.Array) -> jax.Array:
 def independent(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
     """Whether the columns of function(q) (m, n) are independent and finite; the rows have one unit.
 
-    They are not where a pivot of the normalized columns is below 1e-7, nor where one changes by half of its
-    length when the coordinates change by 1e-9 of themselves: it is all but infinite there.
+    They are dependent if a pivot of the normalized columns is below 1e-7. They are not finite if a column
+    changes by half of its length when the coordinates change by 1e-9 of themselves: a pole is there.
 
     Parameters
     ----------
@@ -120,10 +121,10 @@ def independent(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax
 
 
 def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
-    """Whether the columns of function(q) (m, n) are independent, in whatever units of rows and columns.
+    """Whether the columns of function(q) (m, n) are independent, for any units of rows and columns.
 
     Entries that change by half of themselves when the coordinates change by 1e-9 of themselves are round-off
-    and count as zero; then a pivot of the balanced matrix below 1e-7 does.
+    and count as zero. Pivots of the balanced matrix below 1e-7 count as zero too.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.A
 
 
 def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of the entries of two arrays, |residual| and terms where their ratio is largest; a NaN is."""
+    """|residual| and terms at the entry where their ratio is largest; a NaN counts as the largest."""
     size = jnp.abs(residual).reshape(-1)
     terms = jnp.broadcast_to(terms, jnp.shape(residual)).reshape(-1)
     ratio = jnp.where(size == 0.0, 0.0, size / terms)
@@ -147,11 +148,11 @@ def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
-    """The check of the point with the largest ratio; residuals and scales (...,) of points.
+    """The check of the point with the largest residual over scale; both are arrays (...,) over points.
 
     Raises
     ------
-    ShapeError : there is no point. TypeError : JAX traces what was measured.
+    ShapeError : there is no point. TypeError : the residuals are tracers.
     """
     require_untraced(**{f"what '{name}' measures": measured[0]})
     if np.size(measured[0]) == 0:
@@ -161,7 +162,7 @@ def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
 
 
 def rank_of(matrix: np.ndarray) -> int:
-    """The rank of normalized columns, for messages."""
+    """The rank of the normalized columns, for errors."""
     return int(
         np.linalg.matrix_rank(matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300), tol=_DEPENDENT)
     )

@@ -3,14 +3,14 @@
     q1 = q0 exp(xi),
 
 with xi a rotation vector, rad, or a twist [omega; v] for a unit of time, in the axes of q0. Rotations repeat
-after a full turn; xi is the shortest way, which is unique for less than half a turn.
+after a full turn; xi is the shortest one, which is unique below half a turn.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-_SMALL = 1e-4  # rad^2 below which coefficients are series, whose first neglected term is then below 1e-16
+_SMALL = 1e-4  # rad^2; below it, coefficients are computed by series with an error below 1e-16
 
 
 def rotation_difference(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:

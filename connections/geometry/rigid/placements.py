@@ -1,4 +1,4 @@
-"""Directions, and placements of frames, as users give them: validated, in NumPy."""
+"""Validation of directions and of placements of frames that users give, in NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from connections.checks import ModelError, as_array
 
 Axis = tuple[float, float, float]
-_RIGID = 1e-9  # how far a transform may be from a rigid one, entry by entry
+_RIGID = 1e-9  # the largest entry of R^T R - 1 of a rigid transform
 
 
 def unit_axis(axis: Sequence[float]) -> Axis:
@@ -60,11 +60,11 @@ def turn_to(axis: Sequence[float]) -> np.ndarray:
 
 
 def rigid_transform(owner: str, placement: Any) -> np.ndarray:
-    """`placement` as a (4, 4) array of its own; None is the identity.
+    """`placement` as a new (4, 4) array; None is the identity.
 
     Parameters
     ----------
-    owner : what is placed, for messages.
+    owner : name of the placed object, for errors.
     placement : (4, 4) homogeneous transform, m.
 
     Raises
