@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     The exit status: 0 all holds, 1 a check fails, 2 bad input, 3 no check fails, but one is inconclusive; 130
-    for Ctrl-C, 141 if what read the output has ended.
+    for Ctrl-C, 141 if the program that read the output has ended.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _interrupt.handled_by_python()
             return _run(arguments)
         finally:
-            sys.stdout.flush()  # at the end of the process, Python would print that it cannot
+            sys.stdout.flush()  # here, because Python would print an error about it at the end of the process
     except KeyboardInterrupt:
         print("connections: interrupted", file=sys.stderr)
         return 130
@@ -83,14 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         print(_text(error), file=sys.stderr)
         return 2
-    except SystemExit as end:  # rich ends with 1 where it meets a closed pipe
+    except SystemExit as end:  # rich exits with 1 at a closed pipe
         if isinstance(end.__context__, BrokenPipeError):
             return _PIPE_CLOSED
         raise
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Run a command; the exit status, but for what is wrong with standard output."""
+    """Run a command; its exit status, without errors of standard output, which `main` handles."""
     options = _parser().parse_args(arguments)
     _compile_quickly()
     try:
@@ -99,28 +99,28 @@ def _run(arguments: Sequence[str] | None) -> int:
             status: int = options.run(options)
             return status
     except (ValueError, OSError, metadata.PackageNotFoundError, checks.IntegrationError) as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
+        if isinstance(error, BrokenPipeError) and _reader_has_ended():
             raise
         print(_text(error), file=sys.stderr)
         return 2
 
 
-def _nobody_reads() -> bool:
+def _reader_has_ended() -> bool:
     """Whether standard output is a pipe whose reader has ended."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
-    return bool(poll.poll(0))  # an error, or its end; nothing else was asked for
+    return bool(poll.poll(0))  # only errors and the end of the reader are reported
 
 
 def _discard_output() -> None:
-    """Have what could not be written to standard output go nowhere, without an error at the end."""
+    """Redirect standard output to nowhere, so that Python does not report unwritten output at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _text(error: Exception) -> str:
-    """One line, but the lines of a `SubjectError`, which has lists: each in 80 columns, indented."""
+    """One line; for a `SubjectError`, which contains lists, its lines in 80 columns, indented."""
     if not isinstance(error, checks.SubjectError):
         return f"connections: error: {' '.join(str(error).split())}"
     first, *others = str(error).splitlines()
@@ -129,9 +129,9 @@ def _text(error: Exception) -> str:
 
 
 def _compile_quickly() -> None:
-    """Compile without optimization: here every function runs a few times only.
+    """Compile without optimization, because commands run each function only a few times.
 
-    No effect beyond round-off, and none at all if the caller set XLA_FLAGS or already used JAX.
+    This changes results by round-off only. It has no effect if the caller set XLA_FLAGS or already used JAX.
     """
     fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     fast += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"

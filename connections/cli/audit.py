@@ -110,7 +110,7 @@ def _audited(request: Request) -> list[dict[str, Any]]:
 
 
 def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int:
-    """0, 1 or 2, see the description; that a library lacks a type of joint is no error."""
+    """0, 1 or 2, see the description; a type of joint that a library lacks is not an error."""
     audited = [result for result in results if "error" not in result]
     if not audited or (named and not joints and len(audited) < len(results)):
         return 2
@@ -118,7 +118,7 @@ def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int
 
 
 def _robots(options: argparse.Namespace) -> tuple[str, ...]:
-    """What is audited: a file that can be read, or known types of joints."""
+    """The robots to audit: a readable file, or known types of joints."""
     from connections.interop.libraries import KINDS, joint_example
     from connections.interop.library_runs import require_readable
 
@@ -197,7 +197,7 @@ def _print_properties(checks: dict[str, Any]) -> None:
 
 
 def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
-    """Where properties fail, properties with the same joint types on one line."""
+    """The joint types for which properties fail; properties with the same types share a line."""
     by_kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for fault in faults:
         by_kinds.setdefault(tuple(fault["kinds"]), []).append(fault)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DEMO_ROBOT = "ur_description/urdf/ur5_robot.urdf"
 ROWS = "propositions.txt"
 
-#: What to try next, and what it does.
+#: Commands to try next, and what they do.
 NEXT = (
     ("connections verify ROBOT.urdf", "the same checks on it"),
     ("connections audit ROBOT.urdf", "which C other libraries compute for it"),
@@ -90,11 +90,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def conclusion(results: Sequence[TrackingResult]) -> list[str]:
-    """What torsion does to the controlled mass: a heading, and five sentences.
+    """The effect of torsion on the controlled mass: a heading, and five sentences.
 
     Parameters
     ----------
-    results : of the tracking example; the one of least |beta| is compared with that of the largest.
+    results : of the tracking example; those of the least and of the largest |beta| are compared.
     """
     import numpy as np
 
@@ -144,7 +144,7 @@ def _trend(values: Sequence[float]) -> str:
 
 
 def _announce(robot_name: str, usual: bool) -> None:
-    """Say what comes and how long it takes, before anything large is imported."""
+    """Print what the demo does and how long it takes, before the slow imports."""
     more = "" if usual else ", and minutes with a robot of many joints"
     print_paragraph(
         f"The propositions of the theory on built-in systems and on the robot {robot_name}, a mass that is "

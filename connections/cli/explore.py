@@ -1,4 +1,4 @@
-"""connections explore: what torsion does, to a controlled point mass in figures, to more in a browser."""
+"""connections explore: effects of torsion, on a controlled point mass in figures, on more in a browser."""
 
 from __future__ import annotations
 

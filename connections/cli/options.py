@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from connections.checks import require_writable
 
-SAMPLES, SEED = 2, 0  # of reports, unless given
-COLUMNS = 80  # of what is printed, unless a terminal has more
+SAMPLES, SEED = 2, 0  # defaults of reports
+COLUMNS = 80  # of printed text, unless the terminal has more
 
 
 class Parser(argparse.ArgumentParser):
@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     Attributes
     ----------
-    ending : gives the end of the help; called only if help is asked for, as it may import much.
+    ending : returns the end of the help; called only for the help, because it may import much.
     """
 
     ending: Callable[[], str] | None = None
@@ -31,14 +31,14 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and where help is, and exit with status 2."""
+        """Print the error and how to get help, and exit with status 2."""
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def checked(
     convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted: str
 ) -> Callable[[str], Any]:
-    """An argument type that converts and refuses: expected WANTED, got the text."""
+    """An argument type that converts, or refuses with "expected WANTED, got TEXT"."""
 
     def parse(text: str) -> Any:
         try:
@@ -70,14 +70,14 @@ def robot(text: str) -> Path:
 
 
 def add_samples(parser: argparse.ArgumentParser) -> None:
-    """Add what every measurement of propositions takes: samples, seed, tolerance."""
+    """Add the options of every measurement of propositions: samples, seed, tolerance."""
     parser.add_argument("--samples", type=count, metavar="N", help=f"points per system (default {SAMPLES})")
     parser.add_argument("--seed", type=seed, help=f"of the random points and fields (default {SEED})")
     parser.add_argument("--tol", type=tolerance, default=1e-9, help="relative tolerance (default 1e-9)")
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
-    """Add what a report of propositions takes: that of `add_samples`, and what to show."""
+    """Add the options of a report of propositions: those of `add_samples`, and what to show."""
     add_samples(parser)
     parser.add_argument("--controls", action="store_true", help="show the negative controls")
     parser.add_argument(
@@ -86,7 +86,7 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def fill_report_options(options: argparse.Namespace) -> list[str]:
-    """Put samples and seed where they were not given; returns the options that were given."""
+    """Set samples and seed to their defaults if they were not given; returns the options that were given."""
     given = [name for name in ("samples", "seed") if getattr(options, name) is not None]
     defaults = {"samples": SAMPLES, "seed": SEED}
     vars(options).update({name: value for name, value in defaults.items() if name not in given})
@@ -119,7 +119,7 @@ def in_columns(text: str, indent: str = "", later: str | None = None, width: int
 
 
 def require_writable_file(path: Path) -> None:
-    """Raise before the work rather than after it."""
+    """Raise an error if the file cannot be written, before the work rather than after it."""
     if path.is_dir() or not path.resolve().parent.is_dir():
         raise OSError(f"cannot write {path}: it is a directory, or its directory does not exist")
     require_writable(path.resolve().parent)

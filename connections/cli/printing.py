@@ -1,7 +1,7 @@
-"""What the commands print: reports of the propositions, tables, the files written.
+"""The output of the commands: reports of the propositions, tables, the files written.
 
-A line has at most the columns of the terminal, and 80 where the output is none; the environment variable
-COLUMNS asks for another number.
+A line has at most as many columns as the terminal, or 80 if the output is not a terminal. The environment
+variable COLUMNS sets another number.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def console(file: IO[str] | None = None) -> Console:
 
 
 def new_table(title: str = "") -> Table:
-    """An empty table in the style of all: columns are two spaces apart."""
+    """An empty table in the common style: columns are two spaces apart."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -55,12 +55,12 @@ def new_table(title: str = "") -> Table:
 
 
 def print_paragraph(text: str, indent: str = "", later: str | None = "  ") -> None:
-    """A paragraph in the columns that there are; its later lines are indented."""
+    """Print a paragraph in the available columns; its later lines are indented."""
     print(in_columns(text, indent, later, console().width))
 
 
 def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
-    """Print a table of rows, those that do not hold or are inconclusive, what was left out, the extremes."""
+    """Print a table of rows, rows that fail or are inconclusive, omitted propositions, and the extremes."""
     from connections.verify import summary
 
     if options.by_system or len(subjects) == 1:
@@ -77,7 +77,7 @@ def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argpa
 
 
 def print_verdicts(rows: Sequence[Row], subjects: Sequence[AnySubject], tol: float) -> None:
-    """Print the rows that do not hold or are inconclusive, what was left out, and the extremes."""
+    """Print the rows that fail or are inconclusive, the omitted propositions, and the extremes."""
     import numpy as np
 
     from connections.verify import FAILS, HOLDS, INCONCLUSIVE
@@ -98,7 +98,7 @@ def print_verdicts(rows: Sequence[Row], subjects: Sequence[AnySubject], tol: flo
 
 
 def print_groups(rows: Sequence[Row]) -> None:
-    """A line for each group of propositions: what holds, on how many systems, residual and control."""
+    """Print a line for each group of propositions: verdict, number of systems, residual and control."""
     from connections.verify import HOLDS, by_group
 
     table = new_table()
@@ -125,7 +125,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> Path:
 
 
 def print_tracking(results: Sequence[TrackingResult]) -> None:
-    """What was measured in the tracking example, a line for each beta."""
+    """Print the measures of the tracking example, a line for each beta."""
     table = new_table()
     heads = ("beta\n\\[kg/m]", "rms error\n\\[m]", "end error\n\\[m]", "effort\n\\[N^2 s]", "peak\n\\[N]")
     for head in (*heads, "crossings\nof v_z", "rms freq.\n\\[Hz]", "energy\n>1 Hz"):
@@ -138,7 +138,7 @@ def print_tracking(results: Sequence[TrackingResult]) -> None:
 
 
 def status(verdicts: Iterable[str]) -> int:
-    """The exit status: 0 where every row holds, 1 where one does not, else 3: some are inconclusive."""
+    """The exit status: 0 if every row holds, 1 if one fails, 3 if none fails but some are inconclusive."""
     from connections.verify import FAILS, HOLDS
 
     found = set(verdicts)
@@ -146,13 +146,13 @@ def status(verdicts: Iterable[str]) -> int:
 
 
 def _points(subjects: Sequence[AnySubject]) -> str:
-    """How many samples there are, such as "2 point(s)"; systems may bring points of their own."""
+    """The number of samples, such as "2 point(s)"; systems may have points of their own."""
     counts = sorted({len(subject.q) for subject in subjects})
     return f"{' or '.join(map(str, counts))} point(s)"
 
 
 def _print_left_out(rows: Sequence[Row], subjects: Sequence[AnySubject]) -> None:
-    """Name the propositions that say nothing about any of the systems."""
+    """Name the propositions that do not apply to any of the systems."""
     from connections.verify.propositions import catalogue
     from connections.verify.report import excluded_by_torsion
 
@@ -172,7 +172,7 @@ def _print_left_out(rows: Sequence[Row], subjects: Sequence[AnySubject]) -> None
 
 
 def _print_table(title: str, rows: Sequence[Row], controls: bool, name_system: bool) -> None:
-    """In few columns verdicts only, and where the rest is."""
+    """Print a table; with few columns, verdicts only, and where to find the rest."""
     output = console()
     wide = output.width >= WIDE
     output.print(_table_of_rows(title, rows, controls, name_system, wide))

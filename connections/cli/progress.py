@@ -1,6 +1,6 @@
-"""What a command says on stderr while it works: a bar on a terminal, elsewhere a line now and then.
+"""Progress of a command on stderr: a bar on a terminal, elsewhere a line every few seconds.
 
-The environment variable ``CONNECTIONS_QUIET=1`` silences both. What a command finds is on stdout.
+The environment variable ``CONNECTIONS_QUIET=1`` silences both. Results are on stdout.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _BAR = 20  # columns
 
 
 class Progress:
-    """How far a command has come.
+    """The progress of a command.
 
     Parameters
     ----------
-    total : number of steps; one that is alone is not counted.
-    unit : what a step is, such as "checks".
+    total : number of steps; a single step is not counted in the text.
+    unit : name of the steps, such as "checks".
     """
 
     def __init__(self, total: int, unit: str) -> None:
@@ -32,15 +32,15 @@ class Progress:
         self.done, self.text, self._start = 0, "", time.monotonic()
 
     def now(self, text: str) -> None:
-        """Say what is under way."""
+        """Set the text that says what is computed now."""
         self.text = text
 
     def advance(self) -> None:
-        """Count a step that is done."""
+        """Count a finished step."""
         self.done += 1
 
     def note(self, text: str) -> None:
-        """Print something that stays."""
+        """Print a line that stays."""
         print(in_columns(f"connections: note: {text}", later="  "), file=sys.stderr)
 
     def line(self, width: int) -> str:
@@ -52,13 +52,13 @@ class Progress:
 
 @contextmanager
 def progress(total: int, unit: str, text: str) -> Iterator[Progress]:
-    """Show on stderr how far the work in the block has come.
+    """Show on stderr the progress of the work in the block.
 
     Parameters
     ----------
     total : number of steps.
-    unit : what a step is.
-    text : what is under way at first.
+    unit : name of the steps.
+    text : the first step, in words.
     """
     from rich.console import Console
 
@@ -92,7 +92,7 @@ def _bar(steps: Progress) -> Iterator[None]:
         grid.add_row(bar, Text(steps.line(console.width - _BAR - 1), no_wrap=True))
         return grid
 
-    # What is printed on stdout goes there, even if stderr alone is a terminal.
+    # rich must not redirect stdout: results go there, also if only stderr is a terminal.
     with Live(
         get_renderable=view, console=console, transient=True, refresh_per_second=4, redirect_stdout=False
     ):
@@ -101,11 +101,11 @@ def _bar(steps: Progress) -> Iterator[None]:
 
 @contextmanager
 def _lines(steps: Progress) -> Iterator[None]:
-    """A line every few seconds, from a thread: a single step may take minutes."""
+    """A line every few seconds, printed by a thread, because a single step may take minutes."""
     ended, head = threading.Event(), "connections: "
 
     def write() -> None:
-        with suppress(OSError, ValueError):  # nobody reads, or stderr is closed
+        with suppress(OSError, ValueError):  # the reader of stderr has ended, or stderr is closed
             while not ended.wait(EVERY):
                 print(head + steps.line(COLUMNS - len(head)), file=sys.stderr, flush=True)
 

@@ -240,7 +240,7 @@ def _propositions(options: argparse.Namespace) -> Sweep:
 
 
 def _report_table(store: Store) -> int:
-    """The arrays, and the extremes of those with one number for each row."""
+    """Print the arrays, and the extremes of those with one value per row."""
     import numpy as np
 
     for name, array in store.arrays.items():
@@ -292,7 +292,7 @@ def _text(value: Any) -> str:
 
 
 def _print_columns(head: list[str], lines: list[list[str]]) -> None:
-    """A table; where columns are too few, names and verdicts are broken."""
+    """Print a table; if there are too few columns, names and verdicts are broken."""
     from rich.markup import escape
 
     table = new_table()

@@ -1,4 +1,4 @@
-"""connections verify: the propositions on built-in systems, a robot, or what a Python file defines."""
+"""connections verify: the propositions on built-in systems, a robot, or a system defined in a Python file."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:
-    """What `verify` is to run on, and the Python file that defines it, if one does."""
+    """The subjects of `verify`, and the Python file that defines them, or None."""
     from connections.verify import built_in_subjects, subject_from_file, system_subject
 
     python = None if options.file is None else _python_reference(options.file)
@@ -141,7 +141,7 @@ def _require_no_system(name: str) -> None:
 
 
 def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: AnySubject) -> None:
-    """Name the options that say nothing about a subject with samples and a seed of its own."""
+    """Name the given options that have no effect on a subject with samples and a seed of its own."""
     own = {"--samples": len(subject.q) != options.samples, "--seed": subject.seed != options.seed}
     for option in given:
         if own[option]:

@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile what is missing, a line for each function."""
+    """Compile the missing functions, and print a line for each."""
     from connections.multibody.program import warm_up
     from connections.multibody.program.compiled import compiled, description
 

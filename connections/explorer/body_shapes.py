@@ -19,7 +19,7 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 Rgb = tuple[int, int, int]
 
-_NOTHING = 1e-6  # of the longest bar: a shorter one is not drawn
+_NOTHING = 1e-6  # of the longest bar; shorter bars are not drawn
 STEEL: Rgb = (150, 160, 178)
 _CLUSTERS: tuple[Rgb, ...] = ((214, 137, 16), (46, 134, 91), (125, 60, 152), (23, 125, 173), (176, 58, 46))
 
@@ -32,10 +32,10 @@ class Shape:
     ----------
     name : of the body.
     color : of its cluster.
-    center : (3,) centre of mass, m; the origin where there is no mass.
+    center : (3,) centre of mass, m; the origin for a body without mass.
     axes : (3,) half axes of the ellipsoid of inertia, m.
     rotation : (3, 3) its principal axes, columns.
-    ends : (k, 3) m, where other bodies are attached.
+    ends : (k, 3) points where other bodies are attached, m.
     """
 
     name: str

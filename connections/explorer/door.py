@@ -1,15 +1,16 @@
-"""The explorer's door: who may talk to the server of the page, and what they may say.
+"""Access control of the explorer's server: which requests are answered, and which messages are accepted.
 
 Any web page that a browser shows can send requests to the servers of this machine. So the server answers only
 
-- under its own name: the header Host is that of a loopback address or of the host that was given, so that
-  nobody's name server can pass this machine off as theirs;
+- under its own name: the header Host is a loopback address or the host that was given, so that a foreign
+domain
+  whose name server points to this machine is refused (DNS rebinding);
 - to its own page: the header Origin, if there is one, is that of the address in Host;
-- with the token of the address that was printed, in the address itself or in the cookie that it set.
+- with the token of the printed address, in the address itself or in the cookie that it has set.
 
-Of the messages of a browser, only positions of the camera and values that a control can have are let in.
-Viser has no place for any of this. Its connections are made by the library websockets, and `behind` has them
-made as guests.
+From a browser's messages, only camera positions and valid values of controls are accepted.
+Viser has no hook for these checks. Its connections are objects of the library websockets, so `behind`
+replaces their class by `_Guest`, which checks.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from websockets.http11 import Request, Response
 
 MOST_CLIENTS = 8
 _MOST_BYTES = 2**16  # of a message from a browser
-_FARTHEST, _NEAREST = 1e6, 1e-6  # m, of a camera: from the origin, from what it looks at
+_FARTHEST, _NEAREST = 1e6, 1e-6  # m, largest distance of a camera from the origin, least from its target
 _WILDCARDS = ("", "0.0.0.0", "::")
 _replacing = threading.Lock()
 _log = logging.getLogger(__name__)
@@ -45,16 +46,16 @@ _log.addHandler(logging.NullHandler())  # requests without the token are not log
 
 
 class Door:
-    """What is checked before a browser gets in.
+    """The checks of requests and messages.
 
     Parameters
     ----------
-    host : what the server is bound to.
+    host : the address that the server is bound to.
 
     Attributes
     ----------
-    token : what the address must contain.
-    control : from the identifier in a message to viser's handle of the control, or None.
+    token : the secret that the page's address contains.
+    control : maps the identifier in a message to viser's handle of the control, or to None.
     """
 
     def __init__(self, host: str) -> None:
@@ -67,7 +68,7 @@ class Door:
         Parameters
         ----------
         request : with its headers.
-        port : that the server listens on, which names the cookie.
+        port : the server's port, which is part of the cookie's name.
         """
         hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
@@ -80,13 +81,13 @@ class Door:
         return None
 
     def welcome(self, request: Request, port: int, response: Response | None) -> None:
-        """Let the browser that has just shown the token keep it as a cookie of this site alone."""
+        """Set a cookie with the token, for this site only, after a request with the token."""
         if response is not None and _token_of(request.path) == self.token:
             cookie = f"{_cookie(port)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             response.headers["Set-Cookie"] = cookie
 
     def lets_in(self, message: Any) -> bool:
-        """Whether a message is one that the page's own controls send."""
+        """Whether a message is a valid one of the page's own controls or of the camera."""
         try:
             content = _DECODER.decode(message)
         except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
@@ -107,22 +108,22 @@ class Door:
         everywhere = self.host in _WILDCARDS
         if name in ("localhost", self.host) or (everywhere and name == socket.gethostname().lower()):
             return True
-        with contextlib.suppress(ValueError):  # no name server decides what an address in digits means
+        with contextlib.suppress(ValueError):  # a numeric address does not depend on name servers
             return ipaddress.ip_address(name).is_loopback or everywhere
         return False
 
 
 def behind(door: Door, start: Callable[[], Any]) -> Any:
-    """A server of viser's whose connections come in by the door.
+    """A server of viser whose connections are checked by `door`.
 
     Parameters
     ----------
-    door : what lets them in.
+    door : the checks.
     start : makes the server and starts it.
 
     Raises
     ------
-    RuntimeError : viser does not serve by the function that is replaced here; its server is stopped again.
+    RuntimeError : viser did not use the function that is replaced here; its server was stopped again.
     """
     serve, served = websockets_server.serve, []
 
@@ -144,7 +145,7 @@ def behind(door: Door, start: Callable[[], Any]) -> Any:
 
 
 class _Guest(ServerConnection):
-    """A connection that was let in by the door, and whose messages it hears."""
+    """A connection that the door has admitted, and whose messages it checks."""
 
     def __init__(self, door: Door, *arguments: Any, **limits: Any) -> None:
         super().__init__(*arguments, **limits)
@@ -161,7 +162,7 @@ class _Guest(ServerConnection):
             return response
 
         await super().handshake(guarded, *rest, **options)
-        if len(self.server.connections) > MOST_CLIENTS:  # this one included
+        if len(self.server.connections) > MOST_CLIENTS:  # the count includes this connection
             # Viser's page shows the reason with this code, and tries again later.
             await self.close(1002, f"{MOST_CLIENTS} browsers have this explorer open: close one of them")
 
@@ -176,7 +177,7 @@ class _Guest(ServerConnection):
 
 
 def _cookie(port: int) -> str:
-    """The cookie's name; all ports of a machine share their cookies."""
+    """The cookie's name; it contains the port, because all ports of a machine share their cookies."""
     return f"connections-explorer-{port}"
 
 
@@ -200,7 +201,7 @@ _Three = tuple[float, float, float]
 
 
 class _Camera(msgspec.Struct, tag="ViewerCameraMessage", tag_field="type", forbid_unknown_fields=True):
-    """Where a browser looks from; the fields are viser's."""
+    """The position of a browser's camera; the fields are viser's."""
 
     wxyz: tuple[float, float, float, float]
     position: _Three
@@ -213,10 +214,10 @@ class _Camera(msgspec.Struct, tag="ViewerCameraMessage", tag_field="type", forbi
     up_direction: _Three
 
     def is_somewhere(self) -> bool:
-        """Whether there is such a camera."""
+        """Whether position and target are finite, and within the limits."""
         lengths = (*self.position, *self.look_at, *self.up_direction, *self.wxyz, self.near, self.far)
         return (
-            all(abs(length) <= _FARTHEST for length in lengths)  # NaN is not
+            all(abs(length) <= _FARTHEST for length in lengths)  # false for NaN
             and math.dist(self.position, self.look_at) >= _NEAREST
             and 0.0 < self.fov < math.pi
             and 1.0 <= self.image_height <= _FARTHEST
@@ -225,7 +226,7 @@ class _Camera(msgspec.Struct, tag="ViewerCameraMessage", tag_field="type", forbi
 
 
 class _Value(msgspec.Struct, tag="GuiUpdateMessage", tag_field="type", forbid_unknown_fields=True):
-    """What a control was set to; the fields are viser's."""
+    """A new value of a control; the fields are viser's."""
 
     uuid: str
     updates: dict[str, bool | int | float | str]

@@ -1,4 +1,4 @@
-"""What all views of the page share: colours, legends, plots, a film's time, and the desk they work at."""
+"""Parts that all views of the page share: colours, legends, plots, a film's time, and the desk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 Rgb = tuple[int, int, int]
 
-PLAIN: Rgb = (31, 95, 191)  # without torsion, everywhere
-TWISTED: Rgb = (200, 16, 46)  # with torsion, everywhere
+PLAIN: Rgb = (31, 95, 191)  # without torsion, in all views
+TWISTED: Rgb = (200, 16, 46)  # with torsion, in all views
 PLAIN_THIRD: Rgb = (0, 140, 150)
 TWISTED_THIRD: Rgb = (225, 110, 20)
 DARK: Rgb = (40, 40, 44)
@@ -25,13 +25,13 @@ GAP: Rgb = (142, 36, 170)
 
 @dataclass(frozen=True, eq=False)
 class Desk:
-    """What a view draws with: one browser's page.
+    """One browser's page, with which a view draws.
 
     Parameters
     ----------
     client : the browser.
-    plots : where plots go.
-    changed : to be called by a control that was moved.
+    plots : the container of the plots.
+    changed : callback of controls that were moved.
     """
 
     client: viser.ClientHandle
@@ -41,13 +41,13 @@ class Desk:
     def slider(
         self, label: str, low: float, high: float, step: float, value: float, hint: str | None = None
     ) -> Any:
-        """A slider that has the view drawn anew when it moves."""
+        """A slider; the view is drawn again when it moves."""
         slider = self.client.gui.add_slider(label, low, high, step, value, hint=hint)
         slider.on_update(self.changed)
         return slider
 
     def dropdown(self, label: str, options: Sequence[str], hint: str | None = None) -> Any:
-        """A list to choose from; the first is chosen."""
+        """A list to choose from; at first its first entry is chosen."""
         dropdown = self.client.gui.add_dropdown(label, tuple(options), initial_value=options[0], hint=hint)
         dropdown.on_update(self.changed)
         return dropdown
@@ -59,11 +59,11 @@ class Desk:
         return checkbox
 
     def plot(self, title: str, x_label: str, y_label: str, series: Sequence[tuple[str, Rgb, bool]]) -> Any:
-        """An empty plot; `fill` gives it its curves.
+        """An empty plot; `fill` sets its curves.
 
         Parameters
         ----------
-        title, x_label, y_label : what is drawn, with units.
+        title, x_label, y_label : texts, with units.
         series : (label, colour, dashed) of each curve.
         """
         lines: list[Any] = [{"label": x_label}]
@@ -86,12 +86,12 @@ class Desk:
 
 
 class Film:
-    """A time that a slider holds and that runs while a box is ticked.
+    """The time of a film: a slider, and a box; time runs while the box is ticked.
 
     Parameters
     ----------
-    desk : where the controls go, into the container that is open.
-    duration, start : how long it is, and where it stands at first, s.
+    desk : the page; the controls go into its open container.
+    duration, start : length of the film, and time at first, s.
     """
 
     def __init__(self, desk: Desk, duration: float, start: float) -> None:
@@ -100,36 +100,36 @@ class Film:
 
     @property
     def time(self) -> float:
-        """Where the film is, s."""
+        """The time that is shown, s."""
         return float(self._slider.value)
 
     def cut(self, duration: float) -> None:
-        """Give the film another length, s."""
+        """Change the length of the film, s."""
         duration = max(round(duration, 2), 0.01)
         if self._slider.value > duration:
             self._slider.value = 0.0
         self._slider.max = duration
 
     def advance(self, seconds: float) -> None:
-        """Let time pass while the film runs, and begin again after the end."""
+        """Advance the time if the film runs; after the end it begins again."""
         if self.playing.value:
             now = self.time + seconds
             self._slider.value = round(now if now <= self._slider.max else 0.0, 2)
 
 
 class View(ABC):
-    """One thing to look at: its part of the scene, its controls, its plots.
+    """A view of the page: its part of the scene, its controls, its plots.
 
     Parameters
     ----------
-    desk : what to draw with.
+    desk : the page to draw on.
 
     Attributes
     ----------
-    title : as the list of views has it.
-    uses_beta : whether the slider of beta belongs to it.
-    sphere : centre (3,) and radius, m, of what is to be seen at first.
-    outlook : (3,) the direction from there to the camera.
+    title : its name in the list of views.
+    uses_beta : whether it uses the slider of beta.
+    sphere : centre (3,) and radius, m, of the region that is visible at first.
+    outlook : (3,) the direction from its centre to the camera.
     known : whether it has been drawn.
     """
 
@@ -146,7 +146,7 @@ class View(ABC):
         self.known = False
 
     def show(self, visible: bool) -> None:
-        """Show the view, or hide it; what has not been drawn yet stays hidden."""
+        """Show the view, or hide it; a view that has not been drawn yet stays hidden."""
         self.folder.visible = visible
         self.root.visible = visible and self.known
         for plot in self.plots:
@@ -154,24 +154,24 @@ class View(ABC):
 
     @abstractmethod
     def compute(self, beta: float) -> None:
-        """Compute what the controls ask for, where it is not there yet; touches nothing on the page.
+        """Compute what the controls ask for, unless it was computed before; changes nothing on the page.
 
         Parameters
         ----------
-        beta : where its slider stands, kg/m.
+        beta : value of its slider, kg/m.
         """
 
     @abstractmethod
     def draw(self) -> None:
-        """Draw what was computed."""
+        """Draw the results of `compute`."""
 
     @property
     def running(self) -> bool:
-        """Whether there is a film, and it runs."""
+        """Whether the view has a film that runs."""
         return False
 
     def advance(self, seconds: float) -> None:
-        """Let a film run, where there is one."""
+        """Advance the film, if the view has one."""
         return None
 
     def floor(self, center: tuple[float, float, float], size: float, cell: float) -> None:
@@ -205,12 +205,12 @@ class FilmView(View):
         return bool(self.film.playing.value)
 
     def advance(self, seconds: float) -> None:
-        """Let the film run."""
+        """Advance the film."""
         self.film.advance(seconds)
 
 
 def fill(plot: Any, *arrays: np.ndarray) -> None:
-    """Give a plot its curves: x, and one y for each series."""
+    """Set the curves of a plot: x, and one y for each series."""
     plot.data = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
 
 
@@ -233,7 +233,7 @@ def readout(rows: Sequence[tuple[str, ...]]) -> str:
 
     Parameters
     ----------
-    rows : what, and how much once or more, in HTML.
+    rows : a label and one or more values, in HTML.
     """
     number = '<td style="text-align:right;padding-left:1em;font-variant-numeric:tabular-nums">'
     cells = "".join(
@@ -270,7 +270,7 @@ def index(time: float, times: np.ndarray) -> int:
 
 
 def arrows(origins: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """(m, 2, 3) arrows from origins (m, 3); one that vanishes keeps a length that can be drawn."""
+    """(m, 2, 3) arrows from origins (m, 3); zero vectors get a tiny length that can be drawn."""
     origins, vectors = (np.reshape(a, (-1, 3)) for a in (origins, vectors))
     vanishing = np.linalg.norm(vectors, axis=1, keepdims=True) < 1e-6
     return np.stack([origins, origins + np.where(vanishing, [0.0, 0.0, 1e-6], vectors)], axis=1)
@@ -282,7 +282,7 @@ def arrow_sizes(size: float) -> Any:
 
 
 def camera_distance(radius: float, field: float, aspect: float) -> float:
-    """How far from its centre a camera sees the whole of a sphere.
+    """The distance from a sphere's centre at which a camera sees the whole sphere.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The page of one browser: a choice of views, their controls, and the thread that draws what is asked for."""
+"""The page of one browser: a choice of views, their controls, and the thread that draws."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from connections.explorer.space_views import ParallelogramView, PointMassView, T
 if TYPE_CHECKING:
     import viser
 
-LARGEST_BETA = 10.0  # kg/m, where the slider ends
+LARGEST_BETA = 10.0  # kg/m, end of the slider
 _FIELD = 0.7  # rad, vertical field of view
 _TICK = 1.0 / 20.0  # s between the pictures of a film
 
 
 class Page:
-    """What one browser shows. Controls only say that something changed; one thread draws, the latest values.
+    """The page of one browser. Controls only set a flag; one thread draws, with the latest values.
 
     Parameters
     ----------
     client : the browser.
     robot : a robot to show, or None.
-    beta : where the slider stands at first, kg/m.
+    beta : value of the slider at first, kg/m.
     """
 
     def __init__(self, client: viser.ClientHandle, robot: Robot | None, beta: float) -> None:
@@ -66,22 +66,22 @@ class Page:
         return self.views[str(self.choice.value)]
 
     def changed(self, event: Any) -> None:
-        """Have the view drawn anew, soon."""
+        """Ask the thread to draw the view again."""
         self._stale.set()
 
     def close(self, wait: float = 0.0) -> None:
-        """End the thread, when it has computed what it is at.
+        """End the thread after its current computation.
 
         Parameters
         ----------
-        wait : for its end, at most, s.
+        wait : longest time to wait for its end, s.
         """
         self._closed = True
         self._stale.set()
         self._thread.join(wait)
 
     def _chosen(self, event: Any) -> None:
-        """Show the chosen view alone, from where all of it is seen."""
+        """Show only the chosen view, and aim the camera at it."""
         for view in self.views.values():
             view.show(view is self.view)
         self.beta.visible = self.view.uses_beta
@@ -103,7 +103,7 @@ class Page:
             time.sleep(max(0.0, 0.5 * _TICK - (time.monotonic() - now)))
 
     def _draw(self, view: View) -> None:
-        """Compute, then draw at once: messages wait for the end of an atomic block."""
+        """Compute, then draw in an atomic block, whose messages the browser gets together."""
         if not view.known:
             self._say("Computing ... (the first time takes some seconds)")
         try:
@@ -120,7 +120,7 @@ class Page:
             self._say("")
 
     def _aim(self, view: View) -> None:
-        """Put the camera where all that the view shows at first is seen."""
+        """Put the camera where the view's `sphere` is visible."""
         camera, (middle, radius) = self.client.camera, view.sphere
         outlook = np.array(view.outlook) / np.linalg.norm(view.outlook)
         distance = camera_distance(radius, _FIELD, camera.aspect)

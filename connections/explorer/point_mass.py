@@ -24,7 +24,7 @@ class Tracked:
     error : (T,) |q - q_d|, m.
     force : (T, 3) the controller's tau, N.
     sideways : (T,) vertical velocity v_z, m/s; zero where beta = 0.
-    result : what was measured on the motion.
+    result : the measures of the motion.
     """
 
     times: np.ndarray

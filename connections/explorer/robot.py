@@ -2,9 +2,9 @@
 
 The motion is a geodesic of the kinetic-energy metric: no gravity, no forces. Levi-Civita's connection and
 those of C = C* + gamma (C_x - C*), with C_x of the body-level factor (v x*) I, have that same geodesic and
-keep kinetic energies; for gamma other than 0 they have torsion, and turn what is carried. With P = H^-1 C
-along the motion a carried vector follows zdot = -P z: linear, integrated here for all vectors at once. Arrays
-in, arrays out; nothing here knows of a browser. Source: [W] III-B, IV; [E] (11).
+keep kinetic energies; for gamma other than 0 they have torsion, and turn the carried vectors. With P = H^-1 C
+along the motion a carried vector follows zdot = -P z, which is integrated here for all vectors at once.
+Arrays in, arrays out; nothing here knows of a browser. Source: [W] III-B, IV; [E] (11).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from connections.multibody.program.closure_conditions import HostConditions
 
 FRAMES = 121  # of the film
-_NODES = 4 * (FRAMES - 1) + 1  # with those between, which the integration of P needs
+_NODES = 4 * (FRAMES - 1) + 1  # times of the film, and three between each two, for the integration of P
 _MOST_STEPS = 3 * _NODES
 _COMPONENTS = {
     mb.Free: ("wx", "wy", "wz", "vx", "vy", "vz"),
@@ -43,7 +43,7 @@ VELOCITY = "the velocity itself"
 
 @dataclass(frozen=True, eq=False)
 class RobotMotion:
-    """A free motion, as far as it could be followed.
+    """A free motion, up to a singularity if it meets one.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class RobotMotion:
     positions, rotations : (T, N, 3) m, (T, N, 3, 3), of the bodies in the world.
     jacobians : (T, N, 6, nv) body twists [omega; v] per unit of v.
     H : (T, nv, nv) mass matrices.
-    plain, extra : (4 T - 3, nv, nv) H^-1 C* and H^-1 (C_x - C*), at three points between the times too.
+    plain, extra : (4 T - 3, nv, nv) H^-1 C* and H^-1 (C_x - C*), at the times and three points between each
+        two.
     stopped : why it ends early; empty if it does not.
     """
 
@@ -80,7 +81,7 @@ class RobotMotion:
         return energy
 
     def carry(self, gamma: float) -> np.ndarray:
-        """W (T, nv, nv): what is z at the start has become W z, under C* + gamma (C_x - C*).
+        """W (T, nv, nv): a vector z at the start is carried to W z under C* + gamma (C_x - C*).
 
         W = W_0 S: S turns within the frame that Levi-Civita's connection carries,
         Sdot = -gamma W_0^-1 H^-1 (C_x - C*) W_0 S. The steps of S are rotations in the metric at the start:
@@ -102,7 +103,7 @@ class RobotMotion:
         return _linear(-self.plain, 0.5 * (self.times[1] - self.times[0]))
 
     def turns(self, gamma: float) -> np.ndarray:
-        """(nv,) angles, rad, by which a frame carried to the end is turned against Levi-Civita's, by planes.
+        """(nv,) angles, rad, between a frame carried to the end and Levi-Civita's, one angle per plane.
 
         Parameters
         ----------
@@ -154,7 +155,7 @@ class Robot:
     Parameters
     ----------
     model : the robot.
-    name : how it is called on the page.
+    name : its name on the page.
     """
 
     def __init__(self, model: mb.Model, name: str = "robot") -> None:
@@ -163,7 +164,7 @@ class Robot:
 
     @cached_property
     def components(self) -> tuple[str, ...]:
-        """Names of the velocity's components, nv, each its joint, and which one where there are several."""
+        """Names of the nv components of the velocity: joints, numbered if they have several components."""
         names: list[str] = []
         for joint in self.model.joint_names:
             part = self.model.velocity_slice(joint)
@@ -175,7 +176,7 @@ class Robot:
 
     @cached_property
     def adjustable(self) -> tuple[str, ...]:
-        """Independent joints of one coordinate, whose positions a slider can hold."""
+        """Independent joints with one coordinate; each gets a slider."""
         slices = ((joint, self.model.configuration_slice(joint)) for joint in self.model.joint_names)
         return tuple(joint for joint, part in slices if part.stop - part.start == 1)
 
@@ -223,7 +224,7 @@ class Robot:
 
         Returns
         -------
-        RobotMotion, shorter than `duration` where the motion reaches a place that it cannot pass.
+        RobotMotion, shorter than `duration` if the motion reaches a singular configuration.
 
         Raises
         ------
@@ -254,9 +255,7 @@ class Robot:
             if not reached > 0.0:
                 break
         if not good.all():
-            raise IntegrationError(
-                "the motion cannot be followed from here: take another posture or velocity"
-            )
+            raise IntegrationError("the motion cannot be followed from here: take another pose or velocity")
         H = mb.mass_matrix(self.model, points)
         plain = mb.coriolis_matrix(self.model, points, velocities)
         extra = mb.coriolis_matrix(self.model, points, velocities, body_factor="force_cross") - plain
@@ -277,12 +276,12 @@ class Robot:
     def _geodesic(
         self, q: np.ndarray, v: np.ndarray, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Configurations and velocities (T, ...) of the free motion, and which times (T,) it reaches."""
+        """Configurations and velocities (T, ...) of the free motion, and the times (T,) that it reaches."""
         host = self.model.connection.host
         motions = HostMotions(host.free_motion())
-        begun = motions.start((q[None], v[None]), 1)
-        attempts = motions.attempts(0.0, begun)
-        states = follow(attempts, begun.y, begun.origin, times, RTOL, ATOL, _MOST_STEPS).states[0]
+        started = motions.start((q[None], v[None]), 1)
+        attempts = motions.attempts(0.0, started)
+        states = follow(attempts, started.y, started.origin, times, RTOL, ATOL, _MOST_STEPS).states[0]
         points, velocities = np.split(states, [len(q)], axis=1)
         good = np.isfinite(states).all(axis=1)
         points[good] = [host.normalized(point) for point in points[good]]
@@ -290,7 +289,7 @@ class Robot:
 
     @cached_property
     def _tree(self) -> tuple[Kinematics, HostConditions]:
-        """The spanning tree, and its poses: the conditions of a mechanism without any."""
+        """The spanning tree, and its loop conditions without loops, which compute the poses."""
         from connections.multibody.program.closure_conditions import HostConditions  # imports Numba
 
         tree, nothing = self.model.kinematics, np.zeros(0)

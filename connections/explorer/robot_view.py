@@ -19,9 +19,9 @@ class RobotView(drawing.FilmView):
 
     Parameters
     ----------
-    desk : what to draw with.
-    robot : what moves.
-    title : as the list of views has it.
+    desk : the page to draw on.
+    robot : the robot.
+    title : its name in the list of views.
     """
 
     uses_beta = False
@@ -32,7 +32,7 @@ class RobotView(drawing.FilmView):
         super().__init__(desk, "robot")
         self.shapes = shapes(robot.model)
         self.centers = np.stack([shape.center for shape in self.shapes])
-        self._moved: tuple[Any, ...] | None = None  # what was asked for when the motion was computed
+        self._moved: tuple[Any, ...] | None = None  # values of the controls when the motion was computed
         self._carried: tuple[Any, ...] | None = None
         self._drawn, self._seed = False, 0
         self.motion: RobotMotion
@@ -153,7 +153,7 @@ class RobotView(drawing.FilmView):
     # --- drawing -----------------------------------------------------------------------------------------
 
     def compute(self, beta: float) -> None:
-        """Move anew where start or duration changed, carry anew where gamma or the vector did."""
+        """Compute the motion if start or duration changed, and transport if gamma or the vector changed."""
         asked = self._question()
         if asked != self._moved:
             self._move()
@@ -164,7 +164,7 @@ class RobotView(drawing.FilmView):
             self._carried, self._drawn = choice, False
 
     def draw(self) -> None:
-        """Draw path and plots where they changed, and put the robot where the film is."""
+        """Draw path and plots if they changed, and the robot at the film's time."""
         if not self._drawn:
             self.film.cut(float(self.motion.times[-1]))
             self._draw_path()
@@ -243,7 +243,7 @@ class RobotView(drawing.FilmView):
 
 
 def _steady(values: np.ndarray) -> np.ndarray:
-    """Values (T,) to three digits of the first; what changes less, the integration's error, is read out."""
+    """Values (T,) rounded to three digits of the first, so that the plot does not show integration errors."""
     unit = 10.0 ** (np.floor(np.log10(max(float(values[0]), 1e-300))) - 2.0)
     rounded: np.ndarray = np.round(values / unit) * unit
     return rounded

@@ -1,4 +1,4 @@
-"""The explorer's server: a page for each browser, on this machine alone unless told otherwise."""
+"""The explorer's server: a page for each browser; by default only this machine can reach it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_BETA = 50.0  # kg/m
 
 
 class PortError(OSError):
-    """The port cannot be used; the message says what to do."""
+    """The port cannot be used; the message says how to choose another."""
 
 
 class Explorer:
@@ -32,9 +32,9 @@ class Explorer:
     Parameters
     ----------
     server : viser's server.
-    host : what it is bound to.
-    pages : the pages that are open, by the numbers of their browsers.
-    token : what the address must contain (`door`).
+    host : the address that it is bound to.
+    pages : the open pages, by viser's number of the browser.
+    token : the secret in the page's address (`door`).
     """
 
     def __init__(self, server: Any, host: str, pages: dict[int, Any], token: str) -> None:
@@ -43,14 +43,14 @@ class Explorer:
 
     @property
     def url(self) -> str:
-        """What to open in a browser on this machine; whoever has its token can use the page."""
+        """The address to open in a browser on this machine; its token gives access to the page."""
         shown = LOOPBACK if self.host in ("0.0.0.0", "::", "") else self.host
         shown = f"[{shown}]" if ":" in shown else shown
         return f"http://{shown}:{self.port}/?token={self._token}"
 
     @property
     def local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach it."""
         return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
 
     def wait(self) -> None:
@@ -59,7 +59,7 @@ class Explorer:
             time.sleep(3600.0)
 
     def stop(self) -> None:
-        """End the server, and the threads that draw, when they have computed what they are at."""
+        """Stop the server, and the drawing threads after their current computation."""
         with _without_its_prints():
             self._server.stop()
         for page in list(self._pages.values()):
@@ -80,15 +80,15 @@ def serve(
     host: str = LOOPBACK,
     port: int = PORT,
 ) -> Explorer:
-    """A server of the page, in threads of its own.
+    """Start a server of the page, in threads of its own.
 
     Parameters
     ----------
     model : a robot to show beside the views of R^3, or its `robot.Robot`.
-    name : of the robot, where it is a model.
-    beta : where the slider stands at first, kg/m.
-    host : address to bind to; the default is reached from this machine only.
-    port : port to bind to; 0 for any that is free.
+    name : of the robot, if it is a model.
+    beta : value of the slider at first, kg/m.
+    host : address to bind to; only this machine can reach the default.
+    port : port to bind to; 0 for any free port.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def serve(
     door = Door(host)
     with _without_its_prints():
         server = behind(door, lambda: viser.ViserServer(host=host, port=port, verbose=False))
-    if port and server.get_port() != port:  # taken since: viser looks for another one
+    if port and server.get_port() != port:  # another program took the port, and viser chose another one
         server.stop()
         raise PortError(_in_use(host, port))
     server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(31, 95, 191))
@@ -132,7 +132,7 @@ def serve(
     @server.on_client_connect
     def _(client: Any) -> None:
         pages[client.client_id] = Page(client, robot, float(beta))
-        if client.client_id not in server.get_clients():  # it left while its page was made
+        if client.client_id not in server.get_clients():  # disconnected while its page was made
             left(client)
 
     @server.on_client_disconnect
@@ -148,7 +148,7 @@ def serve(
 
 
 def _without_its_prints() -> AbstractContextManager[Any]:
-    """Viser prints a table of its own, and a farewell."""
+    """Suppress the table that viser prints at the start, and its message at the end."""
     return redirect_stdout(StringIO())
 
 
@@ -161,7 +161,7 @@ def _viser() -> Any:
 
 
 def _require_free(host: str, port: int) -> None:
-    """Bind and let go: viser would take another port without a word, or try a thousand."""
+    """Bind the port and release it, because viser would silently take another one, or try a thousand."""
     if not 0 <= port <= 65535:
         raise ValueError(f"port: expected a number between 0 and 65535, got {port}")
     try:

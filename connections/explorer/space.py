@@ -1,8 +1,8 @@
-"""What connections on Euclidean R^3 do: a frame carried along a geodesic, a parallelogram that stays open.
+"""Effects of connections on Euclidean R^3: a frame carried along a geodesic, a parallelogram that stays open.
 
-A mass of 1 kg moves freely in R^3. Of the connections Gamma = -D with constant contorsion D, those with
-D = -beta eps, C = beta (v x), have the straight lines as geodesics and keep lengths; they turn what is
-carried along a line about it, by -beta per metre. Arrays in, arrays out; nothing here knows of a browser. All
+A mass of 1 kg moves freely in R^3. Among the connections Gamma = -D with constant contorsion D, those with
+D = -beta eps, C = beta (v x), have the straight lines as geodesics and preserve lengths; they turn vectors
+that are carried along a line about it, by -beta per metre. Arrays in, arrays out, without a browser. All
 values of beta share one compilation. Source: [W] Fig. 3, Cor. III.1, eq. (12).
 """
 
@@ -26,7 +26,7 @@ from connections.plots import four_contorsions
 
 LENGTH = 4.0  # m, of the geodesic that is shown
 POINTS = 97  # samples of a curve
-_MOST_STEPS = 5_000  # one that needs more escapes
+_MOST_STEPS = 5_000  # a motion that needs more escapes to infinity
 FRAMES = 13  # carried frames drawn along it
 
 # (lengths kept, geodesics kept), [W] Props III.1 and III.2
@@ -46,13 +46,13 @@ _X, _Y = np.eye(3)[:2]
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A geodesic of R^3 and the orthonormal frame that is carried along it.
+    """A geodesic of R^3 and an orthonormal frame carried along it.
 
     Parameters
     ----------
     points : (T, 3) the geodesic, m.
     frames : (T, 3, 3) the carried vectors, [t, vector, component]; the first is the velocity, m/s.
-    still : (3, 3) the same vectors at the start, as they stay where beta = 0.
+    still : (3, 3) the vectors at the start; with beta = 0 they stay constant.
     lengths : (T,) length along the geodesic, m.
     """
 
@@ -81,7 +81,7 @@ class Carried:
 
     @property
     def ribbon(self) -> tuple[np.ndarray, np.ndarray]:
-        """The edges of the strip that the second carried vector sweeps out, (T, 3) each."""
+        """The two edges of the strip that the second carried vector sweeps out, (T, 3) each."""
         return self.points, self.points + self.frames[:, 1]
 
     @property
@@ -108,7 +108,7 @@ class Parallelogram:
 
     @property
     def gap(self) -> np.ndarray:
-        """(2, 3) m, where the sides end, with u first and with w first."""
+        """(2, 3) m, the ends of the sides, with u first and with w first."""
         return np.stack([self.sides[1, -1], self.sides[3, -1]])
 
     @property

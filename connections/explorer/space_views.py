@@ -102,7 +102,7 @@ class TransportView(drawing.View):
         turn = np.degrees(result.turn)
         expected = -np.degrees(self.beta) * result.lengths
         drawing.fill(self.plots[0], result.lengths, turn, expected if self.admissible else 0.0 * turn)
-        norms = np.round(np.linalg.norm(result.frames, axis=2), 9)  # round-off is not worth a picture
+        norms = np.round(np.linalg.norm(result.frames, axis=2), 9)  # so that the plot does not show round-off
         drawing.fill(self.plots[1], result.lengths, norms[:, 1], norms[:, 2])
         rows = [(f"turn over {LENGTH:g} m", f"{turn[-1]:.1f}&deg;")]
         if self.admissible:
@@ -127,7 +127,7 @@ class TransportView(drawing.View):
 
 
 class ParallelogramView(drawing.View):
-    """Two ways around a parallelogram that do not meet."""
+    """Two ways around a parallelogram, whose ends do not meet."""
 
     title = "The open parallelogram"
     sphere = ((0.3, 0.3, 0.1), 0.75)
@@ -179,7 +179,7 @@ class ParallelogramView(drawing.View):
         self._family: tuple[float, str] | None = None
 
     def compute(self, beta: float) -> None:
-        """Go around, and around smaller and larger ones for the plot."""
+        """Compute the parallelogram, and smaller and larger ones for the plot."""
         kind, side = str(self.kind.value), float(self.side.value)
         self.result = parallelogram(beta, side, kind)
         if self._family != (beta, kind):
@@ -257,7 +257,7 @@ class PointMassView(drawing.FilmView):
             without_torsion()
 
     def draw(self) -> None:
-        """Draw the paths where beta has changed, and move the balls."""
+        """Draw the paths if beta has changed, and move the balls."""
         if not self._drawn:
             self._draw_paths()
             self._drawn = True
