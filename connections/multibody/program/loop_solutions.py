@@ -100,11 +100,15 @@ class Loops:
         _accept(good)
         return result
 
+    def refused(self, q: np.ndarray) -> np.ndarray:
+        """Those of the rows of q (m, nq) that compiled code refuses; all of them if it solves no loops."""
+        return q if not self.solvable else q[[self._status(row) != 0 for row in q]]
+
     def explain(self, q: np.ndarray) -> None:
         """Raise `ClosureError` if compiled code refuses loops at q (nq,), which the definition may close."""
         if not self.solvable:
             return
-        status = compiled.closure_at(self.closure, plain(q), _REFERENCE, np.empty(self.size))
+        status = self._status(q)
         if 0 < abs(status) <= self._closed.clusters.count:
             rows = self._closed.rows
             owners = np.unique(rows.owners[rows.clusters == abs(status) - 1])
@@ -116,6 +120,11 @@ class Loops:
     def _conditions(self) -> HostConditions:
         closed = self._closed
         return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
+
+    def _status(self, q: np.ndarray) -> int:
+        """0 if the loops are closed at q (nq,)."""
+        status: int = compiled.closure_at(self.closure, plain(q), _REFERENCE, np.empty(self.size))
+        return status
 
     def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions by compiled code, along paths from `start` (nq_s,)."""

@@ -322,10 +322,10 @@ class Program:
         for vector_name, vector in zip(names, vectors, strict=True):
             require_finite(vector_name, vector)
         configurations = vectors[0].reshape(-1, self._kinematics.nq)
-        for q in configurations:
+        # A definition in JAX takes fifty times as long, so it is asked only about what was refused.
+        for q in configurations if self.loops is None else self.loops.refused(configurations):
             self._kinematics.explain(q)
-        if self.loops is not None:
-            for q in configurations:
+            if self.loops is not None:
                 self.loops.explain(q)
         if RECURSIONS[name].inverse:
             for q in configurations:
