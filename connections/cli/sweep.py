@@ -211,7 +211,7 @@ def _contorsion(options: argparse.Namespace) -> Sweep:
     from connections.sweeps import contorsion_sweep
 
     return contorsion_sweep(
-        options.torsion,
+        options.gamma,
         options.starts,
         robots=[mb.from_urdf(path) for path in options.robots],
         names=[path.stem for path in options.robots],
