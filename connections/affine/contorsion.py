@@ -37,8 +37,9 @@ from connections.checks import (
     require_type,
     require_untraced,
 )
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import as_given
-from connections.evaluation.compilation import compiled, trace_state_clean
+from connections.evaluation.compilation import compiled
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, is_same, with_parameters
 from connections.geometry.frames import FrameField, PointFunction

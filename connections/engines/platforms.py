@@ -12,11 +12,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+
+from connections.engines.internals.jax_names import new_operation
 
 Function = Callable[..., jax.Array]
-_primitive = Primitive("connections_by_platform")
 
 
 def by_platform(*arguments: Any, processor: Function, others: Function) -> jax.Array:
@@ -27,8 +26,7 @@ def by_platform(*arguments: Any, processor: Function, others: Function) -> jax.A
     arguments : arrays.
     processor, others : JAX-traceable functions of these arrays to one array, of the same shape and dtype.
     """
-    result: jax.Array = _primitive.bind(*arguments, processor=processor, others=others)
-    return result
+    return _by_platform(*arguments, processor=processor, others=others)
 
 
 def with_derivatives(fast: Function, definition: Function) -> Function:
@@ -45,10 +43,10 @@ def with_derivatives(fast: Function, definition: Function) -> Function:
     return value
 
 
-def _shape(*arguments: Any, processor: Function, others: Function) -> Any:
+def _shape(*arguments: Any, processor: Function, others: Function) -> jax.ShapeDtypeStruct:
     given = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
-    result = jax.eval_shape(processor, *given)
-    return jax.core.ShapedArray(result.shape, result.dtype)
+    result: jax.ShapeDtypeStruct = jax.eval_shape(processor, *given)
+    return result
 
 
 def _value(*arguments: Any, processor: Function, others: Function) -> jax.Array:
@@ -76,8 +74,6 @@ def _elsewhere(*arguments: Any, processor: Function, others: Function) -> jax.Ar
     return others(*arguments)
 
 
-_primitive.def_impl(_value)
-_primitive.def_abstract_eval(_shape)
-batching.primitive_batchers[_primitive] = _batched
-mlir.register_lowering(_primitive, mlir.lower_fun(_elsewhere, multiple_results=False))
-mlir.register_lowering(_primitive, mlir.lower_fun(_on_processor, multiple_results=False), platform="cpu")
+_by_platform: Function = new_operation(
+    "connections_by_platform", _value, _shape, _batched, _elsewhere, _on_processor
+)

@@ -26,7 +26,8 @@ import numpy as np
 
 from connections._jax import Array, Value
 from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
-from connections.evaluation.compilation import OPTIONS, compiled, trace_state_clean
+from connections.engines.internals.jax_names import trace_state_clean
+from connections.evaluation.compilation import OPTIONS, compiled
 from connections.evaluation.memory import (
     common_count,
     is_small,

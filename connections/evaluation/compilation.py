@@ -29,8 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Value
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.parameters import Bound, owned
-from connections.evaluation.parameters import trace_state_clean as trace_state_clean
 
 OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 RECENT = 64  # unused compiled functions that stay cached, 2.5 MB each; the oldest is dropped first

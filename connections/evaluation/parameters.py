@@ -22,9 +22,9 @@ from typing import Any, Generic
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean as trace_state_clean  # JAX has no public name for it
 
 from connections._jax import Value
+from connections.engines.internals.jax_names import trace_state_clean
 
 DERIVED = "_derived"  # the attribute that caches values derived from the others
 

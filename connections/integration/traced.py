@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
+from connections.engines.internals.jax_names import eval_jaxpr, new_operation
 from connections.integration.steps import step_at
 from connections.integration.tolerances import (
     FIRST_STEP,
@@ -95,7 +94,7 @@ def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., ja
     jaxpr = jax.make_jaxpr(function)(jnp.zeros(()), y)
 
     def plain(s: jax.Array, y: jax.Array, *constants: Any) -> jax.Array:
-        value: jax.Array = jax.core.eval_jaxpr(jaxpr.jaxpr, constants, s, y)[0]
+        value: jax.Array = eval_jaxpr(jaxpr.jaxpr, constants, s, y)[0]
         return value
 
     return plain, tuple(jaxpr.consts)
@@ -300,16 +299,16 @@ def _is_constant(tangent: Any) -> bool:
 
 # --- one condition for all members of a batch ------------------------------------------------------------
 
-_anywhere = Primitive("connections_anywhere")
-
 
 def anywhere(flag: jax.Array) -> jax.Array:
     """`flag`; under `vmap`, whether it holds anywhere in the batch: then `cond` does not become `select`."""
-    found: jax.Array = _anywhere.bind(flag)
-    return found
+    return _anywhere(flag)
 
 
-_anywhere.def_impl(jnp.any)
-_anywhere.def_abstract_eval(lambda flag: jax.core.ShapedArray((), flag.dtype))
-batching.primitive_batchers[_anywhere] = lambda flags, _: (_anywhere.bind(*flags), None)
-mlir.register_lowering(_anywhere, mlir.lower_fun(jnp.any, multiple_results=False))
+_anywhere: Callable[..., jax.Array] = new_operation(
+    "connections_anywhere",
+    value=jnp.any,
+    shape=lambda flag: jax.ShapeDtypeStruct((), flag.dtype),
+    batched=lambda flags, _: (_anywhere(*flags), None),
+    lowered=jnp.any,
+)

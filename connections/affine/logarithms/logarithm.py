@@ -23,8 +23,9 @@ from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.search import logarithms, searched
 from connections.affine.motions.geodesics import exponential
 from connections.checks import as_array, require_type
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
-from connections.evaluation.compilation import Structure, compiled, flattened, trace_state_clean
+from connections.evaluation.compilation import Structure, compiled, flattened
 from connections.geometry.numerics.definite import orthonormal_basis
 
 

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Generic, NoReturn, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import trace_state_clean  # JAX has no public name for it
 from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
 from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import IntegrationError, ShapeError, as_array, require_finite
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import (
     Argument,
     admit_at,

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
 
 from connections.control.controllability.primitives import (
     COMPLEX,
@@ -25,6 +24,7 @@ from connections.control.controllability.primitives import (
     nested,
 )
 from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
+from connections.engines.internals.jax_names import Literal
 
 Array = np.ndarray[Any, Any]
 

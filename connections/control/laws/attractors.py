@@ -20,8 +20,9 @@ from connections._jax import solve
 from connections.checks import ShapeError, require_finite, require_function, require_same_frame, require_type
 from connections.control.laws.gains import gain_matrix
 from connections.control.laws.references import FieldReference, output_length, require_output
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, evaluate, the_point
-from connections.evaluation.compilation import compiled, trace_state_clean
+from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound
 from connections.geometry import (
     ChangedFrame,
