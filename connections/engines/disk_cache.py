@@ -15,12 +15,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
-from numba.core.serialize import dumps
+from connections.engines.internals.numba_names import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    NullCache,
+    dumps,
+)
 
 
 def cache_of(function: Any) -> Any:
-    """The cache of a Python function, for the attribute that Numba's `enable_caching` sets."""
+    """The cache of a Python function, to be given to what Numba makes of it (`numba_names.set_cache`)."""
     try:
         return _Cache(function)
     except RuntimeError:  # none of Numba's folders can be written

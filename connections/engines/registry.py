@@ -54,7 +54,9 @@ class Registry:
 
     def folder(self, name: str) -> Path | None:
         """Where the machine code of the function `name` is kept on disk; None if no folder can be written."""
-        path = self._find(name)[0]._cache.cache_path
+        from connections.engines.internals.numba_names import cache_in
+
+        path = cache_in(self._find(name)[0]).cache_path
         return None if path is None else Path(path)
 
     def is_kept(self, name: str) -> bool:
@@ -78,16 +80,19 @@ def _ready(function: Any, trial: Sequence[Any], on_missing: Callable[[], None]) 
     """The function, compiled for the types of the arguments `trial`, after `on_missing` if it is not kept."""
     from numba import typeof
 
-    function._cache.on_missing = on_missing
-    function.compile(tuple(map(typeof, trial)))
-    if not _is_good(function(*trial)):
+    from connections.engines.internals.numba_names import cache_in, compile_for, refuse_other_types
+
+    cache_in(function).on_missing = on_missing
+    compile_for(function, [typeof(argument) for argument in trial])
+    if not is_good(function(*trial)):
         function.recompile()  # the machine code that Numba found on disk is of other sources
-    function.disable_compile()  # other types raise TypeError instead of compiling again
+    refuse_other_types(function)
     _show_foreign_arrays(function, len(trial))
     return function
 
 
-def _is_good(result: bool | int) -> bool:
+def is_good(result: bool | int) -> bool:
+    """Whether a compiled function accepted its input."""
     return result if isinstance(result, bool) else result == 0
 
 

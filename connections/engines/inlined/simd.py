@@ -14,11 +14,16 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from connections.engines.disk_cache import cache_of
+from connections.engines.internals.numba_names import (
+    AbstractTemplate,
+    ConcreteTemplate,
+    get_or_insert_function,
+    infer_global,
+    set_cache,
+)
 
 # The number of doubles in the widest register of this processor.
 LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
@@ -46,7 +51,7 @@ def one(function: Any, nogil: bool = False) -> Any:
     On one configuration; `rows` is the same for rows of them, and releases the interpreter's lock.
     """
     dispatcher = njit(nogil=nogil, fastmath=FASTMATH, error_model="numpy")(function)
-    dispatcher._cache = cache_of(function)
+    set_cache(dispatcher, cache_of(function))
     return dispatcher
 
 
@@ -81,9 +86,9 @@ def _register_binary(operation: Any, instruction: str) -> None:
     @infer_global(operation)
     class _Typing(ConcreteTemplate):
         cases = [
-            signature(lanes, lanes, lanes),
-            signature(lanes, lanes, types.float64),
-            signature(lanes, types.float64, lanes),
+            lanes(lanes, lanes),
+            lanes(lanes, types.float64),
+            lanes(types.float64, lanes),
         ]
 
     def emit(builder: Any, left: Any, right: Any) -> Any:
@@ -114,7 +119,7 @@ for _operation, _instruction in (
 
 @infer_global(operator.neg)
 class _NegativeTyping(ConcreteTemplate):
-    cases = [signature(lanes, lanes)]
+    cases = [lanes(lanes)]
 
 
 @lower_builtin(operator.neg, lanes)
@@ -256,7 +261,7 @@ def put(typing_context: Any, slots: Any, slot: Any, numbers: Any) -> Any:
 class _GetTyping(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         if isinstance(args[0], Slots) and isinstance(args[1], types.Integer):
-            return signature(args[0].dtype, args[0], types.intp)
+            return args[0].dtype(args[0], types.intp)
         return None
 
 
@@ -273,7 +278,7 @@ def _lane_by_lane(operation: str) -> Any:
         def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             kind = args[0].type
             name = f"llvm.{operation}." + (f"v{LANES}f64" if kind == VECTOR else "f64")
-            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+            function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
             return builder.call(function, args)
 
         return number(number), emit

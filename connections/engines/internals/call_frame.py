@@ -1,0 +1,135 @@
+"""Where things are in the call frame, with which XLA calls a foreign function.
+
+The C header xla/ffi/api/c_api.h, shipped with jaxlib, declares the frame. Within a major version, fields are
+only added behind the others. `WORDS` is what this package assumes of the header: the number of a field's word
+of 64 bits in its structure, nested structures included. `objection` compares it with a header.
+
+A header that says something else would be another major version; `engines.xla` then takes `pure_callback`.
+`jax.pure_callback` for good, or foreign functions compiled by a C++ compiler, would replace all of this.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jax
+
+MAJOR_VERSION = 0
+METADATA = 1  # type of the extension by which XLA asks for the version of the interface
+
+WORDS = {
+    "XLA_FFI_CallFrame.extension_start": 1,
+    "XLA_FFI_CallFrame.api": 2,
+    "XLA_FFI_CallFrame.args.args": 9,
+    "XLA_FFI_CallFrame.rets.rets": 14,
+    "XLA_FFI_CallFrame.attrs.attrs": 20,
+    "XLA_FFI_Buffer.data": 3,
+    "XLA_FFI_Buffer.rank": 4,
+    "XLA_FFI_Buffer.dims": 5,
+    "XLA_FFI_Array.size": 1,
+    "XLA_FFI_Array.data": 2,
+    "XLA_FFI_Metadata_Extension.extension_base.type": 1,
+    "XLA_FFI_Metadata_Extension.metadata": 3,
+    "XLA_FFI_Metadata.api_version.major_version": 3,
+    "XLA_FFI_Api.api_version.major_version": 4,
+}
+#: Half a word behind the others: the minor version is the upper half of the major version's word.
+HALVES = {
+    "XLA_FFI_Metadata.api_version.minor_version": 3.5,
+    "XLA_FFI_Api.api_version.minor_version": 4.5,
+}
+
+FRAME_EXTENSION = WORDS["XLA_FFI_CallFrame.extension_start"]
+FRAME_API = WORDS["XLA_FFI_CallFrame.api"]
+FRAME_ARGUMENTS = WORDS["XLA_FFI_CallFrame.args.args"]
+FRAME_RESULTS = WORDS["XLA_FFI_CallFrame.rets.rets"]
+FRAME_ATTRIBUTES = WORDS["XLA_FFI_CallFrame.attrs.attrs"]  # in the order of their names
+BUFFER_DATA = WORDS["XLA_FFI_Buffer.data"]  # an argument or a result
+BUFFER_RANK = WORDS["XLA_FFI_Buffer.rank"]
+BUFFER_DIMENSIONS = WORDS["XLA_FFI_Buffer.dims"]
+ARRAY_SIZE = WORDS["XLA_FFI_Array.size"]  # an attribute
+ARRAY_DATA = WORDS["XLA_FFI_Array.data"]
+EXTENSION_TYPE = WORDS["XLA_FFI_Metadata_Extension.extension_base.type"]
+EXTENSION_METADATA = WORDS["XLA_FFI_Metadata_Extension.metadata"]
+METADATA_VERSION = WORDS["XLA_FFI_Metadata.api_version.major_version"]
+API_VERSION = WORDS["XLA_FFI_Api.api_version.major_version"]
+
+_BYTES = {"int": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "size_t": 8}  # pointers have 8
+
+
+def header() -> str:
+    """The header of the jaxlib that is installed; empty if it came without."""
+    path = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    return path.read_text() if path.is_file() else ""
+
+
+def objection(source: str) -> str:
+    """The first thing that a header says differently from this file; empty if it says the same.
+
+    Parameters
+    ----------
+    source : the header's text.
+    """
+    if not source:
+        return "jaxlib has no header c_api.h"
+    source = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
+    version = re.search(r"#define\s+XLA_FFI_API_MAJOR\s+(\d+)", source)
+    if version is None or int(version[1]) != MAJOR_VERSION:
+        return f"XLA_FFI_API_MAJOR is {version and version[1]}, not {MAJOR_VERSION}"
+    if not re.search(rf"\bXLA_FFI_Extension_Metadata\s*=\s*{METADATA}\b", source):
+        return f"XLA_FFI_Extension_Metadata is not {METADATA}"
+    enumerations = re.findall(r"typedef\s+enum\s*\{[^}]*\}\s*(\w+)\s*;", source)
+    structures = dict(re.findall(r"\bstruct\s+(\w+)\s*\{([^}]*)\}", source))
+    sizes = _BYTES | dict.fromkeys(enumerations, 4)
+    for kind, name in re.findall(r"typedef\s+(\w+)\s+(\w+)\s*;", source):
+        if kind in sizes:
+            sizes[name] = sizes[kind]
+    for path, word in (WORDS | HALVES).items():
+        structure, *fields = path.split(".")
+        try:
+            found = _place(structure, fields, structures, sizes)
+        except LookupError as missing:
+            return f"{path}: no {missing}"
+        if found != 8 * word:
+            return f"{path} is at byte {found}, not {8 * word:g}"
+    return ""
+
+
+def _place(structure: str, fields: list[str], structures: dict[str, str], sizes: dict[str, int]) -> int:
+    """The byte in a structure at which a field of a field of ... begins."""
+    offset = 0
+    for field in fields:
+        begin, structure = _fields(structure, structures, sizes)[0][field]
+        offset += begin
+    return offset
+
+
+def _fields(
+    structure: str, structures: dict[str, str], sizes: dict[str, int]
+) -> tuple[dict[str, tuple[int, str]], int, int]:
+    """Each field's byte and type, then the structure's size and alignment, by the rules of C."""
+    found, end, widest = {}, 0, 1
+    for declaration in filter(None, map(str.strip, structures[structure].split(";"))):
+        kind, name = _declared(declaration)
+        if "*" in kind:
+            size, alignment = 8, 8
+        elif kind in structures:
+            _, size, alignment = _fields(kind, structures, sizes)
+        else:
+            size = alignment = sizes[kind]
+        begin = -(-end // alignment) * alignment
+        found[name] = begin, kind
+        end, widest = begin + size, max(widest, alignment)
+    return found, -(-end // widest) * widest, widest
+
+
+def _declared(declaration: str) -> tuple[str, str]:
+    """Type and name of a field; the type of a pointer has an asterisk."""
+    pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(|FIELD\(\s*(\w+)\s*\)", declaration)  # to a function
+    if pointer:
+        return "*", pointer[1] or pointer[2]
+    plain = re.fullmatch(r"(?:(?:const|struct)\s+)*(\w+[\s*]+)(\w+)", declaration)
+    if plain is None:
+        raise LookupError(f"size of {declaration!r}")
+    return plain[1].strip(), plain[2]

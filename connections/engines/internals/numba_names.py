@@ -1,0 +1,114 @@
+"""Names of Numba that are private: modules of `numba.core`, and attributes of its compiled functions.
+
+`numba`, `numba.extending` and LLVM's instructions by `llvmlite` are public, and used where kernels are.
+
+`FunctionCache`, `CompileResultCacheImpl`, `NullCache`, `dumps` (numba.core.caching, .serialize): the files of
+machine code. A subclass with its `_impl_class` writes what `reduce` returns and reads what `rebuild` accepts,
+and `set_cache` gives it to a function. `njit(cache=True)` would replace it, without a seal.
+
+`CFunc` (numba.core.ccallback): `numba.cfunc` with a cache of ours, which `cfunc` has no argument for.
+
+`AbstractTemplate`, `ConcreteTemplate`, `infer_global` (numba.core.typing.templates): types of operators on
+types of our own. `numba.extending.type_callable` would replace them.
+
+`get_or_insert_function`, `unpack_tuple` (numba.core.cgutils): LLVM's declaration of a function, the parts of
+a tuple.
+
+Attributes: `overloads`, `library`, `fndesc` and `call_conv` give a compiled function's address and how
+compiled code calls it by that address; `numba.cfunc` of the function would replace them, and compile it a
+second time. `compile` and `disable_compile` make a function refuse other types than its first ones.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba.core import cgutils
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+from numba.core.ccallback import CFunc
+from numba.core.serialize import dumps
+from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
+
+__all__ = [
+    "AbstractTemplate",
+    "CompileResultCacheImpl",
+    "ConcreteTemplate",
+    "FunctionCache",
+    "NullCache",
+    "address",
+    "c_function",
+    "cache_in",
+    "call_symbol",
+    "compile_for",
+    "dumps",
+    "get_or_insert_function",
+    "infer_global",
+    "refuse_other_types",
+    "set_cache",
+    "types_of",
+    "unpack_tuple",
+]
+
+get_or_insert_function: Any = cgutils.get_or_insert_function
+unpack_tuple: Any = cgutils.unpack_tuple
+
+
+def set_cache(function: Any, cache: Any) -> None:
+    """Let a function of `njit` that is not compiled yet look for its machine code in `cache`."""
+    function._cache = cache
+
+
+def cache_in(function: Any) -> Any:
+    """What `set_cache` has set."""
+    return function._cache
+
+
+def compile_for(function: Any, types: Sequence[Any]) -> None:
+    """Compile a function of `njit` for arguments of these types, or read it from its cache."""
+    function.compile(tuple(types))
+
+
+def refuse_other_types(function: Any) -> None:
+    """From now on, a call with arguments of other types raises `TypeError`."""
+    function.disable_compile()
+
+
+def c_function(function: Any, result: Any, arguments: Sequence[Any], cache: Any) -> Any:
+    """`numba.cfunc` of a Python function, with a cache of ours; its `ctypes` is what C can call."""
+    callback: Any = CFunc(function, (result(*arguments).args, result), {}, {})
+    callback._cache = cache
+    callback.compile()
+    return callback
+
+
+def types_of(function: Any) -> tuple[tuple[Any, ...], Any]:
+    """Of a function compiled for one type of each argument: these types, and the result's."""
+    ((arguments, compilation),) = function.overloads.items()
+    return arguments, compilation.signature.return_type
+
+
+def address(function: Any) -> int:
+    """Where the machine code of a function begins that is compiled for one type of each argument."""
+    (compilation,) = function.overloads.values()
+    found: int = compilation.library.get_pointer_to_function(compilation.fndesc.llvm_func_name)
+    return found
+
+
+def call_symbol(
+    context: Any, builder: Any, symbol: str, kinds: Any, result: Any, values: Sequence[Any]
+) -> Any:
+    """LLVM's instructions for a call of a compiled function by the name of a symbol; its result.
+
+    Parameters
+    ----------
+    context, builder : of Numba's intrinsic.
+    symbol : the name of the function's address (`address`), known to LLVM's linker.
+    kinds, result : the function's types (`types_of`).
+    values : LLVM's values of the arguments.
+    """
+    function_type = context.call_conv.get_function_type(result, kinds)
+    function = get_or_insert_function(builder.module, function_type, symbol)
+    return context.call_conv.call_function(builder, function, result, kinds, values)[1]
