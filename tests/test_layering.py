@@ -1,5 +1,6 @@
 """Which file may import which: the contracts of pyproject.toml, no circle of files, a quick start."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -137,6 +138,83 @@ def test_a_wrong_import_is_caught(name: str, wrong: str) -> None:
 def test_right_imports_pass(tmp_path: Path) -> None:
     done = report_of(tmp_path, RIGHT.items())
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- private names of libraries ----------------------------------------------------------------------
+
+# `lint-imports` knows of other packages only their first names.
+PRIVATE = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib", "numba.core")
+PUBLIC = {"jax.core.Tracer"}  # JAX documents it
+PRIVATE_ATTRIBUTES = {"_cache", "call_conv", "disable_compile", "fndesc", "overloads"}  # of Numba's objects
+INTERNALS = PACKAGE / "engines" / "internals"
+
+
+def is_private(name: str) -> bool:
+    """Whether a name with dots is below a private module."""
+    return name.startswith(tuple(f"{module}." for module in PRIVATE)) and name not in PUBLIC
+
+
+def private_names(source: str) -> list[str]:
+    """The private names of JAX and Numba in a source: imports, attributes, and modules named by a text."""
+    nodes = list(ast.walk(ast.parse(source)))
+    found, meant = [], {}  # a name in the source -> what it stands for
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found.append(f"{alias.name}.")
+                first = alias.name.split(".")[0]
+                meant[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                meant[alias.asname or alias.name] = name = f"{node.module}.{alias.name}"
+                found += [name, f"{name}."]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            first, *others = ast.unparse(node).split(".")
+            found.append(".".join([meant.get(first, ""), *others]))
+    attributes = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+    return [*filter(is_private, found), *(name for name in attributes if name in PRIVATE_ATTRIBUTES)]
+
+
+def test_private_names_of_libraries_are_in_one_place() -> None:
+    found = {path: private_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    assert {path.name for path, names in found.items() if names and path.parent == INTERNALS} == {
+        "jax_names.py",
+        "numba_names.py",
+    }
+    assert {path: names for path, names in found.items() if names and path.parent != INTERNALS} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from jax._src.core import trace_state_clean",
+        "from jax._src import core",
+        "from jax import _src",
+        "import jax._src.core",
+        "import jax\njax._src.core.trace_state_clean()",
+        "from jax.interpreters import mlir",
+        "def f():\n    from jax.extend.core import Primitive",
+        "import jax as j\nj.interpreters.mlir.lower_fun",
+        "import jax\njax.core.eval_jaxpr(traced)",
+        "from jaxlib import xla_client",
+        "from numba.core import cgutils",
+        "from numba import core",
+        "import numba\nnumba.core.types.float64",
+        "import importlib\nimportlib.import_module('numba.core.caching')",
+        "function._cache = ours",
+        "function.overloads.values()",
+    ],
+)
+def test_a_private_name_is_caught(source: str) -> None:
+    assert private_names(source)
+
+
+def test_public_names_pass() -> None:
+    source = "import jax, numba\nfrom numba.extending import intrinsic\nfrom connections import core\n"
+    assert private_names(source + "isinstance(x, jax.core.Tracer)\njax.numpy.sin(numba.types.int64)") == []
 
 
 # --- circles of files --------------------------------------------------------------------------------

@@ -1,0 +1,461 @@
+"""What the package assumes of JAX, Numba and XLA, a test each, and what it does if XLA is not as assumed."""
+
+import ctypes
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+import pytest
+from numba import njit, types
+
+from connections.engines import disk_cache, xla
+from connections.engines.inlined.simd import LANES, load, slots_of, store
+from connections.engines.internals import call_frame, jax_names, numba_names
+
+HEADER = call_frame.header()
+
+
+# --- JAX ---------------------------------------------------------------------------------------------------
+
+TRANSFORMED = {
+    "jit": lambda f: jax.jit(f)(1.0),
+    "vmap": lambda f: jax.vmap(f)(jnp.ones(2)),
+    "grad": lambda f: jax.grad(f)(1.0),
+    "jvp": lambda f: jax.jvp(f, (1.0,), (1.0,)),
+    "eval_shape": lambda f: jax.eval_shape(f, 1.0),
+    "scan": lambda f: jax.lax.scan(lambda c, x: (f(c), None), jnp.ones(()), jnp.ones(2)),
+    "vmap of constants": lambda f: jax.vmap(lambda _: f(jnp.ones(())))(jnp.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_thread_knows_whether_it_is_tracing(name: str) -> None:
+    seen, elsewhere, tracers = [], [], []
+
+    def f(x):
+        seen.append(jax_names.trace_state_clean())
+        other = threading.Thread(target=lambda: elsewhere.append(jax_names.trace_state_clean()))
+        other.start()
+        other.join()
+        tracers.append(isinstance(x, jax.core.Tracer))
+        return x * 2.0
+
+    assert jax_names.trace_state_clean()
+    TRANSFORMED[name](f)
+    assert jax_names.trace_state_clean()
+    assert seen and not any(seen) and all(elsewhere)
+    assert all(tracers) == (name != "vmap of constants")  # the control: a public test does not see this one
+
+
+def test_constants_in_a_trace_are_literals() -> None:
+    jaxpr = jax.make_jaxpr(lambda x: 3.0 * x)(1.0).jaxpr
+    (equation,) = jaxpr.eqns
+    number, variable = equation.invars
+    assert isinstance(number, jax_names.Literal) and number.val == 3.0
+    assert not isinstance(variable, jax_names.Literal)
+
+
+def test_a_trace_is_applied_to_arrays() -> None:
+    traced = jax.make_jaxpr(lambda x: jnp.sin(x) * np.arange(3.0))(jnp.ones(3))
+    (found,) = jax_names.eval_jaxpr(traced.jaxpr, traced.consts, jnp.full(3, 0.5))
+    assert np.array_equal(found, np.sin(0.5) * np.arange(3.0))
+    with pytest.raises(ValueError):
+        jax_names.eval_jaxpr(traced.jaxpr, traced.consts)  # an argument is missing
+
+
+@pytest.mark.parametrize("on_processor", [None, lambda x, factor: factor * x + 2000.0])
+def test_an_operation_of_our_own(on_processor) -> None:
+    """Each of its functions adds another number, which tells which one was taken."""
+    operation = jax_names.new_operation(
+        "connections_test",
+        value=lambda x, factor: factor * x + 1.0,
+        shape=lambda x, factor: jax.ShapeDtypeStruct(x.shape, x.dtype),
+        batched=lambda xs, axes, factor: (operation(xs[0], factor=factor) + 10.0, axes[0]),
+        lowered=lambda x, factor: factor * x + 1000.0,
+        on_processor=on_processor,
+    )
+    compiled = 1000.0 if on_processor is None else 2000.0
+    double = jax.jit(lambda x: operation(x, factor=2.0))
+    assert operation(np.float64(3.0), factor=2.0) == 7.0
+    assert double(3.0) == 6.0 + compiled
+    assert jax.jit(jax.vmap(double))(jnp.array([3.0, 4.0])).tolist() == [16.0 + compiled, 18.0 + compiled]
+    assert jax.eval_shape(double, 3.0).shape == ()
+    with pytest.raises(NotImplementedError):
+        jax.grad(double)(3.0)
+
+
+# --- Numba -------------------------------------------------------------------------------------------------
+
+
+def doubled(x, out):
+    out[:] = 2.0 * x
+    return len(x) > 0
+
+
+def trebled(x, out):
+    out[:] = 3.0 * x
+    return len(x) > 0
+
+
+VECTOR = types.float64[::1]
+
+
+def compiled(function, cache=None):
+    ours = njit(function)
+    if cache is not None:
+        numba_names.set_cache(ours, cache)
+    numba_names.compile_for(ours, [VECTOR, VECTOR])
+    return ours
+
+
+def test_a_function_asks_its_cache_and_no_other() -> None:
+    asked = []
+
+    class Asked(numba_names.NullCache):
+        def load_overload(self, sig, target_context):
+            asked.append("load")
+
+        def save_overload(self, sig, data):
+            asked.append("save")
+
+    cache = Asked()
+    assert numba_names.cache_in(compiled(doubled, cache)) is cache
+    assert asked == ["load", "save"]
+    compiled(doubled)
+    assert asked == ["load", "save"]
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_a_file_holds_what_reduce_returns_and_rebuild_gets_it(good: bool, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    found = []
+
+    class Impl(numba_names.CompileResultCacheImpl):
+        def reduce(self, compiled):
+            return "ours", numba_names.dumps(super().reduce(compiled))
+
+        def rebuild(self, target_context, written):
+            found.append(written[0])
+            return super().rebuild(target_context, disk_cache.pickle.loads(written[1])) if good else None
+
+    class Cache(numba_names.FunctionCache):
+        _impl_class = Impl
+
+    first, second = compiled(doubled, Cache(doubled)), compiled(doubled, Cache(doubled))
+    assert found == ["ours"] and str(tmp_path) in numba_names.cache_in(first).cache_path
+    assert [sum(f.stats.cache_hits.values()) for f in (first, second)] == [0, int(good)]
+    assert [path.suffix for path in sorted(tmp_path.rglob("*.nb*"))] == [".nbc", ".nbi"]
+
+
+def test_a_function_refuses_other_types_when_told() -> None:
+    strict, free, out = compiled(doubled), compiled(doubled), np.zeros(2)
+    numba_names.refuse_other_types(strict)
+    assert strict(np.ones(2), out) and out.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError):
+        strict(np.ones(2, dtype=int), out)
+    assert free(np.ones(2, dtype=int), out)
+
+
+def test_the_types_of_a_compiled_function() -> None:
+    assert numba_names.types_of(compiled(doubled)) == ((VECTOR, VECTOR), types.boolean)
+    several = compiled(doubled)
+    numba_names.compile_for(several, [types.int64[::1], VECTOR])
+    with pytest.raises(ValueError):
+        numba_names.types_of(several)
+
+
+def test_c_calls_a_function() -> None:
+    def plus_one(x):
+        return x + 1
+
+    callback = numba_names.c_function(plus_one, types.int64, [types.int64], disk_cache.cache_of(plus_one))
+    assert callback.ctypes(41) == 42
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(callback.address)(-1) == 0
+
+
+def test_compiled_code_calls_a_function_by_its_address() -> None:
+    results = []
+    for number, function in enumerate((compiled(doubled), compiled(trebled))):
+        llvm.add_symbol(f"connections_test_{number}", numba_names.address(function))
+        entry = xla._entry(f"connections_test_{number}", function)
+
+        @njit
+        def caller(x, out, entry=entry):
+            return entry((x, out))
+
+        out = np.zeros(2)
+        assert caller(np.ones(2), out)
+        results.append(out.tolist())
+    assert results == [[2.0, 2.0], [3.0, 3.0]]
+
+
+def test_operators_of_a_type_of_our_own() -> None:
+    @njit(error_model="numpy")
+    def added(a, out):
+        store(slots_of(out), 0, load(slots_of(a), 0) + load(slots_of(a), 1))
+
+    @njit(error_model="numpy")
+    def remainder(a, out):
+        store(slots_of(out), 0, load(slots_of(a), 0) % load(slots_of(a), 1))
+
+    a, out = np.arange(2.0 * LANES).reshape(2, LANES), np.zeros((1, LANES))
+    added(a, out)
+    assert np.array_equal(out[0], a[0] + a[1])
+    with pytest.raises(numba.TypingError):
+        remainder(a, out)
+
+
+# --- XLA's call frame --------------------------------------------------------------------------------------
+
+POINTER, INT64, INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+POINTERS, NUMBERS = ctypes.POINTER(POINTER), ctypes.POINTER(INT64)
+
+
+def structure(**fields: type) -> type[ctypes.Structure]:
+    """A structure of C."""
+    return type("Structure", (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+HEAD = {"struct_size": INT64, "extension_start": POINTER}
+ITEMS = structure(**HEAD, size=INT64, types=POINTER, items=POINTERS)
+NAMED = structure(**HEAD, size=INT64, types=POINTER, names=POINTER, items=POINTERS)
+VERSION = structure(**HEAD, major_version=INT, minor_version=INT)
+API = structure(**HEAD, api_version=VERSION)
+FRAME = structure(**HEAD, api=POINTER, ctx=POINTER, stage=INT, args=ITEMS, rets=ITEMS, attrs=NAMED)
+BUFFER = structure(**HEAD, dtype=INT, data=POINTER, rank=INT64, dims=NUMBERS)
+ARRAY = structure(dtype=INT, size=INT64, data=POINTER)
+EXTENSION = structure(struct_size=INT64, type=INT, next=POINTER, metadata=POINTER)
+METADATA = structure(struct_size=INT64, api_version=VERSION)
+F64 = 12
+
+
+def test_words_by_the_rules_of_c() -> None:
+    """`ctypes` lays out the structures, written here by hand."""
+    for word, byte in (
+        (call_frame.FRAME_EXTENSION, FRAME.extension_start.offset),
+        (call_frame.FRAME_API, FRAME.api.offset),
+        (call_frame.FRAME_ARGUMENTS, FRAME.args.offset + ITEMS.items.offset),
+        (call_frame.FRAME_RESULTS, FRAME.rets.offset + ITEMS.items.offset),
+        (call_frame.FRAME_ATTRIBUTES, FRAME.attrs.offset + NAMED.items.offset),
+        (call_frame.BUFFER_DATA, BUFFER.data.offset),
+        (call_frame.BUFFER_RANK, BUFFER.rank.offset),
+        (call_frame.BUFFER_DIMENSIONS, BUFFER.dims.offset),
+        (call_frame.ARRAY_SIZE, ARRAY.size.offset),
+        (call_frame.ARRAY_DATA, ARRAY.data.offset),
+        (call_frame.EXTENSION_TYPE, EXTENSION.type.offset),
+        (call_frame.EXTENSION_METADATA, EXTENSION.metadata.offset),
+        (call_frame.METADATA_VERSION, METADATA.api_version.offset + VERSION.major_version.offset),
+        (call_frame.API_VERSION, API.api_version.offset + VERSION.major_version.offset),
+    ):
+        assert 8 * word == byte
+    assert VERSION.minor_version.offset == VERSION.major_version.offset + 4
+
+
+def test_xla_calls_with_such_a_frame() -> None:
+    """A foreign function in Python reads the frame by those structures."""
+    seen = {}
+
+    def double(address: int) -> int:
+        frame = FRAME.from_address(address)
+        if frame.extension_start:
+            extension = EXTENSION.from_address(frame.extension_start)
+            theirs = API.from_address(frame.api).api_version
+            METADATA.from_address(extension.metadata).api_version.major_version = theirs.major_version
+            METADATA.from_address(extension.metadata).api_version.minor_version = theirs.minor_version
+            seen["registered"] = extension.type, theirs.major_version
+            return 0
+        buffers = [BUFFER.from_address(items.items[0]) for items in (frame.args, frame.rets)]
+        seen["dtypes"] = [buffer.dtype for buffer in buffers]
+        seen["shapes"] = [buffer.dims[: buffer.rank] for buffer in buffers]
+        arrays = [ARRAY.from_address(frame.attrs.items[k]) for k in range(frame.attrs.size)]
+        seen["attributes"] = [(ctypes.c_double * a.size).from_address(a.data)[:] for a in arrays]
+        given, out = ((ctypes.c_double * 6).from_address(buffer.data) for buffer in buffers)
+        out[:] = [2.0 * number for number in given]
+        return 0
+
+    handler = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(double)
+    jax.ffi.register_ffi_target("connections_test_frame", jax.ffi.pycapsule(handler), platform="cpu")
+    call = jax.ffi.ffi_call("connections_test_frame", jax.ShapeDtypeStruct((3, 2), np.float64))
+    x = np.arange(6.0).reshape(3, 2)
+    found = jax.jit(lambda x: call(x, a01=np.array([5.0, 6.0]), a00=np.array([4.0])))(x)
+    assert np.array_equal(found, 2.0 * x)
+    assert seen == {
+        "registered": (call_frame.METADATA, call_frame.MAJOR_VERSION),
+        "dtypes": [F64, F64],
+        "shapes": [[3, 2], [3, 2]],
+        "attributes": [[4.0], [5.0, 6.0]],
+    }
+
+
+def test_the_header_of_jaxlib_is_as_assumed() -> None:
+    assert HEADER and call_frame.objection(HEADER) == ""
+
+
+CHANGED = {
+    "another major version": ("API_MAJOR 0", "API_MAJOR 1"),
+    "another type of extension": ("XLA_FFI_Extension_Metadata = 1", "XLA_FFI_Extension_Metadata = 2"),
+    "a field goes": ("XLA_FFI_ExecutionStage stage;\n  XLA_FFI_Args", "XLA_FFI_Args"),
+    "a field comes": ("XLA_FFI_Args args;", "int64_t more; XLA_FFI_Args args;"),
+    "a field within a field": ("XLA_FFI_RetType* types;", "XLA_FFI_RetType* types; void* more;"),
+    "fields change places": ("void* data;\n  int64_t rank;", "int64_t rank;\n  void* data;"),
+    "a type is wider": ("int major_version;", "int64_t major_version;"),
+    "a type is narrower": ("  size_t size;\n  void* data;\n} XLA", "  int32_t size;\n  float data;\n} XLA"),
+    "a name changes": ("int64_t* dims;", "int64_t* dimensions;"),
+    "an unknown type": ("int64_t rank;", "absl::Rank rank;"),
+    "versions change places": (
+        "int major_version;  // out\n  int minor_version;",
+        "int minor_version;  // out\n  int major_version;",
+    ),
+    "a structure goes": ("struct XLA_FFI_Metadata_Extension {", "struct XLA_FFI_Other {"),
+    "no header": (HEADER, ""),
+}
+SAME = {
+    "a comment": ("int64_t rank;", "/* int64_t more; */ int64_t rank;  // void* more;"),
+    "another minor version": ("API_MINOR 3", "API_MINOR 4"),
+    "a field behind the others": ("XLA_FFI_Future* future;", "XLA_FFI_Future* future; void* more;"),
+}
+
+
+@pytest.mark.parametrize("change", [*CHANGED, *SAME])
+def test_a_changed_header_is_refused(change: str) -> None:
+    old, new = (CHANGED | SAME)[change]
+    assert old in HEADER
+    assert (call_frame.objection(HEADER.replace(old, new)) != "") == (change in CHANGED)
+
+
+# --- the fallback ------------------------------------------------------------------------------------------
+
+
+def test_a_trial_call_is_as_expected_and_another_result_is_noticed(monkeypatch) -> None:
+    assert xla._objection_of_trial() == ""
+    monkeypatch.setattr(xla, "_direct_call", lambda name, result, *rest: jnp.zeros(result.shape))
+    assert "a trial call gave" in xla._objection_of_trial()
+    monkeypatch.setattr(xla, "_direct_call", lambda *_: 1 / 0)
+    assert "ZeroDivisionError" in xla._objection_of_trial()
+
+
+def product(work, read, x, y, flag, out):
+    """Uses all kinds of arguments, and writes into `work`; refuses x[0] < 0."""
+    for i in range(len(x)):
+        for j in range(len(y)):
+            work[2] = np.sin(x[i]) * read[j] / y[j]
+            out[i, j] = work[2] + work[0] * work[1]
+    return 0 if flag and x[0] >= 0.0 else 3
+
+
+@pytest.fixture(scope="module")
+def operation():
+    function = njit(product)
+    numba_names.compile_for(function, [VECTOR, VECTOR, VECTOR, VECTOR, types.boolean, types.float64[:, ::1]])
+    numba_names.refuse_other_types(function)
+    work, read = np.array([0.5, 0.25]), np.array([1.0, 3.0, 7.0])
+
+    def call(x, y):
+        before = [xla.Work(work, 3), xla.Read(read)]
+        return xla.operation("test_product", function, (2, 3), before, [x, y], [xla.Flag(True)])
+
+    return call
+
+
+CALLS = {
+    "one": (lambda f: f, ()),
+    "rows": (jax.vmap, (5,)),
+    "rows of rows": (lambda f: jax.vmap(jax.vmap(f)), (4, 3)),
+    "one x, many y": (lambda f: lambda x, y: jax.vmap(f, (None, 0))(x[0], y), (5,)),
+    "other axes": (lambda f: lambda x, y: jax.vmap(f, (1, 0), 2)(x.T, y), (5,)),
+    "no row": (jax.vmap, (0,)),
+    "many": (jax.vmap, (20_000,)),
+    "in a loop": (lambda f: lambda x, y: jax.lax.map(lambda xy: f(*xy), (x, y)), (5,)),
+}
+REFUSING = {"rows", "rows of rows", "other axes", "many", "in a loop"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_callbacks_give_the_same_bits(name: str, operation, rng, monkeypatch) -> None:
+    transformed, batch = CALLS[name]
+    x, y = rng.normal(size=(*batch, 2)), rng.normal(size=(*batch, 3))
+    if batch and len(x) > 1:
+        x[0], x[1] = abs(x[0]), -abs(x[1])  # one is accepted, the other is refused
+
+    def run(primitive):
+        function = transformed(lambda x, y: operation(x, y))
+        assert primitive in str(jax.make_jaxpr(function)(x, y))
+        return np.asarray(jax.jit(function)(x, y))
+
+    direct = run("ffi_call")
+    monkeypatch.setattr(xla, "_objection", lambda: "forced")
+    called = run("pure_callback")
+    assert direct.dtype == called.dtype == np.float64 and direct.tobytes() == called.tobytes()
+    assert np.isnan(direct).any() == (name in REFUSING)
+
+
+def test_the_reason_is_said_once(operation, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(call_frame, "header", lambda: HEADER.replace(*CHANGED["a field comes"]))
+    monkeypatch.delenv("CONNECTIONS_QUIET", raising=False)
+    xla._objection.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING, "connections"):
+            for _ in range(2):
+                assert "pure_callback" in str(jax.make_jaxpr(operation)(np.ones(2), np.ones(3)))
+        (message,) = caplog.messages
+        assert "XLA_FFI_CallFrame.args.args" in message
+    finally:
+        xla._objection.cache_clear()
+
+
+ROBOT = """
+import sys, jax, jax.numpy as jnp, numpy as np, connections as cn
+from connections import multibody as mb
+if "changed" in sys.argv:
+    from connections.engines.internals import call_frame
+    changed = call_frame.header().replace("API_MAJOR 0", "API_MAJOR 1")
+    call_frame.header = lambda: changed
+mechanism, placement = mb.Mechanism(), np.eye(4)
+placement[2, 3] = 0.5
+for name, parent in (("upper", "world"), ("lower", "upper")):
+    mechanism.add_body(name, 1.0, (0.1, 0.0, 0.2), np.eye(3))
+    mechanism.add_joint(name + " joint", parent, name, mb.Revolute((0, 1, 0)), placement)
+model = mechanism.build()
+matrix, nabla = model.metric.matrix_at, model.connection
+q, v, times = jnp.array([0.3, 0.7]), jnp.array([1.0, -0.5]), jnp.linspace(0.0, 1.0, 3)
+assert np.allclose(jax.jit(matrix)(q), mb.mass_matrix(model, np.asarray(q)), rtol=1e-6)
+def show(*arrays):
+    print(*(float(number).hex() for array in arrays for number in np.ravel(array)))
+show(jax.jit(jax.vmap(matrix))(jnp.stack([q, v])), jax.jit(jax.jacobian(matrix))(q))
+if "float32" not in sys.argv:
+    motion = jax.jit(lambda q, v: tuple(cn.geodesic(nabla, q, v, times)))(q, v)
+    show(*motion, *cn.geodesic(nabla, q, v, times))
+    show(jax.jit(jax.vmap(lambda v: cn.geodesic(nabla, q, v, times)[1]))(jnp.stack([q, v])))
+"""
+
+
+def robot(*words: str, **variables: str) -> tuple[list[str], str]:
+    """What a new process prints, and its warnings."""
+    environment = {name: text for name, text in os.environ.items() if name != "CONNECTIONS_QUIET"}
+    command = [sys.executable, "-c", ROBOT, *words]
+    done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def test_robots_move_by_callbacks_as_without() -> None:
+    direct, said = robot()
+    assert "XLA" not in said
+    called, said = robot("changed")
+    assert said.count("XLA calls recursions through Python") == 1 and "XLA_FFI_API_MAJOR" in said
+    assert len(direct) > 30 and called == direct
+
+
+def test_in_float32_no_operation_reads_float64() -> None:
+    """XLA's buffers are then half as long; the metric is the recursion's, to single precision."""
+    (numbers, said), (others, _) = robot("float32", JAX_ENABLE_X64="0"), robot("float32")
+    assert "XLA calls" not in said
+    pairs = [[float.fromhex(text) for text in texts] for texts in (numbers, others)]
+    assert np.allclose(*pairs, rtol=1e-5, atol=1e-6) and pairs[0] != pairs[1]
