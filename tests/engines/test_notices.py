@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connections.engines.notices import NOTICEABLE, announce_compilation
+from connections.engines.notices import NOTICEABLE, announce_callbacks, announce_compilation
 from connections.multibody.program import compiled as functions
 
 COLUMNS = 80
@@ -76,3 +76,13 @@ def test_every_function_has_a_line_of_its_own(heard: pytest.LogCaptureFixture) -
         announce_compilation(functions.description(name), max(functions.seconds(name), NOTICEABLE))
     assert len(set(heard.messages)) == len(names)
     assert max(map(len, heard.messages)) <= COLUMNS
+
+
+def test_callbacks_are_said_with_their_reason_or_not_at_all(
+    heard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announce_callbacks("another header")
+    assert len(heard.messages) == 1 and "another header" in heard.messages[0]
+    monkeypatch.setenv("CONNECTIONS_QUIET", "1")
+    announce_callbacks("another header")
+    assert len(heard.messages) == 1
