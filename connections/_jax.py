@@ -120,6 +120,6 @@ _use_float64()
 _keep_compiled_functions()
 logging.getLogger("connections").info(
     "connections: JAX computes in %s; compiled functions are kept in %s",
-    jnp.zeros(0).dtype,
+    "float64" if getattr(jax.config, "jax_enable_x64", False) else "float32",
     getattr(jax.config, "jax_compilation_cache_dir", None) or "memory only",
 )
