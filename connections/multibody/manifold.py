@@ -32,14 +32,7 @@ from connections.checks import (
     require_untraced,
 )
 from connections.evaluation.boundary import kind_kept
-from connections.geometry.rigid.host_groups import (
-    displaced_pose,
-    displaced_rotation,
-    pose_difference,
-    rotation_difference,
-)
 from connections.multibody.definition.host_kinematics import configuration
-from connections.multibody.joints import Free, Spherical
 from connections.multibody.model import Model, require_model
 
 
@@ -62,14 +55,8 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
-    for joint, at_q, at_v in model.kinematics.slices():
-        a, b = start[..., at_q], end[..., at_q]
-        if isinstance(joint, Spherical):
-            xi[..., at_v] = rotation_difference(a, b)
-        elif isinstance(joint, Free):
-            xi[..., at_v] = pose_difference(a, b)
-        else:
-            xi[..., at_v] = b - a
+    for joint, _, at_q, at_v in model.kinematics.elements:
+        xi[..., at_v] = joint.difference(start[..., at_q], end[..., at_q])
     return xi
 
 
@@ -94,14 +81,8 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
     moved = np.empty((*batch, model.nq))
-    for joint, at_q, at_v in model.kinematics.slices():
-        a, b = start[..., at_q], step[..., at_v]
-        if isinstance(joint, Spherical):
-            moved[..., at_q] = displaced_rotation(a, b)
-        elif isinstance(joint, Free):
-            moved[..., at_q] = displaced_pose(a, b)
-        else:
-            moved[..., at_q] = a + b
+    for joint, _, at_q, at_v in model.kinematics.elements:
+        moved[..., at_q] = joint.displaced(start[..., at_q], step[..., at_v])
     finite_result("q exp(xi)", moved)
     return moved
 

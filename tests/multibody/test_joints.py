@@ -10,6 +10,8 @@ import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError
 from connections.geometry.rigid.rotations import quaternion_product, rotation_matrix
+from connections.multibody.joints import ElementaryJoint, Joint
+from connections.multibody.kernels.layout import KINDS
 
 JOINTS = [
     mb.Revolute((1.0, -2.0, 0.5)),
@@ -78,6 +80,76 @@ def test_the_chain_moves_the_child_in_the_same_way(joint, rng):
     np.testing.assert_allclose(twist, joint.Phi_at(q) @ v, atol=1e-14)
     for link in joint.chain:  # elementary: Phi does not depend on the configuration
         np.testing.assert_array_equal(link.Phi_at(link.neutral()), link.Phi_at(link.random(rng)))
+
+
+def final_classes(above):
+    """The joint classes of the package that are made, not derived from."""
+    below = [each for each in above.__subclasses__() if each.__module__.startswith("connections.")]
+    return {each for part in below for each in final_classes(part)} if below else {above}
+
+
+def test_every_class_is_tested_and_every_kind_is_one_class():
+    assert {type(joint) for joint in JOINTS} | {mb.Fixed} == final_classes(Joint)
+    kinds = [each.kind for each in final_classes(ElementaryJoint)]
+    assert sorted(kinds) == sorted(KINDS)
+    assert {type(link) for joint in JOINTS for link in joint.chain} == final_classes(ElementaryJoint)
+
+
+@pytest.mark.parametrize(
+    "joint", [joint for joint in JOINTS if joint.chain == (joint,)], ids=lambda joint: type(joint).__name__
+)
+def test_the_row_of_an_elementary_joint_is_that_of_its_definition(joint, rng):
+    """NumPy's side against transform, Phi and frame in JAX; brackets against the structure functions."""
+    q, v = joint.random(rng), rng.standard_normal(joint.nv)
+    quaternion, position = joint.transform_at(jnp.asarray(q))
+    np.testing.assert_allclose(joint.pose(q)[:3, :3], Rotation.from_quat(quaternion).as_matrix(), atol=1e-15)
+    np.testing.assert_allclose(joint.pose(q)[:3, 3], position, atol=1e-15)
+    Phi, X = np.asarray(joint.Phi_at(jnp.asarray(q))), np.asarray(joint.frame.matrix(q))
+    np.testing.assert_array_equal(joint.motion, Phi)
+    np.testing.assert_array_equal(joint.turns, np.linalg.norm(Phi[:3], axis=0) > 0.0)
+    s = np.asarray(joint.frame.structure_functions(q))
+    np.testing.assert_array_equal(joint.brackets, np.abs(s).max(axis=0) > 1e-9)
+    assert joint.brackets.any() == (joint.quaternion is not None)
+
+    assert len(joint.lengths) == joint.nq
+    longer = np.asarray(joint.transform_at(jnp.asarray(np.where(joint.lengths, 2.0 * q, q)))[1])
+    np.testing.assert_allclose(longer, position * (2.0 if any(joint.lengths) else 1.0), atol=1e-15)
+    if joint.quaternion is None:
+        np.testing.assert_array_equal(X, np.eye(joint.nq))
+    else:
+        part = q[joint.quaternion :][:4]
+        np.testing.assert_array_equal(part, quaternion)
+    np.testing.assert_allclose(joint.frame_matrix(q), X, atol=1e-15)
+    np.testing.assert_allclose(joint.velocity(q[None], (X @ v)[None]), [v], atol=1e-14)
+    assert np.max(np.abs(joint.frame_matrix(q) @ v + X @ v)) > 1e-2  # negative control: the other sign
+
+    E = joint.axes
+    np.testing.assert_allclose(E.T @ E, np.eye(3), atol=1e-15)
+    assert np.linalg.det(E) > 0.0
+    if joint.nv == 1:  # the column in the axes of the kernels' link
+        turn, slide = E.T @ Phi[:3, 0], E.T @ Phi[3:, 0]
+        np.testing.assert_allclose(turn[:2], 0.0, atol=1e-15)
+        advance = joint.pitch_of_link * turn if joint.turns.any() else np.array([0.0, 0.0, 1.0])
+        np.testing.assert_allclose(slide, advance, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "joint", [joint for joint in JOINTS if joint.chain == (joint,)], ids=lambda joint: type(joint).__name__
+)
+def test_displacements_of_an_elementary_joint(joint, rng):
+    """exp is the flow of the frame; the retraction agrees with it to first order, and only to that."""
+    q, xi = joint.random(rng), 0.3 * rng.standard_normal(joint.nv)
+    there = joint.displaced(q, xi)
+    x, steps = jnp.asarray(q), 200
+    for _ in range(steps):  # the midpoint rule
+        half = x + 0.5 / steps * joint.frame.matrix_at(x) @ xi
+        x = x + joint.frame.matrix_at(half) @ xi / steps
+    np.testing.assert_allclose(there, x, atol=1e-6)
+    np.testing.assert_allclose(joint.difference(q, there), xi, atol=1e-14)
+    errors = [np.max(np.abs(joint.retracted(q, h * xi) - joint.displaced(q, h * xi))) for h in (1e-2, 1e-3)]
+    assert errors[0] < 1e-3
+    assert errors[1] <= max(errors[0] / 50.0, 1e-15)
+    assert np.max(np.abs(joint.displaced(q, -xi) - there)) > 1e-2  # negative control
 
 
 def test_the_chain_is_in_order():
@@ -178,4 +250,4 @@ def test_bad_pitches_and_parallel_axes():
 def test_a_fixed_joint_has_no_frame():
     with pytest.raises(ModelError, match="no frame"):
         _ = mb.Fixed().frame
-    assert mb.Fixed().chain == (mb.Fixed(),)
+    assert mb.Fixed().chain == ()

@@ -40,15 +40,15 @@ def displaced_pose(q0: np.ndarray, xi: np.ndarray) -> np.ndarray:
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamilton's product a * b of quaternions (x, y, z, w), (..., 4)."""
-    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + _cross(a[..., :3], b[..., :3])
+    vector = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + cross(a[..., :3], b[..., :3])
     scalar = a[..., 3:] * b[..., 3:] - np.sum(a[..., :3] * b[..., :3], axis=-1, keepdims=True)
     return np.concatenate([vector, scalar], axis=-1)
 
 
 def rotated(quaternion: np.ndarray, x: np.ndarray) -> np.ndarray:
     """R x, (..., 3), with R the rotations of unit quaternions (..., 4)."""
-    t = 2.0 * _cross(quaternion[..., :3], x)
-    there: np.ndarray = x + quaternion[..., 3:] * t + _cross(quaternion[..., :3], t)
+    t = 2.0 * cross(quaternion[..., :3], x)
+    there: np.ndarray = x + quaternion[..., 3:] * t + cross(quaternion[..., :3], t)
     return there
 
 
@@ -127,12 +127,12 @@ def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
         first = 0.5 * half * half
         series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
         second = np.where(small, series, (angle - np.sin(angle)) / angle**3)
-    once = _cross(turn, x)
-    there: np.ndarray = x + first * once + second * _cross(turn, once)
+    once = cross(turn, x)
+    there: np.ndarray = x + first * once + second * cross(turn, once)
     return there
 
 
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a x b, (..., 3); np.cross takes three times as long for one pair."""
     product = np.empty(np.broadcast_shapes(a.shape, b.shape))
     product[..., 0] = a[..., 1] * b[..., 2] - a[..., 2] * b[..., 1]

@@ -11,15 +11,8 @@ from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
 from connections.engines.pieces import in_pieces
 from connections.engines.workspaces import Workspaces, aligned
-from connections.geometry.rigid.host_groups import (
-    quaternion_frame,
-    quaternion_velocity,
-    rotated_back,
-    rotation_matrix,
-)
 from connections.integration.dop853 import A, E
 from connections.multibody.definition.host_kinematics import configuration
-from connections.multibody.joints import Free, Spherical
 from connections.multibody.program.compiled import compiled
 
 if TYPE_CHECKING:
@@ -42,22 +35,17 @@ class HostRobot:
 
     def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
-        # Joints with a quaternion: first index in q, first index in v, whether a position precedes it (Free).
-        self._turning = [
-            (int(kinematics.q_starts[i]), int(kinematics.v_starts[i]), isinstance(joint, Free))
-            for i, joint in enumerate(kinematics.joints)
-            if isinstance(joint, Spherical | Free)
-        ]
+        # The joints with a quaternion; X depends on q in their blocks only.
+        self._turning = [each for each in kinematics.elements if each.joint.quaternion is not None]
         # Room for the recursion's slots, and for a step: five rows of `Attempt`, the stages, a state, (t, s,
         # h).
         size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
         self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
         # X without its quaternion blocks is constant: joints with one coordinate per velocity have qdot = v.
         self._X = np.zeros((kinematics.nq, kinematics.nv))
-        for i, joint in enumerate(kinematics.joints):
-            if not isinstance(joint, Spherical | Free):
-                for k in range(joint.nv):
-                    self._X[kinematics.q_starts[i] + k, kinematics.v_starts[i] + k] = 1.0
+        for joint, _, at_q, at_v in kinematics.elements:
+            if joint.quaternion is None:
+                self._X[at_q, at_v] = np.eye(joint.nv)
 
     def point(self, name: str, q: Array) -> Array:
         """Configurations (..., nq) with unit quaternions; loops are closed later, by the recursions.
@@ -72,9 +60,9 @@ class HostRobot:
         """q with its quaternions normalized, (..., nq)."""
         if self._turning:
             q = q.copy()
-            for at, _, free in self._turning:
-                part = q[..., at + 3 : at + 7] if free else q[..., at : at + 4]
+            for _, at in self._kinematics.quaternions:
                 # A view, so q changes. For one configuration, `@` is faster than a sum over an axis.
+                part = q[..., at]
                 part /= np.sqrt(part @ part if q.ndim == 1 else np.sum(part**2, axis=-1, keepdims=True))
         return q
 
@@ -88,12 +76,8 @@ class HostRobot:
         if not self._turning:
             return self._X
         X = self._X.copy()
-        for at, column, free in self._turning:
-            first = at + 3 if free else at
-            quaternion = q[first : first + 4]
-            X[first : first + 4, column : column + 3] = quaternion_frame(quaternion)
-            if free:
-                X[at : at + 3, column + 3 : column + 6] = rotation_matrix(quaternion)
+        for joint, _, at_q, at_v in self._turning:
+            X[at_q, at_v] = joint.frame_matrix(q[at_q])
         return X
 
     def mass_matrix(self, q: Array) -> Array:
@@ -128,19 +112,14 @@ class HostRobot:
             return points, rates
         q, rates = self.projected(points, rates)
         v = rates @ self._X  # right for all joints without quaternions; the others are overwritten
-        for at, column, free in self._turning:
-            first = at + 3 if free else at
-            part = slice(first, first + 4)
-            v[:, column : column + 3] = quaternion_velocity(q[:, part], rates[:, part])
-            if free:
-                v[:, column + 3 : column + 6] = rotated_back(q[:, part], rates[:, at : at + 3])
+        for joint, _, at_q, at_v in self._turning:
+            v[:, at_v] = joint.velocity(q[:, at_q], rates[:, at_q])
         return q, v
 
     def projected(self, points: Array, rates: Array) -> tuple[Array, Array]:
         """Configurations (s, nq) with unit quaternions, and rates (s, nq) divided by the same norms."""
         points, rates = points.copy(), rates.copy()
-        for at, _, free in self._turning:
-            part = slice(at + 3, at + 7) if free else slice(at, at + 4)
+        for _, part in self._kinematics.quaternions:
             norm = np.sqrt(np.sum(points[:, part] ** 2, axis=1, keepdims=True))
             points[:, part] /= norm
             rates[:, part] /= norm

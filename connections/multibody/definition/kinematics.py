@@ -17,19 +17,29 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from connections.checks import ModelError
 from connections.evaluation.compilation import traced_once
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.rigid.rotations import homogeneous, quaternion_product, rotation_matrix, skew
 from connections.multibody.clusters import make_read_only
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
-from connections.multibody.joints import Joint
+from connections.multibody.joints import ElementaryJoint, Joint
+
+
+class Element(NamedTuple):
+    """An elementary joint of a chain, and where its coordinates and velocities lie in q and v."""
+
+    joint: ElementaryJoint
+    name: str  #: of the joint whose chain it is in
+    q: slice
+    v: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +103,34 @@ class Coordinates(abc.ABC):
         ends = [itertools.pairwise(starts.tolist()) for starts in (self.q_starts, self.v_starts)]
         for joint, of_q, of_v in zip(self.joints, *ends, strict=True):
             yield joint, slice(*of_q), slice(*of_v)
+
+    @cached_property
+    def chains(self) -> tuple[tuple[Element, ...], ...]:
+        """The elementary joints of each of `joints`.
+
+        Raises
+        ------
+        ModelError : a chain has another joint than elementary ones; the message names the joint.
+        """
+        return tuple(
+            _elements(joint, name, at_q.start, at_v.start)
+            for (joint, at_q, at_v), name in zip(self.slices(), self.joint_names, strict=True)
+        )
+
+    @cached_property
+    def elements(self) -> tuple[Element, ...]:
+        """The elementary joints of all chains, in the order of q and v."""
+        return tuple(itertools.chain(*self.chains))
+
+    @cached_property
+    def quaternions(self) -> tuple[tuple[str, slice], ...]:
+        """The unit quaternions in q: the name of the joint, and its four coordinates."""
+        found = [
+            (element.name, element.q.start + element.joint.quaternion)
+            for element in self.elements
+            if element.joint.quaternion is not None
+        ]
+        return tuple((name, slice(start, start + 4)) for name, start in found)
 
     def neutral(self) -> np.ndarray:
         """The configuration (nq,) of zero angles and displacements."""
@@ -167,11 +205,11 @@ class Kinematics(Coordinates):
     @property
     def coordinate_of(self) -> np.ndarray:
         """The coordinate of which each velocity component is the rate, (nv,); -1 if there is none."""
-        coordinates = [
-            at_q.start + np.arange(joint.nv) if joint.nq == joint.nv else np.full(joint.nv, -1)
-            for joint, at_q, _ in self.slices()
-        ]
-        return np.concatenate(coordinates)
+        coordinates = np.full(self.nv, -1)
+        for joint, _, at_q, at_v in self.elements:
+            if joint.quaternion is None:
+                coordinates[at_v] = np.arange(at_q.start, at_q.stop)
+        return coordinates
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -262,6 +300,20 @@ class Kinematics(Coordinates):
     def _in_body_order(self, by_group: Sequence[jax.Array]) -> jax.Array:
         order = np.argsort(np.concatenate([group.bodies for group in self._groups]))
         return jnp.concatenate(by_group)[order]
+
+
+def _elements(joint: Joint, name: str, at_q: int, at_v: int) -> tuple[Element, ...]:
+    """The chain of a joint whose coordinates and velocities begin at `at_q` and `at_v`."""
+    found = []
+    for element in joint.chain:
+        if not isinstance(element, ElementaryJoint):
+            raise ModelError(
+                f"joint '{name}': its chain must consist of elementary joints, got {type(element).__name__}"
+            )
+        own = slice(at_q, at_q + element.nq), slice(at_v, at_v + element.nv)
+        found.append(Element(element, name, *own))
+        at_q, at_v = own[0].stop, own[1].stop
+    return tuple(found)
 
 
 def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameField:

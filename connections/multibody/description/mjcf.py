@@ -33,7 +33,6 @@ import numpy as np
 
 from connections._distribution import how_to_install
 from connections.checks import ModelError
-from connections.multibody.definition.host_kinematics import elementary_pose
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
@@ -42,7 +41,16 @@ from connections.multibody.description.mjcf_equality import (
     transform,
 )
 from connections.multibody.description.xml import file_of, read_root
-from connections.multibody.joints import Fixed, Free, Joint, Limits, Prismatic, Revolute, Spherical
+from connections.multibody.joints import (
+    ElementaryJoint,
+    Fixed,
+    Free,
+    Joint,
+    Limits,
+    Prismatic,
+    Revolute,
+    Spherical,
+)
 from connections.multibody.model import Model
 
 
@@ -162,14 +170,15 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
         pose = transform(compiled.body_pos[body] - origins[above], compiled.body_quat[body])
         last = compiled.body_jntadr[body] + compiled.body_jntnum[body] - 1
         for number in range(compiled.body_jntadr[body], last + 1):
-            kind, start, turns = _joint(mujoco, compiled, number)
-            if isinstance(kind, Free):  # its configuration is the pose in the world
+            element, start, turns = _joint(mujoco, compiled, number)
+            if isinstance(element, Free):  # its configuration is the pose in the world
                 pose = np.eye(4)
             anchor = compiled.jnt_pos[number] if turns else origins[body]
             pose = pose @ transform(anchor - origins[body]) @ start
             origins[body] = anchor
+            kind: Joint = element
             if number in held:
-                pose, kind = pose @ elementary_pose(kind, np.array([held[number]])), Fixed()
+                pose, kind = pose @ element.pose(np.array([held[number]])), Fixed()
             joint = _joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
@@ -181,7 +190,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
     return mechanism, origins
 
 
-def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.ndarray, bool]:
+def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[ElementaryJoint, np.ndarray, bool]:
     """The joint, its pose (4, 4) at q = 0 relative to the file's, and whether it is a ball or hinge."""
     kind, axis = compiled.jnt_type[number], compiled.jnt_axis[number]
     back = -compiled.qpos0[compiled.jnt_qposadr[number] :][:1]
@@ -191,9 +200,9 @@ def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[Joint, np.nd
         case mujoco.mjtJoint.mjJNT_BALL:
             return Spherical(), np.eye(4), True
         case mujoco.mjtJoint.mjJNT_SLIDE:
-            return Prismatic(axis), elementary_pose(Prismatic(axis), back), False
+            return Prismatic(axis), Prismatic(axis).pose(back), False
         case mujoco.mjtJoint.mjJNT_HINGE:
-            return Revolute(axis), elementary_pose(Revolute(axis), back), True
+            return Revolute(axis), Revolute(axis).pose(back), True
     raise ModelError(f"joint '{_joint_name(compiled, number)}': unknown type {kind}")
 
 

@@ -20,11 +20,12 @@ from connections.multibody.joints.coordinates import (
     Universal,
 )
 from connections.multibody.joints.groups import Free, Spherical
-from connections.multibody.joints.joint import Joint, Transform
+from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
 from connections.multibody.joints.limits import Limits
 
 __all__ = [
     "Cylindrical",
+    "ElementaryJoint",
     "Fixed",
     "Free",
     "Helical",

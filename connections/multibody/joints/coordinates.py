@@ -16,9 +16,10 @@ import numpy as np
 
 from connections.checks import ModelError, as_number
 from connections.geometry import CoordinateFrame, FrameField
-from connections.geometry.rigid.placements import Axis, unit_axis
+from connections.geometry.rigid.host_groups import skew
+from connections.geometry.rigid.placements import Axis, perpendicular, unit_axis
 from connections.geometry.rigid.rotations import quaternion_about, quaternion_product, rotation_matrix
-from connections.multibody.joints.joint import Joint, Transform
+from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
 
 _ANGLE, _LENGTH = np.pi, 1.0  # random coordinates lie within plus and minus these: rad, m
 _PARALLEL = 1e-6  # sine of the angle between the axes below which a universal joint has lost one direction
@@ -75,6 +76,11 @@ class Fixed(CoordinateJoint):
         """
         raise ModelError("a fixed joint has no velocities, hence no frame")
 
+    @property
+    def chain(self) -> tuple[ElementaryJoint, ...]:
+        """No joints."""
+        return ()
+
 
 @dataclass(frozen=True)
 class AxialJoint(CoordinateJoint, abc.ABC):
@@ -100,8 +106,18 @@ class AxialJoint(CoordinateJoint, abc.ABC):
         return np.array(self.axis)
 
 
+class AxialElement(AxialJoint, ElementaryJoint):
+    """An axial joint with one coordinate; the kernels' link has the axis as its z axis."""
+
+    @property
+    def axes(self) -> np.ndarray:
+        """E (3, 3), a rotation whose third column is the axis."""
+        z = np.array(self.axis)
+        return np.column_stack([*perpendicular(z), z])
+
+
 @dataclass(frozen=True)
-class Revolute(AxialJoint):
+class Revolute(AxialElement):
     """Rotation about an axis through the joint origin; q is the angle in rad.
 
     Parameters
@@ -110,6 +126,8 @@ class Revolute(AxialJoint):
     """
 
     ranges = (_ANGLE,)
+    kind = "revolute"
+    lengths = (False,)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -121,9 +139,18 @@ class Revolute(AxialJoint):
         """Phi = [axis; 0], (6, 1)."""
         return jnp.concatenate([parameters, jnp.zeros(3)])[:, None]
 
+    @property
+    def motion(self) -> np.ndarray:
+        """Phi = [axis; 0], (6, 1)."""
+        return np.array([*self.axis, 0.0, 0.0, 0.0])[:, None]
+
+    def pose(self, q: np.ndarray) -> np.ndarray:
+        """Rotation by q; no displacement."""
+        return _turn_and_slide(np.array(self.axis), q[0], 0.0)
+
 
 @dataclass(frozen=True)
-class Prismatic(AxialJoint):
+class Prismatic(AxialElement):
     """Translation along an axis; q is the displacement in m.
 
     Parameters
@@ -132,6 +159,8 @@ class Prismatic(AxialJoint):
     """
 
     ranges = (_LENGTH,)
+    kind = "prismatic"
+    lengths = (True,)
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -143,9 +172,18 @@ class Prismatic(AxialJoint):
         """Phi = [0; axis], (6, 1)."""
         return jnp.concatenate([jnp.zeros(3), parameters])[:, None]
 
+    @property
+    def motion(self) -> np.ndarray:
+        """Phi = [0; axis], (6, 1)."""
+        return np.array([0.0, 0.0, 0.0, *self.axis])[:, None]
+
+    def pose(self, q: np.ndarray) -> np.ndarray:
+        """No rotation; displacement q axis."""
+        return _turn_and_slide(np.array(self.axis), 0.0, q[0])
+
 
 @dataclass(frozen=True)
-class Helical(AxialJoint):
+class Helical(AxialElement):
     """A screw: rotation about an axis with a proportional translation along it; q is the angle in rad.
 
     Parameters
@@ -160,6 +198,8 @@ class Helical(AxialJoint):
 
     pitch: float
     ranges = (_ANGLE,)
+    kind = "helical"
+    lengths = (False,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,6 +221,22 @@ class Helical(AxialJoint):
         """Phi = [axis; pitch axis], (6, 1)."""
         axis, pitch = parameters[:3], parameters[3]
         return jnp.concatenate([axis, pitch * axis])[:, None]
+
+    @property
+    def pitch_of_link(self) -> float:
+        """The pitch, m/rad."""
+        return self.pitch
+
+    @property
+    def motion(self) -> np.ndarray:
+        """Phi = [axis; pitch axis], (6, 1)."""
+        axis = np.array(self.axis)
+        twist: np.ndarray = np.concatenate([axis, self.pitch * axis])
+        return twist[:, None]
+
+    def pose(self, q: np.ndarray) -> np.ndarray:
+        """Rotation by q; displacement pitch q axis."""
+        return _turn_and_slide(np.array(self.axis), q[0], self.pitch * q[0])
 
 
 @dataclass(frozen=True)
@@ -205,7 +261,7 @@ class Cylindrical(AxialJoint):
         return _columns([parameters, jnp.zeros(3)], [jnp.zeros(3), parameters])
 
     @property
-    def chain(self) -> tuple[Joint, ...]:
+    def chain(self) -> tuple[ElementaryJoint, ...]:
         """Revolute, then prismatic, on the same axis."""
         return Revolute(self.axis), Prismatic(self.axis)
 
@@ -257,7 +313,7 @@ class Universal(CoordinateJoint):
         return _columns([seen, none], [axis_2, none])
 
     @property
-    def chain(self) -> tuple[Joint, ...]:
+    def chain(self) -> tuple[ElementaryJoint, ...]:
         """Two revolute joints."""
         return Revolute(self.axis_1), Revolute(self.axis_2)
 
@@ -283,9 +339,17 @@ class Planar(CoordinateJoint):
         return _columns([none, along_x], [none, along_y], [jnp.array([0.0, 0.0, 1.0]), none])
 
     @property
-    def chain(self) -> tuple[Joint, ...]:
+    def chain(self) -> tuple[ElementaryJoint, ...]:
         """Prismatic along x, prismatic along y, revolute about z."""
         return Prismatic((1.0, 0.0, 0.0)), Prismatic((0.0, 1.0, 0.0)), Revolute((0.0, 0.0, 1.0))
+
+
+def _turn_and_slide(axis: np.ndarray, angle: float, displacement: float) -> np.ndarray:
+    """(4, 4): rotation by an angle, rad, about the axis (3,), and a displacement, m, along it."""
+    pose, across = np.eye(4), skew(axis)
+    pose[:3, :3] += np.sin(angle) * across + (1.0 - np.cos(angle)) * across @ across
+    pose[:3, 3] = displacement * axis
+    return pose
 
 
 def _finite_number(name: str, value: float) -> float:

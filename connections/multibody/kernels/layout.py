@@ -11,7 +11,9 @@ from connections.engines.inlined.records import Layout, record
 from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.stamp import STAMP
 
-REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(5)  # kinds of links; the ground is -1
+# Kinds of links, in an order on which comparisons in kernels rely; the ground is -1.
+KINDS = ("revolute", "helical", "prismatic", "spherical", "free")
+REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(len(KINDS))
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
 
 

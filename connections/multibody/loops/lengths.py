@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from connections.multibody.definition.host_kinematics import elementary_motion, is_length
+from connections.multibody.definition.host_kinematics import is_length
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
-from connections.multibody.joints import Helical
 from connections.multibody.loops.closures import Coupling, Distance, Loop
 from connections.multibody.loops.constraints import ends_of, tied_by_coupling, tied_by_loop
 
@@ -34,7 +33,7 @@ def cluster_sizes(
         cluster, parent, position = int(of_body[body]), int(tree.parents[body]), tree.positions[body]
         if parent < 0 or of_body[parent] != cluster:
             position = position - mounts.setdefault((cluster, parent), position)
-        pitches = [element.pitch for element in joint.chain if isinstance(element, Helical)]
+        pitches = [element.pitch_of_link for element in joint.chain]
         found[cluster] += [float(np.linalg.norm(position)), *map(abs, pitches)]
     for loop in loops:
         cluster = int(of_body[tied_by_loop(tree, loop)[0]])
@@ -69,6 +68,5 @@ def coordinate_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndar
 
 def velocity_units(kinematics: Kinematics, of_body: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The unit of each spanning velocity, (nv,): 1 if it turns a body, otherwise its cluster's size."""
-    elements = [element for joint in kinematics.joints for element in joint.chain]
-    turning = np.concatenate([elementary_motion(element)[:3].any(axis=0) for element in elements])
+    turning = np.concatenate([element.joint.turns for element in kinematics.elements])
     return np.where(turning, 1.0, sizes[of_body[kinematics.body_of]])

@@ -25,12 +25,10 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import (
     CLOSURE,
     CONDITION,
-    FREE,
     LINEAR_CLUSTER,
     LOOP,
     LOOP_PARAMETERS,
     PARAMETERS,
-    SPHERICAL,
 )
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.solutions import SolutionLayout
@@ -45,7 +43,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     ModelError : the two ends of a loop are carried by different bodies outside of the loop's cluster.
     """
     rows, chains = closed.rows, _Chains.of(closed)
-    links, layout = chains.links, chains.layout
+    layout = chains.layout
     template = np.zeros(layout.size)  # the numbers of a solution that are the same at all configurations
     template[layout.nq :][: layout.G_size] = closed.linear[0].ravel()[layout.in_G]
     linear: list[np.ndarray] = []
@@ -59,9 +57,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
             loop, slots = _pack_loop(closed, chains, cluster, members)
             loops.append(loop)
             work = max(work, slots)
-    turning = links.kind >= SPHERICAL
-    quaternions = links.coordinate[turning] + np.where(links.kind[turning] == FREE, 3, 0)
-    own = np.flatnonzero(np.isin(closed.q_columns, quaternions))
+    quaternions, own = ([at.start for _, at in of.quaternions] for of in (closed.spanning, closed))
     starts = np.cumsum([0, *map(len, linear), *map(len, loops)])[:-1]
     sizes = {
         "nq": len(closed.q_columns),
@@ -160,7 +156,7 @@ def _pack_loop(
     local[links] = np.arange(1, len(links) + 1)
     widths = np.diff(tree.first)[links]
     columns = np.concatenate([np.arange(tree.first[link], tree.first[link + 1]) for link in links])
-    nq = [{SPHERICAL: 4, FREE: 7}.get(kind, 1) for kind in tree.kind[links]]
+    nq = np.diff(tree.coordinate)[links]
     source = np.concatenate([tree.coordinate[link] + np.arange(n) for link, n in zip(links, nq, strict=True)])
     parent = np.concatenate([[0], local[tree.parent[links]]])
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)

@@ -40,7 +40,6 @@ from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
 from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.joints import Free, Spherical
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed_definition import Refused
@@ -302,15 +301,12 @@ class Program:
     def _brackets(self) -> np.ndarray:
         """Which pairs of columns have a nonzero bracket, (n, n) booleans.
 
-        They are columns of one spherical or free joint, with different axes, and not both linear.
+        They are columns of one elementary joint, spherical or free.
         """
         kinematics = self._kinematics
         pairs = np.zeros((kinematics.nv,) * 2, dtype=bool)
-        angular, none = ~np.eye(3, dtype=bool), np.zeros((3, 3), dtype=bool)
-        blocks = {Spherical: angular, Free: np.block([[angular, angular], [angular, none]])}
-        for joint, _, own in kinematics.slices():
-            if type(joint) in blocks:
-                pairs[own, own] = blocks[type(joint)]
+        for joint, _, _, own in kinematics.elements:
+            pairs[own, own] = joint.brackets
         return pairs
 
     # --- errors --------------------------------------------------------------------------------------------

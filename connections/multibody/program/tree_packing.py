@@ -16,26 +16,9 @@ from scipy.spatial.transform import Rotation
 from connections.checks import ModelError
 from connections.engines.inlined.simd import LANES
 from connections.geometry.rigid.host_groups import skew
-from connections.geometry.rigid.placements import perpendicular
-from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.joints import Free, Helical, Joint, Prismatic, Revolute, Spherical
-from connections.multibody.kernels.layout import (
-    FREE,
-    HELICAL,
-    PARAMETERS,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    TREE,
-)
-
-_KINDS: dict[type[Joint], int] = {
-    Revolute: REVOLUTE,
-    Helical: HELICAL,
-    Prismatic: PRISMATIC,
-    Spherical: SPHERICAL,
-    Free: FREE,
-}
+from connections.multibody.definition.kinematics import Element, Kinematics
+from connections.multibody.joints import ElementaryJoint
+from connections.multibody.kernels.layout import KINDS, PARAMETERS, TREE
 
 _DEGREE = 19  # of the results, in the numbers that they are made of (`_limit`)
 
@@ -48,8 +31,11 @@ class Links(NamedTuple):
     body: np.ndarray  #: the body whose joint has the link; -1 for the ground
     #: (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground
     carrier: np.ndarray
-    coordinate: np.ndarray  #: its first coordinate in q
-    first: np.ndarray  #: (links + 2,) its first column
+    #: (links + 2,) its first coordinate in q, and its first column
+    coordinate: np.ndarray
+    first: np.ndarray
+    turns: np.ndarray  #: whether it can turn
+    commutes: np.ndarray  #: whether the brackets of its columns are zero
     parameters: np.ndarray  #: (links + 1, PARAMETERS)
 
     @classmethod
@@ -57,30 +43,31 @@ class Links(NamedTuple):
         """The links of the chains of all joints."""
         tree = kinematics.tree
         parents, kinds, bodies, carrier = [0], [-1], [-1], [0]
-        elements: list[Joint] = []
         parameters = [np.concatenate([np.zeros(PARAMETERS.axes), np.eye(3).ravel()])]
-        for body, joint in enumerate(tree.joints):
+        for body, chain in enumerate(kinematics.chains):
             parent = carrier[tree.parents[body] + 1]  # -1 is the ground
             rotation = Rotation.from_quat(tree.quaternions[body]).as_matrix()
             position, nothing = tree.positions[body], np.zeros((6, 6))
-            for place, element in enumerate(joint.chain, start=1):
-                last, E = place == len(joint.chain), _axis_to_z(element)
+            for element in chain:
+                joint, E, last = element.joint, element.joint.axes, element is chain[-1]
                 E_parent = parameters[parent][PARAMETERS.axes :].reshape(3, 3)
                 placed = E_parent.T @ rotation @ E, E_parent.T @ position
-                parameters.append(_parameters(*placed, tree.inertias[body] if last else nothing, element, E))
+                parameters.append(_parameters(*placed, tree.inertias[body] if last else nothing, joint, E))
                 parents.append(parent)
-                kinds.append(_kind(element, tree.joint_names[body]))
+                kinds.append(_kind(element))
                 bodies.append(body)
-                elements.append(element)
-                parent, rotation, position = len(elements), np.eye(3), np.zeros(3)
+                parent, rotation, position = len(bodies) - 1, np.eye(3), np.zeros(3)
             carrier.append(parent)
+        joints = [element.joint for element in kinematics.elements]
         return cls(
             parent=np.array(parents),
             kind=np.array(kinds),
             body=np.array(bodies),
             carrier=np.array([*carrier[1:], 0]),
-            coordinate=np.cumsum([0, 0, *(element.nq for element in elements)])[:-1],
-            first=np.cumsum([0, 0, *(element.nv for element in elements)]),
+            coordinate=np.cumsum([0, 0, *(joint.nq for joint in joints)]),
+            first=np.cumsum([0, 0, *(joint.nv for joint in joints)]),
+            turns=np.array([False, *(joint.turns.any() for joint in joints)]),
+            commutes=np.array([True, *(not joint.brackets.any() for joint in joints)]),
             parameters=np.stack(parameters),
         )
 
@@ -102,7 +89,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
         if up[column] >= 0:
             end[up[column]] = max(end[up[column]], end[column])
     origin = _origins(links)
-    noncommuting = np.flatnonzero(links.kind >= SPHERICAL)
+    noncommuting = np.flatnonzero(~links.commutes)
     links.parameters[0, :3] = gravity
     is_body = np.arange(count + 1) == links.carrier[links.body]
     return TREE.pack(
@@ -117,7 +104,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
         integers={
             "parent": links.parent,
             "kind": links.kind,
-            "coordinate": links.coordinate,
+            "coordinate": links.coordinate[:-1],
             "first": links.first,
             "origin": origin,
             "body": np.where(is_body, links.body, -1),
@@ -170,28 +157,19 @@ def _limit(links: Links, nv: int) -> float:
     return float(limit) if enough and np.abs(links.parameters).max() <= limit else -1.0
 
 
-def _kind(element: Joint, joint: str) -> int:
-    """The kind of an elementary link of the joint named `joint`."""
-    if type(element) not in _KINDS:
-        known = ", ".join(kind.__name__ for kind in _KINDS)
+def _kind(element: Element) -> int:
+    """The number of the kind of an elementary joint."""
+    kind = element.joint.kind
+    if kind not in KINDS:
         raise ModelError(
-            f"joint '{joint}': the recursions do not know {type(element).__name__}; its chain must consist "
-            f"of {known}"
+            f"joint '{element.name}': the recursions do not know the kind '{kind}' of its chain, only "
+            f"{', '.join(KINDS)}"
         )
-    return _KINDS[type(element)]
-
-
-def _axis_to_z(joint: Joint) -> np.ndarray:
-    """E (3, 3), a rotation whose third column is the joint's axis; the identity if the joint has no axis."""
-    axis = getattr(joint, "axis", None)
-    if axis is None:
-        return np.eye(3)
-    z = np.array(axis)
-    return np.column_stack([*perpendicular(z), z])
+    return KINDS.index(kind)
 
 
 def _parameters(
-    rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, joint: Joint, E: np.ndarray
+    rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, joint: ElementaryJoint, E: np.ndarray
 ) -> np.ndarray:
     """Placement (9 + 3), mass, centre of mass (3), inertia about it (6), pitch, E (9), in the link's axes."""
     mass = inertia[5, 5]
@@ -199,8 +177,9 @@ def _parameters(
     c = h / mass if mass > 0.0 else np.zeros(3)
     about_center = E.T @ (inertia[:3, :3] + mass * skew(c) @ skew(c)) @ E
     upper = about_center[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-    pitch = getattr(joint, "pitch", 0.0)
-    return np.concatenate([rotation.ravel(), position, [mass], E.T @ c, upper, [pitch], E.ravel()])
+    return np.concatenate(
+        [rotation.ravel(), position, [mass], E.T @ c, upper, [joint.pitch_of_link], E.ravel()]
+    )
 
 
 def _columns_before(links: Links) -> np.ndarray:
@@ -217,7 +196,7 @@ def _origins(links: Links) -> np.ndarray:
     depend on masses only, not on the origin. If the first link that turns is massless and carries only a
     sliding link (a cylindrical joint), it is that link, which may have slid far along the axis.
     """
-    parent, kind, massless = links.parent, links.kind, links.massless
+    parent, turns, massless = links.parent, links.turns, links.massless
     children = np.bincount(parent[1:], minlength=len(parent))
     root = np.arange(len(parent))
     chosen: dict[int, int] = {}
@@ -225,7 +204,7 @@ def _origins(links: Links) -> np.ndarray:
         if parent[link]:
             root[link] = root[parent[link]]
         above = parent[link]
-        if kind[link] != PRISMATIC:
+        if turns[link]:
             chosen.setdefault(int(root[link]), link)
         elif above and chosen.get(int(root[link])) == above and massless[above] and children[above] == 1:
             chosen[int(root[link])] = link
