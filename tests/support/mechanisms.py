@@ -170,11 +170,9 @@ def sample(model, rng, *batch):
 
 
 def _slices(model):
-    """Per independent joint: its class, its slice of q and its slice of v."""
-    tree = model.kinematics.tree
-    kinds = {name: type(joint) for name, joint in zip(tree.joint_names, tree.joints, strict=True)}
-    for name in model.joint_names:
-        yield kinds[name], model.configuration_slice(name), model.velocity_slice(name)
+    """Per elementary joint of the independent joints: its class, its slice of q and its slice of v."""
+    for joint, _, at_q, at_v in model.kinematics.elements:
+        yield type(joint), at_q, at_v
 
 
 def rotate(quaternion, u):
