@@ -172,11 +172,13 @@ def test_the_velocity_of_a_curve_beside_the_manifold(rng):
     points, rates = 1.2 * points, rng.standard_normal(points.shape)
     q, v = host.along(points, rates)
 
+    @jax.jit
+    @jax.vmap
     def definition(p, p_dot):
         q, q_dot = jax.jvp(frame.project_at, (p,), (p_dot,))
         return q, frame.velocity_at(q, q_dot)
 
-    expected = jax.vmap(definition)(points, rates)
+    expected = definition(points, rates)
     np.testing.assert_allclose(q, expected[0], rtol=0, atol=1e-14)
     np.testing.assert_allclose(v, expected[1], rtol=0, atol=1e-13)
     assert np.max(np.abs(host.along(points / 1.2, rates)[1] - expected[1])) > 1e-2
