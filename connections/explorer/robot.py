@@ -276,7 +276,7 @@ class Robot:
     def _geodesic(
         self, q: np.ndarray, v: np.ndarray, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Configurations and velocities (T, ...) of the free motion, and the times (T,) that it reaches."""
+        """Configurations and velocities (T, ...) of the free motion, and which times (T,) it reaches."""
         host = self.model.connection.host
         motions = HostMotions(host.free_motion())
         started = motions.start((q[None], v[None]), 1)

@@ -1,4 +1,4 @@
-"""What all figures share: a figure that belongs to no window, and colours."""
+"""Parts that all figures share: a figure without a window, and colours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RED, GREEN, BLUE, GREY, BLACK = "#c8102e", "#1b8a3a", "#1f5fbf", "#8a8a8a", "#22
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure with the Agg canvas, in inches; pyplot and its global state stay out."""
+    """A figure with the Agg canvas, size in inches; it does not use pyplot and its global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -27,5 +27,5 @@ def color(number: int) -> Any:
     fixed = (BLUE, RED, GREEN)
     if number < len(fixed):
         return fixed[number]
-    others = (1, 4, 5, 6, 7, 8, 9)  # of the ten, those unlike the fixed three
+    others = (1, 4, 5, 6, 7, 8, 9)  # colours of the ten that differ from the three fixed ones
     return matplotlib.colormaps["tab10"](others[(number - len(fixed)) % len(others)])

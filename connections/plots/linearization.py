@@ -1,7 +1,7 @@
 """Derivatives against geometric finite differences: errors over step sizes, and the figure of [B] 5.
 
-Truncation errors fall with the step, with slope 1 or 2; errors of rounding rise as it shrinks, eps |tau| / h.
-Source: [B], numerical validation, Fig. 5.
+Truncation errors fall with the step, with slope 1 or 2; round-off errors rise as it shrinks, as eps |tau| /
+h. Source: [B], numerical validation, Fig. 5.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class StepSweep:
     Parameters
     ----------
     steps : (S,) rad and m, ascending.
-    largest, average : (2, S) over the entries of dtau/dq, relative to the largest of them; differences one
-        way first, then central.
+    largest, average : (2, S) errors over the entries of dtau/dq, relative to the largest entry; first
+        one-sided differences, then central ones.
     """
 
     steps: np.ndarray
@@ -38,7 +38,7 @@ class StepSweep:
 
     @classmethod
     def of(cls, model: Model, q: Any, v: Any, a: Any, steps: Any) -> StepSweep:
-        """The sweep of a robot at a motion.
+        """The sweep of a robot at one state.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class StepSweep:
 
     @property
     def orders(self) -> np.ndarray:
-        """Observed orders (2,): median slopes where truncation rules, errors 1e-8 to 1e-2 and falling."""
+        """Observed orders (2,): median slopes where truncation dominates: errors 1e-8 to 1e-2 that fall."""
         found = []
         for errors in self.largest:
             good = (errors > 1e-8) & (errors < 1e-2)

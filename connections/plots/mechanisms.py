@@ -38,8 +38,8 @@ class Arrangement:
 
     Parameters
     ----------
-    parents : (m,) numbers of the parents, -1 for the root.
-    texts, labels : m each, in the boxes and on the lines that lead to them.
+    parents : (m,) indices of the parents, -1 for the root.
+    texts, labels : m each, in the boxes, and on the lines from their parents.
     left, middle : (m,) inches, left edges and heights of the middles.
     size : (m, 2) inches, widths and heights.
     """
@@ -74,7 +74,7 @@ class Arrangement:
 
 @dataclass(frozen=True, eq=False)
 class Arc:
-    """A loop or coupling as it is drawn.
+    """The drawing of a loop or coupling.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ class Arc:
 
     @property
     def label(self) -> tuple[float, float]:
-        """Where the name begins: at the middle of the last arc."""
+        """The point where the name begins: the middle of the last arc."""
         (x_a, y_a), (x_b, y_b) = self.ends[-2:]
         return (x_a + x_b + _BOW * (y_b - y_a)) / 2.0 + 0.06, (y_a + y_b - _BOW * (x_b - x_a)) / 2.0
 
     @property
     def extent(self) -> tuple[float, float]:
-        """How far to the right and down the name reaches, inches."""
+        """Right and lower end of the name, inches."""
         return self.label[0] + _LETTER * len(self.name), self.label[1] + _LINE
 
 
@@ -137,8 +137,8 @@ def ties_of(model: Model) -> list[tuple[str, bool, tuple[int, ...]]]:
 
     Parameters
     ----------
-    model : the robot. Bodies are numbered as in ``model.body_names``, -1 is the ground; of a coupling they
-        are those that the coupled joints move.
+    model : the robot. Bodies are numbered as in ``model.body_names``, -1 is the ground. A coupling ties the
+        bodies that its joints move.
     """
     closed = model.kinematics
     if not isinstance(closed, ClosedKinematics):

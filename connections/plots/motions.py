@@ -23,18 +23,18 @@ _DASHES: tuple[Any, ...] = (
     (0, (3, 1, 1, 1, 1, 1)),
     (0, (1, 3)),
 )  # of components in a batch
-_FEW = 8  # members that a legend names; of more, a bar shows the colours
+_FEW = 8  # members that a legend names; for more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
 _TICK = 48  # letters below a bar, in three places
 
 
 def figure_motion(motion: Motion) -> Figure:
-    """A panel for each quantity of a motion over time: q and v; of a closed loop q, its error, s, tau and V.
+    """A panel for each quantity of a motion over time: q and v; for a closed loop q, its error, s, tau and V.
 
     Parameters
     ----------
-    motion : of `geodesic`, a `simulate`, a closed loop or an observer. Of a batch, each member has its colour
-        and each component its dashes; of one motion, each component has its colour. A sweep's legend has the
+    motion : of `geodesic`, a `simulate`, a closed loop or an observer. In a batch, each member has its colour
+        and each component its dashes; for one motion, each component has its colour. A sweep's legend has the
         betas. Desired configurations are drawn thin and dotted, in a batch thin and black.
     """
     if not isinstance(motion, Motion):
@@ -109,7 +109,7 @@ def _member_color(number: int, count: int) -> Any:
 
 
 def _names_of(motion: Motion) -> tuple[list[str], bool]:
-    """What the legend calls the members of a batch; whether by their betas, which may be too long."""
+    """Names of the members of a batch in the legend, and whether these are betas, which may be too long."""
     betas = getattr(motion, "betas", None)
     if betas is not None:
         rows = [[f"{beta:.3g}" for beta in row] for row in np.asarray(betas)]
@@ -120,7 +120,7 @@ def _names_of(motion: Motion) -> tuple[list[str], bool]:
 
 
 def _name_members(figure: Figure, motion: Motion) -> None:
-    """Below the panels, the colours of the members."""
+    """Draw the colours of the members below the panels."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.lines import Line2D

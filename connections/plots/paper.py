@@ -1,8 +1,8 @@
 """Figures 4 to 7 of the paper and the sweep over beta, drawn from the library's own computations.
 
 The tracking example: states, paths, Lyapunov functions, spectra; tracking error, effort and frequency content
-against beta. Every function returns a matplotlib Figure that belongs to no window; matplotlib is imported
-when the first figure is drawn. `write_figures`, `write_exploration` and `write_all` write them to files.
+against beta. Every function returns a matplotlib Figure without a window; matplotlib is imported when the
+first figure is drawn. `write_figures`, `write_exploration` and `write_all` write them to files.
 Source: [W] Figs 4 to 7.
 """
 
@@ -113,7 +113,7 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     for axes in (linear, logarithmic):
         for number, result in enumerate(results):
             t, V = np.asarray(result.motion.times), np.asarray(result.motion.lyapunov)
-            width = 1.4 + 2.4 * (1.0 - number / len(results))  # the curves nearly coincide; each is seen
+            width = 1.4 + 2.4 * (1.0 - number / len(results))  # so that curves that coincide are all visible
             axes.plot(t, V, color=color(number), ls=_style(number), lw=width, label=_beta_label(result.beta))
         axes.set_xlabel("time [s]")
         axes.set_xlim(t[0], t[-1])
@@ -134,7 +134,7 @@ def figure_sweep(results: Sequence[TrackingResult], marked: Sequence[TrackingRes
     Parameters
     ----------
     results : motions of the tracking example, any order of beta.
-    marked : those that get a dot and a legend, such as those of the other figures.
+    marked : motions that get a dot and a legend, such as those of the other figures.
     """
     figure = new_figure(9.0, 6.6)
     ordered = sorted(results, key=lambda result: result.beta)
@@ -231,7 +231,7 @@ def write_exploration(
 
     Returns
     -------
-    (paths, results) : the files, and what was measured for each of the betas given, as in the tables.
+    (paths, results) : the files, and the measures for each of the given betas, as in the tables.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def write_exploration(
 
 
 def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], list[TrackingResult]]:
-    """Write Figs 3 to 7, spectra and the sweep over the paper's beta, with both tables; no picture twice.
+    """Write Figs 3 to 7, spectra and the sweep over the paper's beta, with both tables.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
 
     Returns
     -------
-    (paths, sweep) : the files, and what was measured for all `MEMBERS` values of beta, increasing.
+    (paths, sweep) : the files, and the measures for all `MEMBERS` values of beta, increasing.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
 
 
 def _explored(betas: Sequence[float]) -> tuple[list[TrackingResult], list[TrackingResult]]:
-    """The results for betas, and those of the sweep between them, which has them too; all in one run."""
+    """The results for betas, and those of a sweep over their range, which includes them; all in one run."""
     given = beta_values(betas)
     between = np.linspace(given.min(), given.max(), MEMBERS) if len(set(given)) > 1 else given
     members = np.union1d(given, between)
@@ -320,7 +320,7 @@ def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list
 
 
 def _name_scales(axes: Any, title: str) -> None:
-    """Labels, and a title that says how much larger y and z are drawn than x."""
+    """Set the labels, and a title with the scales of y and z relative to x."""
     axes.set_box_aspect(BOX, zoom=1.1)
     for name, setter in zip("xyz", (axes.set_xlabel, axes.set_ylabel, axes.set_zlabel), strict=True):
         setter(f"{name} [m]", labelpad=1 if name == "z" else 5)

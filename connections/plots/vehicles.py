@@ -1,4 +1,4 @@
-"""Vehicles in the plane, drawn to scale: the body at some moments of a motion, its path, its shape in time.
+"""Vehicles in the plane, drawn to scale: the body at some times of a motion, its path, its shape in time.
 
 Every vehicle is a list of parts, polygons and lines, as functions of q and of the system's parameters: the
 named systems of `connections.systems`. Wheels are thick strokes in the direction in which they roll.
@@ -38,7 +38,7 @@ class VehicleMotion:
     times : (T,) [s].
     q : (T, nq) points.
     title : of the drawing.
-    parameters : {name: value}, those that are not the system's defaults.
+    parameters : {name: value} of those that differ from the system's defaults.
     """
 
     vehicle: str
@@ -65,12 +65,12 @@ class VehicleMotion:
 
     @property
     def path(self) -> np.ndarray:
-        """What is drawn as the path, (T, 2): x and y, and x and z of the particle."""
+        """The drawn path, (T, 2): x and y; for the particle x and z."""
         return self.q[:, [0, 2]] if self.vehicle == "heisenberg_particle" else self.q[:, :2]
 
 
 def draw_motion(axes: Axes, motion: VehicleMotion, moments: int = 5) -> None:
-    """The path and the vehicle at some moments, pale first, on axes of equal scale.
+    """Draw the path and the vehicle at some times, earlier ones paler, on axes of equal scale.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def draw_vehicle(
     vehicle : name of the system.
     q : (nq,) point.
     sizes : values of the system's parameters, by name.
-    strength : colours are mixed with white where it is below one.
+    strength : from 0 to 1; below 1, colours are mixed with white.
     """
     shades = {BODY: BLUE, BAR: BLACK, WHEEL: BLACK, ROTOR: RED, POINT: GREEN}
     for kind, points in PARTS[vehicle](np.asarray(q), sizes):

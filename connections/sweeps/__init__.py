@@ -1,4 +1,4 @@
-"""Sweeps that outgrow a machine: chunks computed on Dask, kept in Zarr, resumed where they stopped."""
+"""Sweeps that outgrow a machine: chunks computed on Dask, stored in Zarr, resumed where they stopped."""
 
 from connections.sweeps.contorsion import contorsion_summary, contorsion_sweep
 from connections.sweeps.errors import SchedulerError, StoreError, SweepError, UnknownSystemError

@@ -1,4 +1,4 @@
-"""Exploration of the contorsion family: what torsion does to tracking, over many initial states and robots.
+"""Exploration of the contorsion family: effects of torsion on tracking, over many initial states and robots.
 
 Without robots, the paper's point mass with C = beta (v x), beta in kg/m, from random initial states; robots
 move as `tracking` says, with C_gamma = C* + gamma (C_x - C*).
@@ -38,17 +38,17 @@ def contorsion_sweep(
     Parameters
     ----------
     gammas : the gains of torsion, gamma, or, without robots, of the point mass's beta, kg/m.
-    starts : how many random initial states; each is tried with every gamma.
+    starts : number of random initial states; each is combined with every gamma.
     robots : trees whose joints have v = qdot (none free or spherical); the paper's point mass if empty.
     names : of the robots; numbered if empty.
-    tracking : how the robots are to move; its horizon holds for the point mass, too (10 s if None).
+    tracking : the motion of the robots; its horizon also holds for the point mass (10 s if None).
     chunk : motions per chunk; those of ten initial states if None.
     seed : of the initial states and of the phases of the references.
 
     The rows are motions; gamma changes fastest, then the initial state, then the robot. The store has
-    ``robot`` (a number), ``start``, ``gamma`` and the measures; a motion that runs away has NaN there. The
-    law keeps s bounded for every gamma: what runs away is an integration whose step is too long for the
-    frequencies that torsion brings.
+    ``robot`` (a number), ``start``, ``gamma`` and the measures, which are NaN if a motion runs away. The law
+    keeps s bounded for every gamma. A motion runs away only if the integrator's step is too long for the
+    frequencies that torsion causes.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def contorsion_summary(store: Store) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """Which gamma, initial state and robot a row has."""
+    """The gamma, initial state and robot of each row."""
 
     gammas: np.ndarray
     starts: int

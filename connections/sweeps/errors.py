@@ -1,4 +1,4 @@
-"""What can go wrong with a sweep, apart from its own function."""
+"""Errors of sweeps, except those of a sweep's own function."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from connections.checks import SubjectError
 
 
 class SweepError(ValueError):
-    """A sweep is not described as it should be, or its function returns something else."""
+    """The description of a sweep is wrong, or its function does not return what was described."""
 
 
 class UnknownSystemError(SweepError, SubjectError):
-    """A sweep is to be about a system that there is not; the message has the names of all systems."""
+    """There is no system of this name; the message lists all systems."""
 
 
 class StoreError(ValueError):
-    """A folder is not the store of this sweep, or cannot be read as one."""
+    """A folder is not the store of this sweep, or cannot be read."""
 
 
 class SchedulerError(ConnectionError):

@@ -1,7 +1,7 @@
-"""The fingerprint of what a sweep computes: models, arrays, parameters and functions, by content.
+"""The fingerprint of a sweep's computation: models, arrays, parameters and functions, by content.
 
-Pickles will not do: equal objects may pickle to different bytes. Beside the fingerprint, a store has what
-`sources` says of the modules of the user.
+A hash of pickles would not do, because equal objects may pickle to different bytes. Besides the fingerprint,
+a store contains the hashes of the user's modules (`sources`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALONE = (type, types.ModuleType, types.BuiltinFunctionType)
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Versions of Python and of the packages that decide about the last bits of a result.
+    """Versions of Python and of the packages that affect the last bits of a result.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ def versions(packages: Iterable[str] = ()) -> dict[str, str]:
 
 
 def fingerprint(*values: Any) -> str:
-    """SHA-256 of values by content, hexadecimal: equal values give the same in every process.
+    """SHA-256 of values by content, hexadecimal: equal values have the same fingerprint in every process.
 
     Parameters
     ----------
-    values : numbers, texts, arrays, dataclasses such as a `Model`, containers of them, and functions, which
-        count by their code, defaults, closure, and the globals that their code names, with the functions
-        among these. What an installed package or the standard library defines counts by its name.
+    values : numbers, texts, arrays, dataclasses such as a `Model`, containers of them, and functions.
+        Functions count by their code, defaults, closure, and the globals that their code names, functions
+        included. Definitions of installed packages and of the standard library count by name.
     """
     return identity(*values)[0]
 
@@ -59,14 +59,14 @@ def identity(*values: Any) -> tuple[str, set[str]]:
 
 
 class _Contents:
-    """The bytes that stand for values."""
+    """Values as bytes, for hashing."""
 
     def __init__(self) -> None:
         self.modules: set[str] = set()
         self._seen: dict[int, tuple[int, Any]] = {}  # functions and classes of the user
 
     def of(self, value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
-        """The bytes of a value; `above` holds what it lies in, for objects that contain themselves."""
+        """The bytes of a value; `above` are ids of its containers, for objects that contain themselves."""
         if id(value) in above:
             yield b"above %d" % above[::-1].index(id(value))
             return
@@ -163,7 +163,7 @@ def _globals_of(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _own_attributes(kind: type) -> dict[str, Any]:
-    """What a class of the user defines, without what Python adds."""
+    """The attributes that a user's class defines, without those that Python adds."""
     found: dict[str, Any] = {}
     for name, value in vars(kind).items():
         for inner in ("__func__", "fget", "func"):  # of static methods, of properties, of cached ones
@@ -176,10 +176,10 @@ def _own_attributes(kind: type) -> dict[str, Any]:
 
 
 def _pickled(value: Any) -> Any:
-    """What an object says of itself for pickle: what makes it, its state, its items; its type, if nothing."""
+    """The parts of an object by its pickle protocol: constructor, state, items; its type if it has none."""
     try:
         said = value.__reduce_ex__(4)
-    except Exception:  # whatever an object says that cannot be pickled, as a lock or an open file
+    except Exception:  # any error of an object that cannot be pickled, such as a lock or an open file
         return None
     return said if isinstance(said, str) else [list(p) if isinstance(p, Iterator) else p for p in said]
 
@@ -192,7 +192,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def require_installed() -> None:
-    """Raise `ModuleNotFoundError` saying how to get Dask and Zarr unless they are installed."""
+    """Raise `ModuleNotFoundError`, which says how to install Dask and Zarr, if one is missing."""
     for name in ("dask.array", "distributed", "zarr"):
         try:
             importlib.import_module(name)

@@ -47,7 +47,7 @@ def proposition_sweep(
     Parameters
     ----------
     subject : name of a built-in system, one of `verify.system_names`, or a robot.
-    rows : how many points.
+    rows : number of points.
     propositions : their keys, as ``connections verify`` prints them; all that apply if None.
     chunk : points per chunk; a point takes a second or more, and the first one also compiles.
     seed : of points, velocities, fields and contorsions.
@@ -58,8 +58,8 @@ def proposition_sweep(
 
     Raises
     ------
-    UnknownSystemError : there is no such system.
-    SweepError : there is no such proposition about it; tol is not between 0 and 1.
+    UnknownSystemError : there is no system of this name.
+    SweepError : a proposition does not exist or does not apply to it; tol is not between 0 and 1.
     """
     if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
         raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
@@ -91,7 +91,7 @@ def proposition_sweep(
 
 
 def _known(name: str) -> str:
-    """The name of a built-in system, as reports have it."""
+    """The name of a built-in system, as in reports."""
     try:
         return system_subject(name, 1, 0).name
     except SubjectError as error:
@@ -105,12 +105,12 @@ class PropositionSummary:
     Parameters
     ----------
     key, statement : of the proposition.
-    points : how many there are.
-    failed : at how many the relative residual is above the tolerance.
-    worst : the largest relative residual, and `row` where.
+    points : number of points.
+    failed : number of points where the relative residual is above the tolerance.
+    worst : the largest relative residual; `row` is its point.
     median : of the relative residuals.
-    control : the smallest relative residual of the negative control; `weak` is at how many points no draw of
-        it reaches 1e-2, so that the measurement could not have failed there.
+    control : the smallest relative residual of the negative control; `weak` is the number of points where no
+        draw of the control reaches 1e-2, so that the check could not have failed there.
     """
 
     key: str
@@ -125,12 +125,12 @@ class PropositionSummary:
 
     @property
     def verdict(self) -> str:
-        """As of a row of `verify`: inconclusive where at no point a control is strong."""
+        """The verdict as in `verify`: inconclusive if the control is strong at no point."""
         return FAILS if self.failed else INCONCLUSIVE if self.weak == self.points else HOLDS
 
 
 def proposition_summary(store: Store) -> list[PropositionSummary]:
-    """What a store of `proposition_sweep` says about every proposition.
+    """The summary of every proposition in a store of `proposition_sweep`.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def proposition_summary(store: Store) -> list[PropositionSummary]:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where subjects come from: a robot, or the name of a system."""
+    """The source of subjects: a robot, or the name of a system."""
 
     model: Model | None
     name: str
@@ -179,7 +179,7 @@ class _Source:
 
 @lru_cache(maxsize=2)
 def _subject(source: _Source) -> AnySubject:
-    """A subject of the system whose compiled functions serve all points."""
+    """A subject of the system, cached so that all points share its compiled functions."""
     return source.subject(1, 0)
 
 

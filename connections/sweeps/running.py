@@ -1,8 +1,8 @@
 """`run_sweep`: the chunks of a sweep on a Dask cluster, each written by the worker that computed it.
 
-A chunk that is in the store, whole and with its checksum, is kept. So a sweep that was interrupted, by an
-error, by the end of the client or of the machine, is resumed by the same call; a worker that ends is replaced
-and its chunks go to others.
+A chunk that is in the store, complete and with its checksum, is not computed again. So the same call resumes
+a sweep that was interrupted by an error, or by the end of the client or of the machine. A worker that ends is
+replaced, and other workers compute its chunks.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _WAITING = 4  # chunks under way for each thread of the cluster
-_QUIET = "--xla_cpu_multi_thread_eigen=false"  # one thread for JAX, too
+_QUIET = "--xla_cpu_multi_thread_eigen=false"  # JAX uses one thread too
 
 _WORKER_SETTINGS: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
-    # Without Dask's MALLOC_TRIM_THRESHOLD_, memory of a chunk serves the next one.
+    # Without Dask's MALLOC_TRIM_THRESHOLD_, so that memory of one chunk is used again for the next one.
     "distributed.nanny.pre-spawn-environ": {
         "OMP_NUM_THREADS": 1,
         "MKL_NUM_THREADS": 1,
@@ -42,17 +42,17 @@ _WORKER_SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did.
+    """The summary of a run.
 
     Parameters
     ----------
     path : of the store.
-    chunks : how many there are.
-    computed : numbers of the chunks that this run computed.
-    repaired : {number: what was wrong} of those among them that were there, but damaged.
+    chunks : number of chunks of the sweep.
+    computed : indices of the chunks that this run computed.
+    repaired : {index: flaw} of those among them that were in the store, but damaged.
     removed : files that an interrupted write had left behind.
-    processes : how many processes computed them.
-    seconds : processor's time of the workers, (checking what is there, computing, writing).
+    processes : number of processes that computed chunks.
+    seconds : CPU time of the workers, (checking the store, computing, writing).
     """
 
     path: Path
@@ -65,7 +65,7 @@ class Summary:
 
     @property
     def kept(self) -> int:
-        """How many chunks were there already."""
+        """Number of chunks that were in the store already."""
         return self.chunks - len(self.computed)
 
     def __str__(self) -> str:
@@ -91,30 +91,31 @@ def run_sweep(
 ) -> Summary:
     """Compute all chunks of a sweep that are not in its store yet.
 
-    A script has to call it below ``if __name__ == "__main__":``, as workers are new processes that import it.
+    A script has to call it below ``if __name__ == "__main__":``, because workers are new processes that
+    import the script.
 
     Parameters
     ----------
     sweep : what to compute.
-    path : of the store; a folder that does not exist, or the store of this very sweep, to be completed. All
+    path : of the store; a folder that does not exist, or the store of the same sweep, to be completed. All
         workers must see it under this path.
-    workers : processes of a local cluster, one thread each; as many as processors if None. 0: compute here,
-        without a cluster.
+    workers : processes of a local cluster, one thread each; as many as processors if None. 0: compute in this
+        process, without a cluster.
     scheduler : address of a running scheduler such as ``"tcp://10.0.0.1:8786"``, or a `distributed.Client`;
         instead of a local cluster.
     progress : called with every chunk's `Done` and the number of chunks.
     compress : whether a new store compresses its chunks.
-    other_versions : whether to go on with a store that was begun with other versions of the packages.
-    other_sources : whether to go on although the text of a module of yours was edited. What differs in the
-        function itself, or in functions and numbers that its code names, is refused even so.
+    other_versions : whether to continue a store that was created with other versions of the packages.
+    other_sources : whether to continue although a module of yours was edited. A change of the function
+        itself, or of functions and values that its code names, is refused in any case.
     timeout : s, for a scheduler and its first worker to answer.
 
     Raises
     ------
-    SweepError, StoreError : the sweep or the store is not as it should be.
+    SweepError, StoreError : the sweep or the store is not valid.
     SchedulerError : the scheduler does not answer, has no workers, or a chunk keeps ending its worker.
     ModuleNotFoundError : Dask or Zarr is not installed.
-    Exception : whatever the sweep's function raises; chunks that are finished stay.
+    Exception : any error of the sweep's function; finished chunks stay in the store.
     """
     require_installed()
     if scheduler is not None and workers is not None:
@@ -167,7 +168,7 @@ def _here(sweep: Sweep, place: Path) -> Iterator[Done]:
 
 
 def _on_cluster(client: Client, packed: bytes, chunks: int) -> Iterator[Done]:
-    """The chunks as they are done, a bounded number of them under way."""
+    """The chunks as they are finished; a bounded number is computed at one time."""
     from distributed import KilledWorker, as_completed
     from distributed.client import FutureCancelledError
 
@@ -204,7 +205,7 @@ def _on_cluster(client: Client, packed: bytes, chunks: int) -> Iterator[Done]:
 
 @contextmanager
 def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Client | None]:
-    """A client of a local cluster that ends with it, or of a running scheduler; None for no workers."""
+    """A client of a new local cluster, stopped at the end, or of a running scheduler; None for 0 workers."""
     from distributed import Client
 
     if workers == 0:
@@ -236,7 +237,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
 
     Parameters
     ----------
-    workers : how many.
+    workers : number of processes.
     """
     import logging
 
@@ -251,7 +252,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
             processes=True,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,  # what happened to a worker is told in this module's words
+            silence_logs=logging.CRITICAL,  # this module's own errors say what happened to a worker
             env={"XLA_FLAGS": flags},
         )
     with cluster:
@@ -262,7 +263,7 @@ def _connected(address: str, timeout: float) -> Client:
     from distributed import Client
 
     try:
-        with ThreadPoolExecutor(1) as thread:  # there may be an event loop in this one
+        with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop, for example in a notebook
             thread.submit(asyncio.run, _shake_hands(address, timeout)).result()
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError) as error:
@@ -277,7 +278,7 @@ def _connected(address: str, timeout: float) -> Client:
 
 
 async def _shake_hands(address: str, timeout: float) -> None:
-    """Connect and disconnect; `Client` would wait forever for a port that takes connections and is silent."""
+    """Connect and disconnect, because `Client` waits forever for a port that accepts and does not answer."""
     from distributed.comm.core import connect
 
     comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)

@@ -1,8 +1,8 @@
-"""The modules of the user from which something comes: their text, and the packages that they import.
+"""The user's modules that define a function: their text, and the packages that they import.
 
 A module is the user's if its file lies neither in the standard library, nor where packages are installed, nor
-in this library. Of such a module the text counts as a whole, and of all modules of the user that it imports,
-wherever in the text: in functions, too.
+in this library. The whole text of such a module counts, and the text of all user's modules that it imports,
+also inside of functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_THE_USERS = {*sys.stdlib_module_names, __name__.partition(".")[0]} - {"__ma
 
 
 def is_users(module: str | None) -> bool:
-    """Whether a module, which may not have been imported yet, is the user's; one without a file may be."""
+    """Whether a module is the user's, imported yet or not; a module without a file may be."""
     if not module or module.partition(".")[0] in _NOT_THE_USERS:
         return False
     file = file_of(module)
@@ -28,7 +28,7 @@ def is_users(module: str | None) -> bool:
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module, which is not imported for this; None if it has none, as a notebook's."""
+    """The file of a module, found without importing it; None if it has none, as in a notebook."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded or module in sys.modules:
         return Path(loaded) if loaded and Path(loaded).is_file() else None
@@ -44,7 +44,7 @@ def file_of(module: str) -> Path | None:
 
 
 def sources(modules: Iterable[str]) -> tuple[dict[str, str], set[str]]:
-    """What stands for modules of the user, and for those that they import.
+    """Hashes of modules of the user, and of the modules that they import.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def sources(modules: Iterable[str]) -> tuple[dict[str, str], set[str]]:
             packages.add(module.partition(".")[0])
             continue
         file = file_of(module)
-        if file is None:  # neither a module nor a file: a name in one
+        if file is None:  # a name that is imported from a module, not a module
             continue
         text = file.read_bytes()
         texts[module] = hashlib.sha256(text).hexdigest()
@@ -72,7 +72,7 @@ def sources(modules: Iterable[str]) -> tuple[dict[str, str], set[str]]:
 
 
 def _imported(text: bytes, module: str, is_package: bool) -> Iterator[str]:
-    """The modules that a text imports, with their parents; of ``from m import x``, m and m.x."""
+    """The modules that a text imports, with their parents; for ``from m import x``, m and m.x."""
     parents = module.split(".") if is_package else module.split(".")[:-1]
     for node in ast.walk(ast.parse(text)):
         names: list[str] = []
@@ -93,5 +93,5 @@ def version_of(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         pass
-    installed = metadata.packages_distributions().get(package)  # 0.3 s, for packages of another name
+    installed = metadata.packages_distributions().get(package)  # 0.3 s, so only if the names differ
     return metadata.version(installed[0]) if installed else ""

@@ -2,8 +2,8 @@
 
 Every chunk of rows is one file per array. Zarr writes a file under another name and then renames it; when all
 files of a chunk are there, its row of ``checksums`` is written, with the CRC-32C of the bytes of every array
-plus 2^32. A zero there says that the chunk is not finished; another number than that of the bytes which are
-read says that it is damaged. Any program that reads Zarr 3 reads the arrays.
+plus 2^32. A zero there means that the chunk is not finished. A checksum that differs from that of the bytes
+read means that the chunk is damaged. Any program that reads Zarr 3 can read the arrays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def checksum(array: np.ndarray) -> int:
 
 
 def description(sweep: Sweep, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store says about its sweep, as JSON.
+    """The description of a sweep in its store, as JSON.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def description(sweep: Sweep, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Store:
-    """A store that exists.
+    """An existing store.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Store:
 
     Raises
     ------
-    StoreError : there is no store of a sweep, or its arrays are not laid out as it says.
+    StoreError : there is no store of a sweep, or its arrays do not have the described layout.
     """
 
     def __init__(self, path: Any) -> None:
@@ -81,14 +81,14 @@ class Store:
         self.path = Path(path)
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not the store of a sweep: it is not a folder")
-        zarr.config.set({"array.write_empty_chunks": True})  # a missing file is a chunk that is lost
+        zarr.config.set({"array.write_empty_chunks": True})  # so that a missing file means a lost chunk
         try:
             self.group = zarr.open_group(self.path, mode="r+")
             self.described: dict[str, Any] = dict(self.group.attrs["sweep"])  # type: ignore[arg-type]
             require_layout(self.group, self.described)
         except StoreError as error:
             raise StoreError(f"{self.path} is damaged: {error}; {_WAYS_OUT}") from None
-        except Exception as error:  # whatever Zarr says of damaged metadata
+        except Exception as error:  # any error of Zarr about damaged metadata
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise StoreError(f"{self.path} is not the store of a sweep ({reason}); {_WAYS_OUT}") from error
         self.names: tuple[str, ...] = tuple(self.described["outputs"])
@@ -98,7 +98,7 @@ class Store:
 
     @classmethod
     def create(cls, path: Any, sweep: Sweep, described: Mapping[str, Any], compress: bool = False) -> Store:
-        """A store without results; it appears at `path` when it is complete.
+        """A store without results; the folder is created under another name and renamed to `path` at the end.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Store:
 
         Raises
         ------
-        StoreError : nothing can be written there.
+        StoreError : the folder cannot be written.
         """
         import zarr
 
@@ -132,21 +132,21 @@ class Store:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return int(self._checksums.shape[0])
 
     @property
     def finished(self) -> np.ndarray:
-        """Which chunks say that they are finished, (chunks,)."""
+        """Which chunks are marked as finished, (chunks,)."""
         return np.array([self._marks(number).all() for number in range(self.chunks)])
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """First row of a chunk, and the one behind its last."""
+        """First row of a chunk, and the row after its last."""
         size, rows = self.described["chunk"], self.described["rows"]
         return number * size, min((number + 1) * size, rows)
 
     def write(self, number: int, arrays: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> None:
-        """Write a chunk, and then that it is finished.
+        """Write a chunk, and then its checksums, which mark it as finished.
 
         Parameters
         ----------
@@ -166,16 +166,16 @@ class Store:
             self._checksums[number] = self._sums(arrays, inputs)
 
     def flaw(self, number: int, inputs: Mapping[str, np.ndarray]) -> str | None:
-        """Why a chunk has to be computed: "" where it never was, None where it is as it should be.
+        """Why a chunk has to be computed: "" if it never was, None if it is valid.
 
         Parameters
         ----------
         number : of the chunk.
-        inputs : its rows of the inputs as they are today.
+        inputs : its rows of the inputs, read now.
         """
         try:
             expected = np.asarray(self._checksums[number])
-        except Exception as error:  # whatever a codec says of a damaged file
+        except Exception as error:  # any error of a codec about a damaged file
             return f"its checksums cannot be read ({type(error).__name__})"
         if not expected.any():
             return ""
@@ -195,11 +195,11 @@ class Store:
         return np.array([checksum(given[column]) for column in self._columns], dtype=np.uint64)
 
     def _marks(self, number: int) -> np.ndarray:
-        """Which checksums of a chunk there are, (arrays,); none if they cannot be read."""
+        """Which checksums of a chunk are written, (arrays,); none if they cannot be read."""
         try:
             marks: np.ndarray = np.asarray(self._checksums[number]) != 0
             return marks
-        except Exception:  # whatever a codec says of a damaged file
+        except Exception:  # any error of a codec about a damaged file
             return np.zeros(len(self._columns), bool)
 
     @contextmanager
@@ -216,13 +216,13 @@ class Store:
     def require(
         self, described: Mapping[str, Any], other_versions: bool = False, other_sources: bool = False
     ) -> None:
-        """Raise `StoreError` unless this is the store of the sweep that is described.
+        """Raise `StoreError` unless this is the store of the described sweep.
 
         Parameters
         ----------
         described : its `description`.
-        other_versions : whether it may have been begun with other versions of the packages.
-        other_sources : whether the text of the user's modules may have been another.
+        other_versions : whether the store may have been created with other versions of the packages.
+        other_sources : whether the user's modules may have been edited since.
         """
         for name in ("format", "name", "rows", "chunk", "seed", "outputs", "inputs"):
             if self.described.get(name) != described[name]:
@@ -254,17 +254,17 @@ class Store:
             )
 
     def _before(self, name: str) -> dict[str, Any]:
-        """What the store says of this name; nothing, if that is damaged."""
+        """The store's own value of this name in its description; empty if that is damaged."""
         said = self.described.get(name)
         return said if isinstance(said, dict) else {}
 
     def remnants(self) -> list[Path]:
-        """Files that a write left behind which was cut off."""
+        """Files that an interrupted write has left behind."""
         return sorted(self.path.rglob("*.partial"))
 
 
 def require_place(path: Path) -> None:
-    """Raise `StoreError` unless a store can be made at a path."""
+    """Raise `StoreError` unless a store can be created at a path."""
     try:
         require_writable(path.parent)
     except OSError as error:
@@ -277,11 +277,11 @@ def open_inputs(paths: Mapping[str, Any], rows: int) -> dict[str, Any]:
     Parameters
     ----------
     paths : {name: path}.
-    rows : how many rows each should have at least.
+    rows : the number of rows of each.
 
     Raises
     ------
-    SweepError : there is no such array, or it has other rows.
+    SweepError : there is no array at a path, or it has another number of rows.
     """
     import zarr
 
@@ -289,7 +289,7 @@ def open_inputs(paths: Mapping[str, Any], rows: int) -> dict[str, Any]:
     for name, path in paths.items():
         try:
             arrays[name] = zarr.open_array(Path(path), mode="r")
-        except Exception as error:  # whatever Zarr says of what is not an array
+        except Exception as error:  # any error of Zarr about something that is not an array
             raise SweepError(
                 f"inputs: there is no Zarr array '{name}' at {path} ({type(error).__name__})"
             ) from error

@@ -1,7 +1,7 @@
-"""How the arrays of a store are laid out: one for each output, and the checksums of the chunks.
+"""The layout of a store's arrays: one for each output, and the checksums of the chunks.
 
-What is on disk is compared with the store's own description before a number is read, as with another type,
-shape or order of bytes the same files are other numbers.
+The layout on disk is compared with the store's description before any values are read, because with another
+type, shape or byte order the same files would give other values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _COMPRESSION = ("zstd",)  # chunks are compressed or not; the level does not mat
 def create_arrays(
     group: Any, described: Mapping[str, Any], dims: Mapping[str, tuple[str, ...]], compress: bool
 ) -> None:
-    """The arrays of a store, empty.
+    """Create the empty arrays of a store.
 
     Parameters
     ----------
-    group : Zarr's group that they go into.
+    group : Zarr's group in which they are created.
     described : the store's `description`.
-    dims : {output: a name for every axis behind the first}.
+    dims : {output: a name for every axis after the first}.
     compress : whether to compress chunks (Zstandard).
     """
     rows, chunk = described["rows"], described["chunk"]
@@ -51,12 +51,12 @@ def create_arrays(
 
 
 def columns_of(described: Mapping[str, Any]) -> list[str]:
-    """What the columns of the checksums are of."""
+    """The names of the arrays whose checksums are the columns."""
     return [*described["outputs"], *(f"input {name}" for name in described["inputs"])]
 
 
 def require_layout(group: Any, described: Mapping[str, Any]) -> None:
-    """Raise `StoreError` unless the arrays of a group are laid out as its description says.
+    """Raise `StoreError` unless the arrays of a group have the described layout.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def require_layout(group: Any, described: Mapping[str, Any]) -> None:
         here = _facts(wanted[name])
         try:
             there = _facts(group[name])
-        except Exception as error:  # whatever Zarr says of damaged metadata
+        except Exception as error:  # any error of Zarr about damaged metadata
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise StoreError(f"the metadata of '{name}' cannot be read ({reason})") from error
         for fact in here:
@@ -84,13 +84,13 @@ def require_layout(group: Any, described: Mapping[str, Any]) -> None:
 
 
 def _facts(array: Any) -> dict[str, Any]:
-    """What an array's metadata says about its bytes and its axes."""
+    """The metadata of an array about its bytes and its axes."""
     facts: dict[str, Any] = dict(array.metadata.to_dict())
     del facts["attributes"]
     codecs = [dict(codec) for codec in facts["codecs"]]
     if len(codecs) > 1 and codecs[-1]["name"] in _COMPRESSION:
         codecs.pop()
-    # The names of further axes are the sweep's; they begin with the array's.
+    # The sweep names further axes; these names begin with the array's.
     own = f"{array.basename}_"
     dims = [f"{own}..." if dim and dim.startswith(own) else dim for dim in facts["dimension_names"] or ()]
     return facts | {"codecs": codecs, "dimension_names": dims}

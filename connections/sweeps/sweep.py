@@ -1,10 +1,10 @@
-"""`Sweep`: a function of a chunk of rows, the arrays that it gives, and how many rows there are.
+"""`Sweep`: a function of a chunk of rows, the arrays that it returns, and the number of rows.
 
-A chunk knows its number, its rows, its inputs, and a random generator of its own,
+A chunk has an index, its rows, its inputs, and a random generator of its own,
 
     SeedSequence(seed, spawn_key=(chunk,)),
 
-so what a chunk gives depends neither on the worker that computes it nor on how many there are.
+so its results depend neither on the worker that computes it nor on the number of workers.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 from connections.checks import ShapeError
 from connections.sweeps.errors import SweepError
 
-_FORBIDDEN = ("checksums",)  # an array of the store's own
+_FORBIDDEN = ("checksums",)  # the store has an array of this name
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a sweep gives for every row.
+    """An output of a sweep, one value per row.
 
     Parameters
     ----------
     shape : of one row's value; () for a number.
-    dtype : NumPy's name of it.
+    dtype : NumPy's name of the type.
     dims : a name for every axis of `shape`; numbered if empty.
     """
 
@@ -72,37 +72,37 @@ class Chunk:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.stop - self.start
 
     def rng(self) -> np.random.Generator:
-        """The random generator of the chunk, from its beginning at every call."""
+        """A new random generator of the chunk, with the same numbers at every call."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.number,)))
 
     def rng_of(self, *key: int) -> np.random.Generator:
-        """The random generator of something that several chunks share, by its numbers."""
+        """The random generator of an object that several chunks share, given its indices."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, *key)))
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Rows that a function gives chunk by chunk.
+    """Rows that a function computes chunk by chunk.
 
     Parameters
     ----------
-    name : what the sweep is.
+    name : the name of the sweep.
     function : `Chunk` -> {name: (rows of the chunk, ...)}, an array for every output. It travels to the
         workers by pickle, functions of a script or a notebook included.
-    rows : how many rows there are.
+    rows : number of rows.
     outputs : {name: `Output`}.
     chunk : rows per chunk; the last one may have fewer.
     seed : of all random numbers.
     inputs : {name: path of a Zarr array (rows, ...)}, which workers read chunk by chunk.
-    about : what a reader of the store should know, as JSON.
+    about : further information for readers of the store, as JSON.
 
     Raises
     ------
-    SweepError : a number is not a positive whole one, there is no output, or a name is not usable.
+    SweepError : a number is not a positive integer, there is no output, or a name cannot be used.
     """
 
     name: str
@@ -134,11 +134,11 @@ class Sweep:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return -(-self.rows // self.chunk)
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """First row of a chunk, and the one behind its last."""
+        """First row of a chunk, and the row after its last."""
         return number * self.chunk, min((number + 1) * self.chunk, self.rows)
 
     def compute(self, number: int, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
@@ -151,7 +151,7 @@ class Sweep:
 
         Raises
         ------
-        SweepError : the function did not return the arrays it should. ShapeError : one has another shape.
+        SweepError : the function did not return the described arrays. ShapeError : one has another shape.
         """
         start, stop = self.bounds(number)
         given = self.function(Chunk(number, start, stop, self.seed, dict(inputs or {})))
@@ -168,11 +168,11 @@ class Sweep:
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """`value` as a whole number that is at least `least`.
+    """`value` as an integer of at least `least`.
 
     Raises
     ------
-    SweepError : it is not.
+    SweepError : `value` is something else.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
         raise SweepError(f"{name}: expected a whole number of at least {least}, got {value!r}")
@@ -180,5 +180,5 @@ def whole(name: str, value: Any, least: int) -> int:
 
 
 def rows_within(limit: int, outputs: Mapping[str, Output], bytes_per_chunk: int = 2**25) -> int:
-    """Rows per chunk for which its arrays stay within some bytes, and at most `limit`."""
+    """Rows per chunk, at most `limit`, such that the arrays of a chunk have at most `bytes_per_chunk`."""
     return max(1, min(limit, bytes_per_chunk // max(1, sum(output.row_bytes for output in outputs.values()))))

@@ -1,4 +1,4 @@
-"""Tables over a robot's configurations: H, C, Christoffel symbols, or how large the symbols are.
+"""Tables over a robot's configurations: H, C, Christoffel symbols, or bounds of the symbols.
 
 The two numbers of ``christoffel_bounds``, for Gamma_ijk = <<X_i, nabla_X_j X_k>> at a configuration,
 
@@ -21,7 +21,7 @@ from connections.multibody.joints.coordinates import CoordinateJoint
 from connections.sweeps.errors import SweepError
 from connections.sweeps.sweep import Chunk, Output, Sweep, rows_within
 
-_BLOCK = 16  # configurations whose Christoffel symbols are in the cache at a time
+_BLOCK = 16  # configurations whose Christoffel symbols fit into the CPU's cache together
 _LARGEST = 50_000  # rows per chunk
 
 
@@ -104,14 +104,14 @@ def table_sweep(
     model : the robot.
     quantities : of ``"mass_matrix"``, ``"inverse_mass_matrix"``, ``"gravity"``, ``"coriolis_matrix"``,
         ``"mass_matrix_rate"``, ``"christoffel_symbols"``, ``"christoffel_bounds"``.
-    rows : how many random configurations; not with `configurations`.
-    chunk : rows per chunk; so that a chunk has at most 32 MB and 50,000 rows if None.
+    rows : number of random configurations; not with `configurations`.
+    chunk : rows per chunk; if None, as many as fit into 32 MB, at most 50,000.
     seed : of the random configurations (as ``model.random``) and velocities (normal, 1 rad/s and 1 m/s).
-    body_factor : as in `multibody.coriolis_matrix`, where a quantity has the choice.
+    body_factor : as in `multibody.coriolis_matrix`, for the quantities that depend on it.
     configurations : path of a Zarr array (rows, nq) instead of random ones.
-    velocities : path of a Zarr array (rows, nv), with `configurations`, where a quantity needs them.
+    velocities : path of a Zarr array (rows, nv), with `configurations`, if a quantity needs them.
 
-    The store has the arrays of the quantities, and ``q`` and ``v`` where they are random.
+    The store has the arrays of the quantities, and ``q`` and ``v`` if they are random.
 
     Raises
     ------
@@ -189,9 +189,9 @@ def random_configurations(model: mb.Model, rng: np.random.Generator, count: int)
     ----------
     model : the robot.
     rng : NumPy's random generator.
-    count : how many.
+    count : number of configurations.
 
-    Where loops close, one is drawn after the other, by ``model.random``.
+    For robots with loops, ``model.random`` draws them one by one.
     """
     if model.closed:
         return np.stack([model.random(rng) for _ in range(count)])

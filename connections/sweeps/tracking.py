@@ -5,9 +5,9 @@ A robot follows q_d(t) = amplitude sin(omega t + phase) about its neutral config
     tau = H a_r + C_gamma v_r + g - K_D s,  s = v - v_r,  v_r = qdot_d - Lambda (q - q_d),
     C_gamma = C* + gamma (C_x - C*),
 
-with C* of Levi-Civita, C_x that of the body-level factor (v x*) I, and H, C, g of an estimate whose inertias
-are all wrong by one factor. Every gamma is admissible; all have the same geodesics, and torsion acts where
-s is not zero. K_D is the mass matrix at the neutral configuration times a rate.
+with C* of Levi-Civita and C_x of the body-level factor (v x*) I. H, C and g are those of an estimate with all
+inertias wrong by one factor. Every gamma is admissible, and all have the same geodesics, so torsion acts only
+where s is not zero. K_D is the mass matrix at the neutral configuration times a rate.
 Source: [W] IV-A2 and eq. (12), (13); [E] eq. (11).
 """
 
@@ -34,24 +34,24 @@ ROBOT_MEASURES = (
     "rms_frequency",
     "high_frequency",
 )
-_RUNAWAY = 1e3  # rad/s or m/s: a motion that is that fast has left the law's reach
-_RTOL = 1e-8  # of a step; as steps end at samples, they are more accurate than that
-_MOST_STEPS = 5_000  # that a motion may need: a torsion that needs more makes the law too stiff for its use
-_PLACES = 512  # motions whose next step is tried together
+_RUNAWAY = 1e3  # rad/s or m/s: a motion that is as fast as this counts as run away
+_RTOL = 1e-8  # of a step; steps end at samples, so most are shorter and more accurate
+_MOST_STEPS = 5_000  # of a motion; with a torsion that needs more, the closed loop is too stiff to be useful
+_PLACES = 512  # motions that take their steps together
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """How a robot is made to move, and for how long.
+    """The reference, the gains and the duration of a robot's motions.
 
     Parameters
     ----------
     horizon : s.
-    sampling : time between two samples that are measured, s.
+    sampling : time between two samples, s.
     amplitude, frequency : of the reference, rad (or m) and Hz; its phase is random for every joint.
     stiffness : Lambda, 1/s.
     damping : K_D over the mass matrix at the neutral configuration, 1/s.
-    estimate : inertias that the controller believes in, over the true ones.
+    estimate : the controller's inertias over the true ones.
     spread, speed : standard deviation of the initial error, rad (or m), and of its rate, rad/s (or m/s).
     """
 
@@ -82,11 +82,11 @@ class Motions:
     Parameters
     ----------
     plant : the robot.
-    tracking : how it is to move.
+    tracking : its motion.
 
     Attributes
     ----------
-    believed : the robot that the controller believes in.
+    believed : the controller's estimate of the robot.
     law : its law without torsion.
     """
 
@@ -151,7 +151,7 @@ class Motions:
     def _run(
         self, gamma: np.ndarray, q: np.ndarray, v: np.ndarray, phase: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Times (T,), tracking errors, their rates and forces (T, m, nv); NaN where a motion is lost."""
+        """Times (T,), tracking errors, their rates and forces (T, m, nv); NaN after a motion has failed."""
         home, m = np.hstack([q, v]), len(q)
         count = round(self.tracking.horizon / self.tracking.sampling)
         times = self.tracking.sampling * np.arange(count + 1, dtype=np.float64)
@@ -167,13 +167,14 @@ class Motions:
         states = found.states.swapaxes(0, 1).reshape((count + 1) * m, -1)
         good, t = self._in_reach(states), np.repeat(times, m)[:, None]
         home, gamma, phase = (np.concatenate([array] * (count + 1)) for array in (home, gamma, phase))
-        q, v = np.split(np.where(good, states, home), 2, axis=1)  # numbers that the recursions take
+        # The recursions refuse NaN, so failed motions get the neutral state, and NaN afterwards.
+        q, v = np.split(np.where(good, states, home), 2, axis=1)
         wanted, velocity, _ = self.reference(t, phase)
         measured = q - wanted, v - velocity, self.torque(gamma, t, q, v, phase)
         return times, *(np.where(good, array, np.nan).reshape(count + 1, m, -1) for array in measured)
 
     def _in_reach(self, y: np.ndarray) -> np.ndarray:
-        """Whether the law can be expected to hold the states (m, 2 nv), (m, 1)."""
+        """Whether states (m, 2 nv) are finite and have not run away, (m, 1)."""
         slow = (np.abs(y[:, self.plant.nv :]) < _RUNAWAY).all(axis=1)
         good: np.ndarray = (slow & np.isfinite(y).all(axis=1))[:, None]
         return good

@@ -1,7 +1,7 @@
-"""What a worker does: compute a chunk and write it, or find that it is there already.
+"""The task of a worker: compute a chunk and write it, or find that it is in the store already.
 
-Workers read inputs and write results themselves; through the scheduler go numbers of chunks and one line
-about each. A worker unpickles a sweep once.
+Workers read inputs and write results themselves. Only indices of chunks and one line about each go through
+the scheduler. A worker unpickles a sweep once.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from connections.sweeps.sweep import Sweep
 
 @dataclass(frozen=True)
 class Done:
-    """What happened to a chunk.
+    """The report about a chunk.
 
     Parameters
     ----------
     number : of the chunk.
-    computed : whether it was computed; else it was there already.
-    flaw : what was wrong with what was there; empty if nothing was there.
+    computed : whether it was computed; otherwise it was in the store already.
+    flaw : the flaw of the chunk in the store; empty if there was none.
     process : of the worker.
-    seconds : the processor's time of that process for this chunk: (checking, computing, writing).
+    seconds : CPU time of that process for this chunk: (checking, computing, writing).
     """
 
     number: int
@@ -56,7 +56,7 @@ class Job:
         self._inputs = open_inputs(sweep.inputs, sweep.rows)
 
     def do(self, number: int) -> Done:
-        """Compute and write one chunk, unless it is there and as it should be."""
+        """Compute and write one chunk, unless the store has a valid one."""
         times = [time.process_time()]
         start, stop = self.sweep.bounds(number)
         inputs = {name: self._rows(name, start, stop) for name in self._inputs}
@@ -74,17 +74,17 @@ class Job:
     def _rows(self, name: str, start: int, stop: int) -> np.ndarray:
         try:
             return np.ascontiguousarray(self._inputs[name][start:stop])
-        except Exception as error:  # whatever a codec says of a damaged file
+        except Exception as error:  # any error of a codec about a damaged file
             reason = f"cannot be read ({type(error).__name__}: {error})"
             raise SweepError(f"inputs: rows {start} to {stop - 1} of '{name}' {reason}") from error
 
 
-_jobs: dict[str, Job] = {}  # of this worker, by token; the last one only
+_jobs: dict[str, Job] = {}  # the last job of this worker, by token
 _opening = threading.Lock()
 
 
 def pack(sweep: Sweep, path: str, wanted: dict[str, str]) -> bytes:
-    """A sweep as bytes for the workers, with the versions that they should have.
+    """A sweep as bytes for the workers, with the versions of packages that they need.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def pack(sweep: Sweep, path: str, wanted: dict[str, str]) -> bytes:
     try:
         packed: bytes = cloudpickle.dumps((sweep, path, wanted))
         return packed
-    except Exception as error:  # whatever an object says that cannot be pickled
+    except Exception as error:  # any error of an object that cannot be pickled
         raise SweepError(f"the sweep's function cannot be sent to workers: {error}") from error
 
 
@@ -104,8 +104,8 @@ def work(packed: bytes, token: str, number: int) -> Done:
 
     Parameters
     ----------
-    packed : what `pack` gave.
-    token : a name for it.
+    packed : the result of `pack`.
+    token : its name.
     number : of the chunk.
 
     Raises
@@ -132,5 +132,5 @@ def work(packed: bytes, token: str, number: int) -> Done:
 
 
 def hand_over(packed: Any) -> Any:
-    """The packed sweep itself: a task that the scheduler repeats where the worker that had it is gone."""
+    """The packed sweep itself, as a task, which the scheduler repeats if the worker that had it is gone."""
     return packed
