@@ -1,4 +1,4 @@
-"""Named mechanical systems, each defined once by expressions: closed forms and numbers come from the same.
+"""Named mechanical systems, each defined once by expressions, for closed forms and for computations.
 
 Every function returns a `SymbolicSystem`, whose ``numeric()`` is the system for computations; `NAMES` lists
 them.

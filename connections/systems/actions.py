@@ -19,7 +19,7 @@ def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
 
     Parameters
     ----------
-    turns : indices of angles in q, each with one more entry of g that is added to it; other coordinates stay.
+    turns : indices of angles in q; to each, one more entry of g is added. Other coordinates are unchanged.
     """
 
     def action(q: jax.Array, g: jax.Array) -> jax.Array:
@@ -38,7 +38,7 @@ def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
     Parameters
     ----------
     nq : number of coordinates.
-    axes : indices of those that g is added to.
+    axes : indices of the coordinates to which g is added.
     """
     places = np.eye(nq)[:, list(axes)]
     return GroupAction(lambda q, g: q + places @ g, lambda g, h: g + h, np.zeros(len(axes)))

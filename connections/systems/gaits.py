@@ -1,11 +1,11 @@
 """Gaits: vehicles that move because their inputs drive the shape around a cycle.
 
-The shape coordinates follow r(t) = offset + amplitude sin(frequency t + phase), whatever torque that takes;
-the rest of the velocity follows from the connection. With V = A v, J = dr . X, rdot = J V and Vdot = P H^-1
-F_a u^a + ..., the controls are u = (J P H^-1 F)^-1 (rddot - Jdot V - J (Vdot at u = 0)). Where the inputs do
-no work on the other basis fields, as in [Z]'s bases, these obey vdot^i = -Gamma^i_jk v^j v^k with v given by
-rdot elsewhere.
-Source: [Z] sections 4, 5; [O] for the snakeboard's gaits.
+The shape coordinates follow r(t) = offset + amplitude sin(frequency t + phase) exactly; the controls are
+computed for that. The rest of the velocity follows from the connection. With V = A v, J = dr . X, rdot = J V
+and Vdot = P H^-1 F_a u^a + ..., the controls are u = (J P H^-1 F)^-1 (rddot - Jdot V - J (Vdot at u = 0)). If
+the inputs do no work on the other basis fields, as in [Z]'s bases, the velocities along these fields obey
+vdot^i = -Gamma^i_jk v^j v^k, in which rdot gives the other velocities. Source: [Z] sections 4, 5; [O] for the
+snakeboard's gaits.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Locomotion:
 
     Parameters
     ----------
-    system : the vehicle; with as many inputs as driven coordinates.
+    system : the vehicle, with as many inputs as driven coordinates.
     driven : indices in q of the shape coordinates r (s,).
 
     Raises
@@ -105,7 +105,7 @@ class Locomotion:
         return self.system.frame.matrix_at(q) @ v, self.system.forward_dynamics_at(q, v, u, t)
 
     def start_at(self, pose: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """q with the gait's shape at t = 0, and the velocity that an impulse of the inputs leads to."""
+        """q with the gait's shape at t = 0, and the velocity after an impulse of the inputs from rest."""
         q, V = self._driven_at(jnp.asarray(0.0), pose, jnp.zeros(self._base.dim), gait)
         return q, self.system.components_at(q, V)
 
@@ -166,7 +166,7 @@ class Locomotion:
 
         Returns
         -------
-        Motion : q (..., T, nq) and v (..., T, m). Tolerances are those of the system's `simulate`, the shape
+        Motion : q (..., T, nq) and v (..., T, m). Tolerances are those of the system's `simulate`; the shape
             is exact.
 
         Raises
@@ -186,7 +186,7 @@ class Locomotion:
         return self.system.connection.ambient.frame
 
     def _flow(self) -> Flow[State]:
-        """The motions with the shape driven by parameters of a gait."""
+        """The motions with the shape driven by a gait, whose parameters are an argument."""
 
         def start(q0: jax.Array, v0: jax.Array, parameters: jax.Array) -> tuple[jax.Array, jax.Array]:
             return q0, self.system.velocity_at(q0, v0)
@@ -211,7 +211,7 @@ class Locomotion:
         return self.rates_at(t, q, v, gait)
 
     def _driven_at(self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(q, V) with the shape and its rate at time t: an impulse of the inputs leaves the rest as it is."""
+        """(q, V) with the shape and its rate at time t, reached by an impulse of the inputs."""
         places = jnp.array(self.driven)
         r, r_dot, _ = _sinusoids(gait, t)
         q = q.at[places].set(r)
@@ -232,7 +232,7 @@ class Locomotion:
         return u, free + Y @ u
 
     def _inputs_at(self, q: jax.Array) -> jax.Array:
-        """P H^-1 F^T, (n, a): what the inputs accelerate."""
+        """P H^-1 F^T, (n, a): the accelerations that the inputs cause."""
         raised = solve(self.system.connection.ambient_metric.matrix_at(q), self.system.inputs_at(q).T)
         return self.system.connection.feasible_at(q, raised)
 
@@ -245,7 +245,7 @@ class Locomotion:
 
 
 def displacement(start: Any, end: Any) -> np.ndarray:
-    """(dx, dy, dtheta) of a planar vehicle, (..., 3): seen in its body axes at the start.
+    """(dx, dy, dtheta) of a planar vehicle, (..., 3), in its body axes at the start.
 
     Parameters
     ----------
@@ -265,8 +265,8 @@ def sinusoidal(
     Parameters
     ----------
     name : for titles.
-    amplitude, phase, offset : (s,); phase and offset are zero where they are left out.
-    ratio : (s,) whole numbers; the frequencies are 2 pi ratio / period.
+    amplitude, phase, offset : (s,); phase and offset are zero by default.
+    ratio : (s,) integers; the frequencies are 2 pi ratio / period.
     period : duration of one cycle [s].
     """
     zero = np.zeros(np.shape(amplitude))

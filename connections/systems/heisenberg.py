@@ -17,7 +17,7 @@ def heisenberg_particle() -> SymbolicSystem:
 
     Form dz - y dx. Basis: X_1 = d/dx + y d/dz and X_2 = d/dy, orthogonal; <<X_1, X_1>> = m (1 + y^2) with y
     in metres. Inputs: forces along x and along y [N]. Symmetry: translations along x and z. The Heisenberg
-    group itself keeps the form, and not the metric.
+    group itself preserves the form, but not the metric.
 
     Motion: ydot is constant, and so is sqrt(1 + y^2) xdot. With ydot = b and sqrt(1 + y^2) xdot = c the path
     is x - x_0 = (c / b) (asinh y - asinh y_0), z - z_0 = (c / b) (sqrt(1 + y^2) - sqrt(1 + y_0^2)), and z -

@@ -1,4 +1,4 @@
-"""What vehicles in the plane share: their coordinates and the frame of their body axes."""
+"""Parts that vehicles in the plane share: their coordinates and the frame of their body axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snakeboard: a board with two steerable wheel pairs and a rotor, moved by rotor and wheels alone.
+"""The snakeboard: a board with two steerable wheel pairs and a rotor, moved only by rotor and wheels.
 
 Coordinates: x, y of the centre of mass, theta of the board, psi of the rotor relative to the board, phi of
 the back wheels relative to it, minus phi that of the front wheels. Source: [Z] section 4.

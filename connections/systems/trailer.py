@@ -31,7 +31,7 @@ def trailer() -> SymbolicSystem:
     x, y, theta, delta = planar_coordinates("delta")
     M, J, m, inertia, d, c = sympy.symbols("M J m I d c", positive=True)
     cos, sin = sympy.cos(delta), sympy.sin(delta)
-    along = sympy.Matrix([[cos, -sin, 0, 0]])  # of the trailer's centre of mass, in its own axes
+    along = sympy.Matrix([[cos, -sin, 0, 0]])  # velocity of the trailer's centre of mass along its own axis
     sideways = sympy.Matrix([[sin, cos, -c, c]])
     turning = sympy.Matrix([[0, 0, 1, -1]])
     pulled = m * (along.T * along + sideways.T * sideways) + inertia * turning.T * turning

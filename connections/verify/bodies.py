@@ -1,6 +1,6 @@
 """Checks of [W] VI: one rigid body, (18), (19) and (21); systems of bodies, (20); joints, (32).
 
-The formulas stand here a second time, written out in NumPy, on purpose: they are the other route.
+The formulas are written a second time here, in NumPy, because they are the independent route.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from connections.verify.subjects import Subject, shared
 PROPOSITIONS: list[Proposition] = []
 proposition = partial(stated, PROPOSITIONS)
 
-SAME = 1e-9  # two Coriolis matrices that differ by less, relative to their scale, are the same
+SAME = 1e-9  # two Coriolis matrices count as equal if they differ by less, relative to their scale
 
 
 def has_bodies(subject: Subject) -> bool:
@@ -88,7 +88,7 @@ def _jacobians_at(
 
 
 def has_solid_bodies(subject: Subject) -> bool:
-    """Whether v^T I v is a metric for one of the bodies at least; it is none for a rod or a planar link."""
+    """Whether v^T I v is a metric for at least one body; it is singular for a rod or a planar link."""
     return subject.bodies is not None and any(_is_solid(inertia) for inertia in subject.bodies.inertias)
 
 
@@ -97,7 +97,7 @@ def _is_solid(inertia: Array) -> bool:
 
 
 def _of_bodies(gap: Any, inertia: Array, twist: Array) -> tuple[float, float]:
-    """The largest entry of a difference of 6x6 matrices, and its scale, |I| |v|."""
+    """The largest entry of a difference of 6 x 6 matrices, and its scale, |I| |v|."""
     return float(np.max(np.abs(gap))), float(np.max(np.abs(inertia)) * np.sum(np.abs(twist))) + 1e-300
 
 
@@ -211,8 +211,8 @@ def differentiation_32(subject: Subject, sample: Sample, wrong: bool) -> tuple[f
 def brackets_of_axes(subject: Subject, sample: Sample) -> Array:
     """K^i_k = s^i_jk v^j, (n, n), joint by joint: Phi K = (Phi v) x Phi + (D[:, j, k] - D[:, k, j]) v^j.
 
-    In closed chains the joints are the independent ones: each velocity is that of its own joint whatever the
-    others do, so that its bracket with those of other joints is zero.
+    In closed chains the joints are the independent ones. Each velocity is the rate of its own joint and does
+    not depend on the others, so that its bracket with those of other joints is zero.
     """
     assert subject.bodies is not None
     K = np.zeros((subject.n, subject.n))

@@ -1,4 +1,4 @@
-"""The six systems on which ``connections verify`` runs unless it is given others; `named` lists all names."""
+"""The six systems on which ``connections verify`` runs by default; `named` lists all names."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _rigid_body() -> System:
 
 @cache
 def _random_frame(number: int = 0) -> System:
-    """A random metric in a random frame, n = 5; others for other numbers."""
+    """A random metric in a random frame, n = 5, drawn with `rng`."""
     n, rng = 5, np.random.default_rng([number, *b"metric"])
     L, W, B, V = rng.normal(size=(4, n, n, n)) * np.array([0.12, 0.4, 0.1, 0.4])[:, None, None, None]
 
@@ -125,7 +125,7 @@ def _planar_arm() -> System:
     return MechanicalSystem(metric, lambda p: 9.81 * masses @ positions(p)[1]), None
 
 
-#: Name of a built-in system -> what makes it, and its random points (samples, nq).
+#: Name of a built-in system -> the function that makes it, and its random points (samples, nq).
 BUILT_IN: dict[str, tuple[Callable[[], System], Callable[[np.random.Generator, int], Array]]] = {
     "point mass": (_point_mass, lambda rng, k: rng.normal(size=(k, 3))),
     "sphere": (

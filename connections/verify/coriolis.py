@@ -44,21 +44,21 @@ def _scale(subject: Subject, sample: Sample) -> float:
 
 
 def _velocities(subject: Subject, sample: Sample) -> Array:
-    """The sample's velocity, and all e_j and e_j + e_k: what is quadratic in v vanishes with all of these."""
+    """The sample's velocity, all e_j and e_j + e_k: a quadratic form in v that vanishes on these is zero."""
     e = np.eye(subject.n)
     pairs = [e[j] + e[k] for j in range(subject.n) for k in range(j)]
     return np.array([sample.v, *e, *pairs])
 
 
 def _worst(pairs: list[tuple[float, float]]) -> tuple[float, float]:
-    """The pair (residual, scale) of largest relative residual; a NaN in either is the largest."""
+    """The pair (residual, scale) with the largest relative residual; a NaN counts as the largest."""
     return pairs[int(np.argmax([Check("pair", residual, scale, 1.0).relative for residual, scale in pairs]))]
 
 
 def _bias_gaps(
     subject: Subject, sample: Sample, D: Array | None, bias: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """C v less a bias, for many velocities."""
+    """C v minus a bias, for many velocities."""
     low, scale = subject.first_kind(sample.q) - (0.0 if D is None else D), subject.scale(sample.q)
     pairs = []
     for v in _velocities(subject, sample):
@@ -71,7 +71,8 @@ def _bias_gaps(
 def hamel(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: C of a generic contorsion.
 
-    Gravity, inertia and bias are compared one by one, too, as the largest hides what is wrong in another.
+    Gravity, inertia and bias are also compared one by one, because the largest term would hide errors of the
+    others.
     """
     q, v, a = sample
     D = contorsion(subject, q, None, "(6)") if wrong else None

@@ -38,9 +38,9 @@ def contorsion(subject: Subject, q: Array, symmetry: str | None, salt: str) -> A
 
 
 def gentle_contorsion(subject: Subject, sample: Sample, symmetry: str | None, salt: str) -> Array:
-    """A random contorsion of order one in an orthonormal frame at q: flows stay bounded, controls visible.
+    """A random contorsion of order one in an orthonormal frame at q, for which flows stay bounded.
 
-    Larger where the flow is shorter.
+    It is larger if the flow is shorter, so that controls fail clearly.
     """
     L = np.linalg.cholesky(subject.H(sample.q))
     size = FLOW_TIME / _flow_time(subject, sample) / np.sqrt(subject.n)
@@ -50,18 +50,18 @@ def gentle_contorsion(subject: Subject, sample: Sample, symmetry: str | None, sa
 
 
 def _unit_velocity(subject: Subject, sample: Sample) -> Array:
-    """A velocity of length one with equal components in an orthonormal frame, up to signs: none is small."""
+    """A velocity of length one, with components in an orthonormal frame that are equal up to signs."""
     signs = np.sign(subject.rng("flow" + str(sample.q)).normal(size=subject.n))
     return np.linalg.solve(np.linalg.cholesky(subject.H(sample.q)).T, signs / np.sqrt(subject.n))
 
 
 def _flow_time(subject: Subject, sample: Sample) -> float:
-    """FLOW_TIME, or less where the flow line would go further than half of the subject's room."""
+    """FLOW_TIME, or less if the flow line would go farther than half of the subject's room."""
     return min(FLOW_TIME, 0.5 * subject.room / float(np.max(np.abs(_unit_velocity(subject, sample)))))
 
 
 def inner_product_drift(subject: Subject, sample: Sample, Gamma: Field) -> tuple[float, float]:
-    """How far the inner products of transported vectors, orthonormal at first, drift along a flow line."""
+    """The drift of inner products of transported vectors, orthonormal at first, along a flow line."""
     Z = np.linalg.inv(np.linalg.cholesky(subject.H(sample.q))).T
     time = _flow_time(subject, sample)
     end, carried = subject.numerics.flow(Gamma, sample.q, _unit_velocity(subject, sample), Z, time)
@@ -69,13 +69,13 @@ def inner_product_drift(subject: Subject, sample: Sample, Gamma: Field) -> tuple
 
 
 def geodesic_gap(subject: Subject, sample: Sample, spray: Spray, reference: Spray) -> tuple[float, float]:
-    """How far the motions of two sprays (q, v) -> Gamma(v, v) end from one another."""
+    """The difference between the end points of the motions of two sprays (q, v) -> Gamma(v, v)."""
     start = (sample.q, _unit_velocity(subject, sample), _flow_time(subject, sample))
     return _end_gap(sample.q, *(subject.numerics.geodesic(field, *start) for field in (spray, reference)))
 
 
 def hamel_spray(subject: Subject, D: Array | None = None) -> Spray:
-    """(q, v) -> H^-1 (bias - D(v, v)), the bias by Hamel's equations: no connection enters."""
+    """(q, v) -> H^-1 (bias - D(v, v)), the bias by Hamel's equations, without a connection."""
 
     def spray(q: Array, v: Array) -> Array:
         rate = subject.hamel_acceleration(q, v)
@@ -85,7 +85,7 @@ def hamel_spray(subject: Subject, D: Array | None = None) -> Spray:
 
 
 def _end_gap(start: Array, end: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[float, float]:
-    """Differences of points and of velocities, relative to the way and to the velocity."""
+    """Differences of points relative to the distance moved, and of velocities relative to the velocity."""
     (q, v), (p, w) = end, other
     return largest(largest(q - p) / largest(q - start, p - start), largest(v - w) / largest(v, w)), 1.0
 

@@ -1,7 +1,7 @@
 """Checks of [W] V: metrics, connections and Coriolis matrices induced on a submanifold; Remarks 7 and 8.
 
-The submanifold is a random curved one through the subject's first sample, with a frame of its own in which
-xidot != v; its inclusion A is the derivative of its embedding.
+The submanifold is random and curved, and contains the subject's first sample. It has a frame of its own in
+which xidot != v; its inclusion A is the derivative of its embedding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGEST_SUBMANIFOLD = 4
 
 
 class Immersion:
-    """The immersions xi -> retract(base, B xi + Q(xi, xi)), whose numbers are arguments: compiled once.
+    """The immersions xi -> retract(base, B xi + Q(xi, xi)); base, B and Q are arguments: compiled once.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Submanifold:
     Parameters
     ----------
     subject : the ambient system.
-    immersion : what is compiled for it, with its frame of dimension m <= n.
+    immersion : its compiled functions, with its frame of dimension m <= n.
     """
 
     def __init__(self, subject: Subject, immersion: Immersion) -> None:
@@ -108,7 +108,7 @@ class Submanifold:
         return self.immersion.point(points, *self.numbers)
 
     def sample(self, salt: str) -> tuple[Array, Array]:
-        """A point xi and a velocity of length one: no residual is small because the motion is slow."""
+        """A point xi and a velocity of length one, so that no residual is small only by a slow motion."""
         rng, size = self.subject.rng(salt), min(0.3, self.subject.room / 6.0)
         xi, v = size * rng.normal(size=self.frame.dim), rng.normal(size=self.frame.dim)
         return xi, v / np.sqrt(v @ self.mass_matrix(xi[None])[0] @ v)
@@ -119,7 +119,7 @@ class Submanifold:
         return np.swapaxes(A, 1, 2) @ self.subject.masses(self.point(points)) @ A
 
     def coriolis(self, xi: Array, v: Array, D: Array | None) -> tuple[Array, float]:
-        """Cbar of the library's (17), A_dot by differences, C that of the subject less D; and its scale."""
+        """Cbar of the library's (17), A_dot by differences, C of the subject minus D; and its scale."""
         low = self.subject.first_kind(self.point(xi[None])[0])
         C, H, A, A_dot, scale = self._pieces(xi, v, low if D is None else low - D)
         return np.asarray(induced_coriolis_matrix(C, H, A, A_dot)), scale
@@ -134,7 +134,7 @@ class Submanifold:
         A, q = self.A(xi[None])[0], self.point(xi[None])[0]
         A_dot = self.numerics.derivative_along(self.A, xi, v)
         C, H = np.einsum("ijk,j->ik", Gamma_low, A @ v), self.subject.H(q)
-        sizes = np.abs(A).T @ np.abs(H) @ np.abs(A)  # no smaller than Hbar, so that flat spaces have a scale
+        sizes = np.abs(A).T @ np.abs(H) @ np.abs(A)  # at least |Hbar|, so that flat spaces have a scale
         terms = (np.abs(A).T @ np.abs(C) @ np.abs(A), np.abs(A).T @ np.abs(H) @ np.abs(A_dot), sizes)
         return C, H, A, A_dot, largest(*terms)
 
@@ -226,7 +226,7 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
     numerics, nq, m = subject.numerics, sample.q.size, max(1, min(subject.n - 1, 3))
     Q = np.linalg.qr(subject.rng("task").normal(size=(subject.n, m)))[0]
     W = 0.5 * subject.rng("bend").normal(size=(m, nq)) / np.sqrt(nq)
-    # At the sample Lambda is the identity: where J is nearly singular, differences of Lambda are inaccurate.
+    # At the sample Lambda is the identity, because differences of Lambda are inaccurate near a singular J.
     J = Q.T @ np.linalg.cholesky(subject.H(q)).T
     B = J @ np.linalg.pinv(numerics.matrix(q[None])[0]) - 0.5 * np.cos(W @ q)[:, None] * W
     D = contorsion(subject, subject.q[0], "metric_compatible", "Remark 8")
@@ -245,7 +245,7 @@ def task_space(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, fl
         A = np.linalg.solve(subject.H(q), J.T) @ Lambda
         C = C - A.T @ np.einsum("ijk,j->ik", contorsion(subject, q, None, "Remark 8 control"), v) @ A
     rate = numerics.derivative_along(inertias, q, v)
-    speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale where C and the rate are small
+    speed = float(np.sqrt(v @ subject.H(q) @ v))  # times Lambda: the scale if C and the rate are small
     return largest(rate - C - C.T), largest(C, rate, speed)
 
 

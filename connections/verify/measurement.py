@@ -1,8 +1,9 @@
-"""What a proposition is: a measurement of two routes to the same thing, with a negative control.
+"""Propositions: measurements that compare two routes to the same quantity, with a negative control.
 
 A measurement takes a subject and one sample (q, v, a) and returns (residual, scale). With ``wrong=True`` the
-same measurement runs on something that must fail (a generic contorsion, a forgotten term): where its relative
-residual is at least 1e-2 the measurement can tell right from wrong there; elsewhere it says nothing.
+same measurement runs on something that must fail (a generic contorsion, a forgotten term). If the relative
+residual of this control is at least 1e-2, the measurement can find errors at this sample; otherwise it proves
+nothing there.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Proposition:
     Parameters
     ----------
     key : its number in the paper.
-    statement : what is compared with what.
+    statement : the two quantities that are compared.
     measure : (subject, sample, wrong) -> (residual, scale).
-    applies : whether the statement says anything about a subject.
-    kind : class of the subjects that it is about.
-    riemannian : whether it is about the connection without torsion alone.
+    applies : subject -> whether the statement applies to it.
+    kind : class of its subjects.
+    riemannian : whether it holds for the connection without torsion only.
     """
 
     key: str

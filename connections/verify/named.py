@@ -1,7 +1,7 @@
-"""The one list of built-in systems: all commands and functions that take a system's name look it up here.
+"""The list of built-in systems, in which all commands and functions look up a system's name.
 
 First come the systems of `built_in`, then those of `connections.systems`. A system that is added to one of
-these two tables is on the list.
+these two tables is in the list.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _hyphened(name: str) -> str:
 
 @cache
 def _defined(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction | None]:
-    """A system of `connections.systems` and its group, made once: what they compile serves all seeds."""
+    """A system of `connections.systems` and its group, cached so that all seeds share compiled functions."""
     from connections import systems
 
     return systems.NAMES[key]().numeric(), systems.ACTIONS[key]() if key in systems.ACTIONS else None

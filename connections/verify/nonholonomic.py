@@ -1,8 +1,8 @@
 """Checks of [Z] section 3: the constrained connection, its equations of motion, its tensors.
 
 One side of every row is the library's; the other is a `Jet`: differences on the manifold, the block system
-with multipliers, and SciPy's integrator. What differences turn into a derivative has round-off of its own
-size, not of the derivative's; so scales hold the fields beside their slopes.
+with multipliers, and SciPy's integrator. Round-off of a difference is relative to the values of a field, not
+to its derivative, so the scales contain fields and their derivatives.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _row = partial(stated, PROPOSITIONS, kind=NonholonomicSubject)
 
 
 def _wide(subject: NonholonomicSubject) -> bool:
-    """Whether there are two feasible fields: with one, every torsion and curvature vanishes."""
+    """Whether there are at least two feasible fields; with one, torsion and curvature vanish."""
     return subject.m >= 2
 
 
 def _disturbed(subject: NonholonomicSubject, tensor: Array, wrong: bool, salt: str) -> Array:
-    """The tensor, or for a control the tensor and a random one of its size, at least one half."""
+    """The tensor; for a control, the tensor plus a random one of its size, at least one half."""
     size = max(0.5, largest(tensor))
     return tensor + size * subject.rng(salt).normal(size=tensor.shape) if wrong else tensor
 
@@ -46,14 +46,14 @@ def _unit_covector(subject: NonholonomicSubject, q: Array, salt: str) -> Array:
 
 
 def _unit_velocity(subject: NonholonomicSubject, sample: Sample) -> Array:
-    """A velocity of length one with equal components in an orthonormal basis, up to signs: none is small."""
+    """A velocity of length one, with components in an orthonormal basis that are equal up to signs."""
     signs = np.sign(subject.rng("flow" + str(sample.q)).normal(size=subject.m))
     Hbar = subject.jet(sample.q)["Hbar"]
     return np.linalg.solve(np.linalg.cholesky(Hbar).T, signs / np.sqrt(subject.m))
 
 
 def _raised(jet: Jet) -> Array:
-    """The terms of H^-1 H over a unit of length, (n, n): what its differences are round-off of."""
+    """The terms of H^-1 H over a unit of length, (n, n), the scale of round-off of its differences."""
     terms: Array = np.abs(np.linalg.inv(jet["H"])) @ np.abs(jet["H"])
     return terms
 
@@ -183,7 +183,7 @@ class _OrthogonalBasis:
         self.norms = np.einsum("ak,ab,bk->k", self.E, self.jet["H"], self.E)
 
     def divided(self, products: Array, wrong: bool) -> Array:
-        """Products with E_k (m, ...) over |E_k|^2; as they are for a control."""
+        """Products with E_k (m, ...) divided by |E_k|^2; for a control, not divided."""
         return products if wrong else products / self.norms.reshape((-1,) + (1,) * (products.ndim - 1))
 
 

@@ -1,8 +1,8 @@
-"""Nonholonomic systems as subjects: the system under test, and all that differences know of it.
+"""Nonholonomic systems as subjects: the system under test, and its derivatives by differences.
 
-A `Jet` holds metric, frame, basis, forms and potential at a point and on the stencil around it. Everything
-that the propositions compare with the library follows from it in NumPy, by differences and by the block
-system with multipliers: no connection, projection or bracket of the library enters.
+A `Jet` holds metric, frame, basis, forms and potential at a point and on the stencil around it. The
+quantities that the propositions compare with the library are computed from it in NumPy, by differences and by
+the block system with multipliers, without any connection, projection or bracket of the library.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Jet:
 
     @property
     def shifts(self) -> Array:
-        """The shifts from the point, in the frame, at which the values are, (1 + 8 n, n)."""
+        """The shifts from the point to the places of the values, in the frame, (1 + 8 n, n)."""
         return np.vstack([np.zeros((1, self.n)), stencil(self.n)])
 
     def slope(self, name: str) -> Array:
@@ -162,11 +162,11 @@ class NonholonomicSubject:
     Parameters
     ----------
     name : for the report.
-    system : its constrained connection, potential, forces and inputs; n velocities of which m are free.
+    system : its constrained connection, potential, forces and inputs; of n velocities, m are free.
     q, v, a : (samples, nq), (samples, m), (samples, m).
     seed : of the random fields and tensors of the checks.
-    action : a group under which the system is invariant, where one is known.
-    draw : which of many draws of the random fields and tensors; `redrawn` gives others.
+    action : optional, a group under which the system is invariant.
+    draw : index of the draw of random fields and tensors; `redrawn` gives others.
     """
 
     name: str
@@ -196,7 +196,7 @@ class NonholonomicSubject:
 
     @property
     def pushed(self) -> NonholonomicSystem:
-        """The same system without its own forces and inputs: covectors (n,) act on it."""
+        """The same system without its own forces and inputs, on which covectors (n,) act."""
         return shared(_pushed, self.system)
 
     @property
@@ -222,7 +222,7 @@ class NonholonomicSubject:
         return shared(compiled_of, self.system, function, *things)
 
     def jet(self, q: Array) -> Jet:
-        """The jet at a sample, kept."""
+        """The jet at a sample, cached."""
         key = np.asarray(q).tobytes()
         if key not in self._memory:
             self._memory[key] = self.fresh_jet(q)
@@ -238,7 +238,7 @@ class NonholonomicSubject:
             values[name] = flat[:, start : start + size].reshape((len(points), *shape))
             start += size
         H, A = values["H"], values["A"]
-        if "W" not in values:  # forms that vanish on the basis, smooth near the point
+        if "W" not in values:  # compute forms that vanish on the basis, smooth near the point
             values["W"] = null_space(A[0].T).T @ (np.eye(self.n) - A @ np.linalg.pinv(A))
         W, Wt = values["W"], np.swapaxes(values["W"], 1, 2)
         raised = np.linalg.solve(H, Wt)
@@ -247,7 +247,7 @@ class NonholonomicSubject:
         return Jet(self.n, values)
 
     def derivative_near(self, function: Any, q: Array) -> Array:
-        """L_{X_i} of a function of the jet at a point, (n, ...): differences of what may hold differences."""
+        """L_{X_i} of a function of the jet at a point, (n, ...), by differences of differences if it has any."""
         points = self.numerics.retract(q, stencil(self.n))
         return differences(np.stack([function(self.fresh_jet(point)) for point in points]), self.n)
 
@@ -285,7 +285,7 @@ def _batch_of_values(system: NonholonomicSystem) -> Batch:
 
 
 def _values_at(system: NonholonomicSystem, q: jax.Array) -> jax.Array:
-    """All that a `Jet` holds of one point, flat."""
+    """The values of a `Jet` at one point, flattened."""
     nabla = system.connection
     parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
     parts += [system.inputs_at(q), system.reduced.potential_at(q)]
@@ -308,7 +308,7 @@ def nonholonomic_subject(
     ----------
     name : for the report.
     system : the system, or its connection alone.
-    q : (samples, nq), regular points; a neighbourhood of about 0.5 of each has to be regular, too.
+    q : (samples, nq), regular points; a neighbourhood of about 0.5 of each has to be regular too.
     rng : NumPy's random generator, of the velocities.
     seed : of the random fields and tensors of the checks.
     action : a group under which metric, basis and inputs are invariant, for the row of Lemma 3.3.

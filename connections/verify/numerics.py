@@ -1,4 +1,4 @@
-"""The second route: finite differences, transports and linear systems that share nothing with the library.
+"""The second route: finite differences, transports and linear systems, independent of the library.
 
 Derivatives are central differences of eighth order along retractions (on the manifold, never off the unit
 sphere); differential equations go to SciPy's DOP853; tensors with prescribed symmetries come from a linear
@@ -35,7 +35,7 @@ class Batch:
     Parameters
     ----------
     function : (point, *parameters) -> value; JAX-traceable, of a module or a class, or bound to objects
-        (`Bound`). Random numbers are parameters, so that others need no other compilation.
+        (`Bound`). Random numbers are parameters, so that new ones compile nothing.
     chunk : length to which longer batches are padded.
     """
 
@@ -74,7 +74,7 @@ class Numerics:
         self._projected = compiled(_projected, frame)
 
     def retract(self, q: Array, shifts: Array) -> Array:
-        """Points (k, nq) that q is carried to by the shifts (k, n)."""
+        """Points (k, nq), the retractions of the shifts (k, n) from q."""
         return self._retract(np.concatenate([np.broadcast_to(q, (len(shifts), q.size)), shifts], axis=1))
 
     def derivative(self, f: BatchFunction, q: Array) -> Array:
@@ -134,7 +134,7 @@ class Numerics:
 
 
 def _retracted(frame: FrameField, pair: jax.Array) -> jax.Array:
-    """The point that q is carried to by xi, of [q, xi]."""
+    """The retraction of xi from q, given [q, xi]."""
     return frame.retract_at(pair[: frame.ambient_dim], pair[frame.ambient_dim :])
 
 
@@ -145,7 +145,7 @@ def _projected(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def stencil(n: int) -> Array:
-    """The shifts (8 n, n) whose values `differences` turns into a derivative."""
+    """The shifts (8 n, n); `differences` computes a derivative from the values there."""
     return STEP * (_OFFSETS[:, None, None] * np.eye(n)).reshape(-1, n)
 
 
@@ -180,7 +180,7 @@ def hamel_bias(H: Array, dH: Array, s: Array, v: Array) -> Array:
 
 
 def largest(*arrays: Array | float) -> float:
-    """The largest absolute value in all arrays; NaN where one has a NaN, which Python's `max` can lose."""
+    """The largest absolute value in all arrays; NaN if one has a NaN, which Python's `max` could ignore."""
     return float(np.max([np.max(np.abs(array), initial=0.0) for array in arrays]))
 
 
@@ -198,7 +198,7 @@ def symmetrized(tensor: Array) -> Array:
 def random_contorsion(rng: np.random.Generator, n: int, size: float, symmetry: str | None = None) -> Array:
     """A random D (n, n, n), antisymmetric in (1, 3), in (2, 3), or of no symmetry.
 
-    Where n = 1 it is one number, which is kept from being nearly zero.
+    For n = 1 it is one number, drawn so that it is not close to zero.
     """
     D = rng.normal(size=(n, n, n))
     D = size * (np.copysign(np.abs(D) + 0.5, D) if n == 1 else D)

@@ -18,19 +18,19 @@ from connections.verify.numerics import Array
 from connections.verify.robots import robot_subject
 from connections.verify.subjects import Subject, compiled_of, shared, subject_of
 
-ATTEMPTS = 100  # for each sample, to draw a point at which a system is regular
+ATTEMPTS = 100  # draws per sample to find a point at which a system is regular
 ACCEPTED = "a Subject, NonholonomicSubject, Metric, AffineConnection with a metric, MechanicalSystem, "
 ACCEPTED += "NonholonomicSystem, SymbolicSystem or Model"
 
 
 def as_subject(thing: Any, name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
-    """The subject of an object that says which system is meant.
+    """The subject of an object that defines a system.
 
     Parameters
     ----------
     thing : a subject, which is returned as it is; a `Metric` (its Levi-Civita connection is verified); an
         `AffineConnection` that was made with a metric (it is verified); a `MechanicalSystem`, a
-        `NonholonomicSystem` or a `SymbolicSystem`; a robot, which is a `Model`.
+        `NonholonomicSystem` or a `SymbolicSystem`; a robot (`Model`).
     name : for the report.
     samples : number of points; their coordinates are drawn from [-1, 1), a robot's as ``model.random`` does.
     seed : of all random numbers.
@@ -135,7 +135,7 @@ def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Genera
 
 
 def _require_regular(subject: Subject | NonholonomicSubject) -> None:
-    """Raise the error that says why the system cannot be measured at the samples, if that is so."""
+    """Raise the error that says why the system is not valid at a sample, if there is one."""
     system = subject.system
     frame = system.frame
     q = np.asarray(as_array("q", subject.q, (frame.ambient_dim,)))

@@ -17,7 +17,7 @@ __all__ = [
     "catalogue",
 ]
 
-#: Those of [W].
+#: Propositions of [W].
 ORDER = (
     "A1", "A2", "Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)",
     "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if",
@@ -27,7 +27,7 @@ ORDER = (
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
 )  # fmt: skip
 
-#: Those of [Z], about systems with nonholonomic constraints.
+#: Propositions of [Z], about systems with nonholonomic constraints.
 NONHOLONOMIC_ORDER = (
     "Z (4)", "Z power", "Z (5)", "Z energy", "Z (6)", "Z (7)", "Z Lemma 3.1",
     "Z Thm 3.2", "Z Thm 3.2 forms", "Z Thm 3.2 functions", "Z Lemma 3.3",

@@ -1,6 +1,6 @@
 """Subjects that a Python file defines: ``connections verify my_system.py:top``.
 
-Whatever goes wrong in the file is told in words: the error's type and message, and the line of the file.
+Errors in the file are reported with their type, their message, and the line of the file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def subject_from_file(
     Parameters
     ----------
     path : the file, which ends in ``.py``.
-    attribute : what `as_subject` takes, or a function without arguments that returns it.
+    attribute : an object that `as_subject` accepts, or a function without arguments that returns one.
     samples, seed : as for `as_subject`; a subject has its own samples and seed.
 
     Raises
@@ -66,12 +66,12 @@ def subject_from_file(
 
 @contextmanager
 def explained(path: Path, what: str) -> Iterator[None]:
-    """Make every error a `SubjectError` that says what happened, the error, and the line of the file.
+    """Turn every error into a `SubjectError` with a sentence, the error, and the line of the file.
 
     Parameters
     ----------
     path : the file with the user's code.
-    what : the sentence that comes first.
+    what : the sentence.
     """
     try:
         yield
@@ -83,7 +83,7 @@ def explained(path: Path, what: str) -> Iterator[None]:
 
 
 def _module(path: Path) -> ModuleType:
-    """The file as a module of a private name."""
+    """The file as a module with a private name."""
     if path.suffix != ".py":
         raise SubjectError(f"{path} is not a Python file: its name has to end in .py")
     if not path.is_file():
@@ -99,7 +99,7 @@ def _module(path: Path) -> ModuleType:
     beside = str(path.resolve().parent)
     if beside not in sys.path:
         sys.path.insert(0, beside)
-    sys.modules[name] = module  # dataclasses and pickle look there
+    sys.modules[name] = module  # dataclasses and pickle look up modules there
     try:
         with explained(path, f"{path} cannot be imported"):
             # Compiled here, so that no __pycache__ appears beside the file.
@@ -111,7 +111,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def _attribute(module: ModuleType, path: Path, attribute: str) -> Any:
-    """What the file calls by this name."""
+    """The object with this name in the file."""
     found = module.__dict__
     if attribute in found:
         return found[attribute]
@@ -139,7 +139,7 @@ def _required(function: Callable[..., Any]) -> list[str]:
     """The arguments without a default."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a function in C
+    except (TypeError, ValueError):  # functions in C have no signature
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
@@ -155,12 +155,12 @@ def _require_no_arguments(function: Callable[..., Any], name: str) -> None:
 
 
 def _kind(error: BaseException) -> str:
-    """The type of an error, to stand before its message; nothing where the message is our own."""
+    """The type of an error, as the beginning of a line; empty for errors of this library."""
     return "" if isinstance(error, SubjectError) else f"{type(error).__name__}: "
 
 
 def _message(error: BaseException) -> str:
-    """The message; of a long one the first paragraph, cut."""
+    """The message; of a long message, the first paragraph, cut."""
     if isinstance(error, SubjectError):
         return str(error)
     if isinstance(error, SyntaxError):
@@ -172,12 +172,12 @@ def _message(error: BaseException) -> str:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The error that was raised in the user's code, if a `TypeError` tells it in words."""
+    """The error raised in the user's code, if `error` is the `TypeError` that this library made of it."""
     return error.__context__ or error if isinstance(error, TypeError) else error
 
 
 def _places(error: BaseException, path: Path) -> list[str]:
-    """Where the error was raised: the last line of the file, and of a file beside it that it called."""
+    """The place of the error: the last line in the file, and in a file beside it that it called."""
     folder = path.resolve().parent
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
         name = Path(error.filename).name

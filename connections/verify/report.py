@@ -1,4 +1,4 @@
-"""Running the catalogue over subjects, and the report that a person reads and a program uses."""
+"""Running the catalogue over subjects, and the report for persons and programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 
 
 HOLDS, INCONCLUSIVE, FAILS = "holds", "inconclusive", "does not hold"
-REDRAWS = 24  # of random fields, contorsions and velocities, until a control is not weak
+REDRAWS = 24  # draws of random fields, contorsions and velocities while a control is weak
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Row:
     Parameters
     ----------
     subject, key, statement : names.
-    check : the worst over all samples, and over the draw at which the control fails as it should.
+    check : the worst over all samples, also in the draw in which the control fails as it should.
     control : the first draw of the negative control that fails as it should, or else the strongest.
-    seconds : how long it took.
-    draws : how often the control was drawn.
+    seconds : time of the computation.
+    draws : number of draws of the control.
     """
 
     subject: str
@@ -44,9 +44,9 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """The residual decides: "does not hold", or "holds"; "inconclusive" where no control showed a fault.
+        """By the residual "does not hold" or "holds"; "inconclusive" if no control has failed.
 
-        A weak control is nothing against the proposition, as it is measured on something wrong.
+        A weak control is no evidence against the proposition, because it is measured on something wrong.
         """
         if not self.check.ok:
             return FAILS
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why the row is not ok; empty where it is."""
+        """Why the row is not ok; empty if it is."""
         if self.verdict == INCONCLUSIVE:
             return (
                 f"The residual is within the tolerance, but the strongest of {self.draws} negative controls "
@@ -106,20 +106,20 @@ def verify_subject(
 
 
 def applicable(subject: AnySubject) -> list[Proposition]:
-    """The propositions that say something about the subject, and about the kind of its connection."""
+    """The propositions that apply to the subject and to its kind of connection."""
     excluded = {item.key for item in excluded_by_torsion(subject)}
     return [item for item in catalogue(type(subject)) if item.applies(subject) and item.key not in excluded]
 
 
 def excluded_by_torsion(subject: AnySubject) -> list[Proposition]:
-    """Those about the connection without torsion, where the subject's has torsion by its own definition."""
+    """The propositions that need a connection without torsion, if the subject's was made with torsion."""
     if not (isinstance(subject, Subject) and subject.has_torsion):
         return []
     return [item for item in catalogue(type(subject)) if item.riemannian and item.applies(subject)]
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:
-    """One row per proposition: of the subjects with the worst verdict the one with the largest residual."""
+    """One row per proposition: among the subjects with the worst verdict, that of the largest residual."""
     worst: dict[str, Row] = {}
     for row in rows:
         other = worst.get(row.key)
@@ -131,10 +131,10 @@ def summary(rows: Iterable[Row]) -> list[Row]:
 def measured(
     subject: AnySubject, item: Proposition, samples: Sequence[Sample], tol: float
 ) -> tuple[Check, Check, int]:
-    """The worst check, the control, and how often that was drawn.
+    """The worst check, the control, and the number of its draws.
 
-    A control that is weak at all samples is drawn again: velocities, random fields and contorsions at the
-    same points. Where it then fails as it should, the check is measured with the same draw, and counts.
+    If a control is weak at all samples, velocities, random fields and contorsions at the same points are
+    drawn again. Once it fails as it should, the check is measured with the same draw too, and counts.
 
     Parameters
     ----------

@@ -32,14 +32,15 @@ proposition = partial(stated, PROPOSITIONS)
 class Fields:
     """Smooth random vector fields X, Y, Z and a function f, in frame components.
 
-    Their random numbers are arguments wherever the library differentiates them: one compilation serves all.
+    Their random numbers are arguments of the functions that the library differentiates: compiled once for
+    all.
     """
 
     def __init__(self, subject: Subject) -> None:
         rng = subject.rng("fields")
         nq, n = subject.metric.frame.ambient_dim, subject.n
         W, w = 0.5 * rng.normal(size=(3, n, nq)) / np.sqrt(nq), 0.5 * rng.normal(size=(3, n))
-        if n == 1:  # with a single component, keep it from vanishing and from being constant
+        if n == 1:  # a single component must neither vanish nor be constant
             W, w = np.copysign(0.35, W), np.copysign(0.5 + np.abs(w), w)
         self.numbers: dict[str, Any] = dict(zip("XYZ", zip(W, w, strict=True), strict=True))
         self.numbers["f"] = (rng.normal(size=nq) / np.sqrt(nq),)
@@ -47,7 +48,7 @@ class Fields:
 
     @classmethod
     def of(cls, subject: Subject) -> Fields:
-        """The subject's fields, made once."""
+        """The subject's fields, cached."""
         fields: Fields = subject._memory.setdefault("fields", cls(subject))
         return fields
 
@@ -65,7 +66,7 @@ class Fields:
         return value
 
     def covariant_derivative(self, X: str, Y: str, q: Array) -> Array:
-        """nabla_X Y by the library, of X, Y, Z or f times one of them."""
+        """nabla_X Y by the library, for X, Y, Z or f times one of them."""
         compiled = self.subject.compiled(_covariant_derivative_at, X, Y)
         return np.asarray(compiled(q, *(self.numbers[name[-1]] for name in ("f", X, Y))))
 
@@ -73,7 +74,7 @@ class Fields:
 def _covariant_derivative_at(
     system: MechanicalSystem, X: str, Y: str, q: jax.Array, f: Any, x: Any, y: Any
 ) -> jax.Array:
-    """nabla_X Y, (n,); f, x, y : the numbers of the function and of the fields."""
+    """nabla_X Y, (n,); f, x, y : the parameters of the function and of the fields."""
     assert system.connection is not None
     alone = system.metric.frame.dim == 1
 
@@ -86,12 +87,12 @@ def _covariant_derivative_at(
 
 
 def _field(xp: Any, alone: bool, q: Any, W: Any, w: Any) -> Any:
-    """A field at points (..., nq): w + sin(W q + w), or w exp(W q) where it has one component."""
+    """A field at points (..., nq): w + sin(W q + w), or w exp(W q) if it has one component."""
     return w * xp.exp(q @ W.T) if alone else w + xp.sin(q @ W.T + w)
 
 
 def _function(xp: Any, q: Any, b: Any) -> Any:
-    """2.7 + sin(b q): never near one, where to forget it would be no mistake."""
+    """2.7 + sin(b q): never close to one, so that a control that leaves out this factor fails."""
     return 2.7 + xp.sin(q @ b)
 
 

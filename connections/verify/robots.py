@@ -1,6 +1,7 @@
 """A robot as a subject: the connection under test is the one that its bodies induce.
 
-Where loops close, the samples lie well inside: differences and flows need configurations all around them.
+For closed chains, loops have to close in a neighbourhood of the samples, because differences and flows need
+configurations around them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.verify.numerics import Array
 from connections.verify.subjects import Bodies, Subject, subject_of
 
-# Distances from a sample, rad and m, within which loops are to close: the first for which samples are found.
+# Distances from a sample within which loops have to close, rad and m; the first for which samples are found.
 ROOMS = (0.6, 0.4, 0.25, 0.15, 0.08)
 ATTEMPTS = 30
 
@@ -42,7 +43,7 @@ def robot_subject(model: Model, name: str, samples: int = 2, seed: int = 0) -> S
 
 @lru_cache(maxsize=4)
 def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
-    """The robot's system and bodies, made once: what they compile serves all seeds."""
+    """The robot's system and bodies, cached so that all seeds share compiled functions."""
 
     def axes(q: Array) -> list[tuple[slice, Array, Array]]:
         result = []
@@ -64,7 +65,7 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
 
 
 def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array, float]:
-    """Random configurations (samples, nq), and how far from them all loops still close (rad, m)."""
+    """Random configurations (samples, nq), and the distance within which all loops close (rad, m)."""
     kinematics = model.kinematics
     if not isinstance(kinematics, ClosedKinematics) or not kinematics.implicit_clusters.any():
         return np.stack([model.random(rng) for _ in range(samples)]), np.inf

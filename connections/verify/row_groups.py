@@ -1,8 +1,7 @@
-"""The catalogue in a few lines: what its propositions say together, in words of robotics.
+"""The catalogue in a few lines: groups of propositions, in words of robotics.
 
-`GROUPS` has every key of the catalogue once. A group holds where all its rows hold; beside its worst residual
-stands its weakest control, so that the two numbers of a line are the closest that a right and a wrong
-computation come to each other.
+`GROUPS` has every key of the catalogue once. A group holds if all its rows hold. Its line has its worst
+residual and its weakest control: the smallest gap between a right and a wrong computation.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from connections.verify.report import FAILS, HOLDS, INCONCLUSIVE, Row
 
 @dataclass(frozen=True)
 class Group:
-    """Propositions that say one thing together.
+    """Propositions that make one statement together.
 
     Parameters
     ----------
-    statement : what holds, at most 42 characters, so that a line has room for its numbers.
+    statement : at most 42 characters, so that the line has room for its numbers.
     keys : of the propositions.
     """
 
@@ -73,8 +72,8 @@ class GroupResult:
     Parameters
     ----------
     statement : of the group.
-    checks, systems : how many rows, and on how many subjects.
-    residual : the largest relative residual; a NaN if any is one.
+    checks, systems : number of rows, and of subjects.
+    residual : the largest relative residual; NaN if any is NaN.
     control : the smallest relative residual of a negative control.
     verdict : the worst of the rows.
     """
@@ -88,7 +87,7 @@ class GroupResult:
 
 
 def by_group(rows: Iterable[Row]) -> list[GroupResult]:
-    """The rows in a line per group; groups without rows are left out.
+    """One result per group; groups without rows are left out.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What the propositions are checked on: a mechanical system with sample points.
+"""Subjects of the propositions: mechanical systems with sample points.
 
-A `Subject` is a mechanical system with sample points, the connection under test (which claims to be the
-metric's Levi-Civita connection, unless it was made with a contorsion), and, where it consists of rigid
-bodies, their inertias and Jacobians.
+A `Subject` is a mechanical system with sample points, the connection under test (which should be the metric's
+Levi-Civita connection, unless it was made with a contorsion), and, if it consists of rigid bodies, their
+inertias and Jacobians.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, kosz
 
 
 def shared(make: Callable[..., Value], system: Any, *things: Any) -> Value:
-    """make(system, *things), made once and kept with the system: it serves every subject of the system.
+    """make(system, *things), cached with the system for all of its subjects.
 
     Parameters
     ----------
     make : of a module or a class, so that it is the same at every call.
-    system : what is under test; what is made is kept on it.
-    things : texts, functions and objects, known by identity; neither seeds nor samples.
+    system : the system under test, which holds the cache.
+    things : texts, functions and objects, compared by identity; neither seeds nor samples.
     """
     kept: dict[Any, Value] = derived(system).setdefault(shared, {})
     key = make, *things
@@ -48,7 +48,7 @@ def compiled_of(system: Any, function: Callable[..., Any], *things: Any) -> Call
 
 
 def batch_of(system: Any, function: Callable[..., jax.Array], *things: Any) -> Batch:
-    """The same of a function of one point (and parameters), for batches of points."""
+    """The same for a function of one point (and parameters), on batches of points."""
     return Batch(Bound(function, system, *things), shared(numerics_of, system).chunk)
 
 
@@ -58,13 +58,13 @@ def numerics_of(system: MechanicalSystem) -> Numerics:
 
 
 def generator(seed: int, salt: str, draw: int) -> np.random.Generator:
-    """The random numbers of one check: of a seed, the name of what they are for, and the draw."""
+    """The random generator of one check, given a seed, the name of their purpose, and the draw."""
     return np.random.default_rng([seed, *salt.encode(), *([256 + draw] if draw else [])])
 
 
 @dataclass(frozen=True, eq=False)
 class Bodies:
-    """The rigid bodies that a system consists of.
+    """The rigid bodies of a system.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class Subject:
     Parameters
     ----------
     name : for the report.
-    system : metric, potential, and the connection that claims to be Riemannian.
+    system : metric, potential, and the connection that should be Riemannian.
     q, v, a : (m, nq), (m, n), (m, n) samples.
     seed : of the random fields and contorsions of the checks.
-    bodies : where the system consists of rigid bodies.
-    room : how far each component of a displacement from a sample may go, where closed loops set limits.
-    draw : which of many draws of the random fields and contorsions; `redrawn` gives others.
+    bodies : of a system of rigid bodies, else None.
+    room : largest displacement from a sample in each component, if closed loops set limits.
+    draw : index of the draw of random fields and contorsions; `redrawn` gives others.
     """
 
     name: str
@@ -129,8 +129,8 @@ class Subject:
     def has_torsion(self) -> bool:
         """Whether the connection was made with a contorsion that gives it torsion at a sample.
 
-        What the connection says of itself decides, not its numbers: a connection that claims to have no
-        torsion is to be found wrong if it has.
+        Its definition decides, not its coefficients: if a connection should have no torsion and its
+        coefficients do, the propositions must fail.
         """
         base = self.nabla
         while isinstance(base, ChangedConnection):
@@ -161,12 +161,12 @@ class Subject:
     def compiled(self, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
         """*arguments -> function(system, *things, *arguments), compiled once for the system.
 
-        The function is of a module; what changes with the seed is among its arguments.
+        The function is of a module; values that change with the seed are among its arguments.
         """
         return shared(compiled_of, self.system, function, *things)
 
     def batch(self, function: Callable[..., jax.Array], *things: Any) -> Batch:
-        """The same of a function of one point (and parameters), on batches of points."""
+        """The same for a function of one point (and parameters), on batches of points."""
         return shared(batch_of, self.system, function, *things)
 
     @property
@@ -184,7 +184,7 @@ class Subject:
         return self._remember("first_kind", q, lambda: np.asarray(self.nabla.first_kind(q, self.metric)))
 
     def second_kind(self, D: Array | None = None) -> Callable[[Array], Array]:
-        """q -> Gamma^i_jk of the connection under test, less the contorsion D (constant in the frame)."""
+        """q -> Gamma^i_jk of the connection under test, minus the contorsion D (constant in the frame)."""
         compiled = self.compiled(_coefficients_at)
         shift = np.zeros((self.n,) * 3) if D is None else D
         return lambda q: np.asarray(compiled(q, shift))
@@ -202,15 +202,15 @@ class Subject:
         return np.tensordot(self.H(q), self.s(q), axes=1)
 
     def koszul(self, q: Array) -> Array:
-        """Gamma*_ijk of the metric by differences: no function of the library's connections enters."""
+        """Gamma*_ijk of the metric by differences, without the library's connections."""
         return self._remember("koszul", q, lambda: koszul_by_differences(self.dH(q), self.s_low(q)))
 
     def hamel_bias(self, q: Array, v: Array) -> Array:
-        """C v by Hamel's equations and differences, (n,): neither a connection nor the library's brackets."""
+        """C v by Hamel's equations and differences, (n,), without connections and the library's brackets."""
         return hamel_bias(self.H(q), self.dH(q), self.s(q), v)
 
     def hamel_acceleration(self, q: Array, v: Array) -> Array:
-        """H^-1 C v as `hamel_bias`, at a point on the way: nothing is kept."""
+        """H^-1 C v by `hamel_bias`, at a point of a motion, without caching."""
         H, numerics = self.H(q), self.numerics
         bias = hamel_bias(H, numerics.derivative(self.masses, q), numerics.structure_functions(q), v)
         return np.linalg.solve(H, bias)
@@ -229,7 +229,7 @@ class Subject:
         return self._remember("hamel", q, polarize)
 
     def scale(self, q: Array) -> float:
-        """Largest term that enters Gamma_ijk before cancellation."""
+        """The largest term of Gamma_ijk before cancellation."""
         return largest(self.H(q), self.dH(q), self.s_low(q), self.first_kind(q))
 
     def _remember(self, what: str, q: Array, compute: Callable[[], Array]) -> Array:
@@ -241,7 +241,7 @@ class Subject:
 
 
 def _coefficients_at(system: MechanicalSystem, q: jax.Array, D: jax.Array) -> jax.Array:
-    """Gamma^i_jk of the connection under test, less the contorsion D, (n, n, n)."""
+    """Gamma^i_jk of the connection under test, minus the contorsion D, (n, n, n)."""
     assert system.connection is not None
     raised = solve(system.metric.matrix_at(q), D.reshape(len(D), -1)).reshape(D.shape)
     return system.connection.coefficients_at(q) - raised
@@ -280,7 +280,7 @@ def subject_of(
     bodies: Bodies | None = None,
     room: float = np.inf,
 ) -> Subject:
-    """As `subject`; the same system may serve many subjects, and what it compiled serves them all."""
+    """As `subject`, for a given system: all subjects of one system share its compiled functions."""
     q = np.asarray(as_array("q", q, (system.metric.frame.ambient_dim,)))
     if q.ndim != 2:
         raise ShapeError("q", ("samples", system.metric.frame.ambient_dim), q.shape)
