@@ -1,4 +1,4 @@
-"""Arguments of a caller made ready for compiled code: arrays of numbers, batches, `out`."""
+"""Conversion of a caller's arguments for compiled code: float64 arrays, batches, `out`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from connections.checks import ShapeError, as_array
 
 
 def refuse_traced(function: str, names: Sequence[str], given: tuple[Any, ...], instead: str) -> None:
-    """Raise `TypeError` if JAX is tracing one of the arguments of a function, which takes numbers.
+    """Raise `TypeError` if an argument of a function that computes in NumPy is a tracer.
 
     Parameters
     ----------
     function : its name.
     names, given : the names and values of its arguments.
-    instead : what computes the same where JAX traces; empty if nothing does.
+    instead : a JAX-traceable function with the same result; empty if there is none.
     """
     for name, value in zip(names, given, strict=False):
         if isinstance(value, jax.core.Tracer):
@@ -81,11 +81,11 @@ def require_output(out: Any, shape: tuple[int, ...]) -> None:
 
 
 class InputRefused(ValueError):
-    """Compiled code refused its input; the reason is looked for when the message is read.
+    """Compiled code refused its input; the reason is computed when the message is read.
 
     Parameters
     ----------
-    function, arguments : a call with the same input, which raises the error that says why.
+    function, arguments : a call with the same input, which raises the error with the reason.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

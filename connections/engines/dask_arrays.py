@@ -2,7 +2,7 @@
 
 Batch axes may be cut into blocks, and broadcast as in NumPy; the axis of coordinates or components is one
 block. The function is called once for each block, so dtype, shapes and errors are those of the call on NumPy
-arrays. Errors about numbers appear when the result is computed.
+arrays. Errors about values are raised when the result is computed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def lazy(
     ----------
     function : arrays (..., k) -> (..., *core); it is pickled and sent to the workers once.
     names, given : the names and values of the arguments, (..., k).
-    sizes : the (k,) of each argument, and perhaps of more.
+    sizes : the size k of each argument; further entries are ignored.
     core : shape of the result of one row of each argument.
 
     Raises

@@ -1,4 +1,4 @@
-"""A batch cut into pieces for threads."""
+"""A batch cut into chunks for threads."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Callable
 from connections.engines.inlined.simd import LANES
 from connections.engines.threads import get_num_threads, pool
 
-# Seconds of work. To wake a thread and to wait for it takes 0.05 ms on an idle machine, and longer on a busy
-# one, on which the thread has to wait for a processor.
+# Seconds of work. Waking a thread and waiting for it takes 0.05 ms on an idle machine, and longer on a busy
+# one, because the thread has to wait for a processor.
 WORTH_A_THREAD = 1e-3
 _FIRST = 8 * LANES  # rows that are timed
 
 
 def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
-    """Call `fill` on pieces of `count` rows, in several threads if that pays; whether all calls succeeded.
+    """Call `fill` on chunks of `count` rows, in several threads if that pays; whether all calls succeeded.
 
-    The caller's thread computes the first rows and measures the time. The other rows are divided among as
-    many threads as get `WORTH_A_THREAD` of work each. `fill` is called from several threads at the same time.
+    The caller's thread computes the first rows and measures the time. The other rows are divided among so
+    many threads that each gets `WORTH_A_THREAD` of work. `fill` is called from several threads at the same
+    time.
     """
     threads = get_num_threads()
     if threads == 1 or count <= 2 * _FIRST:
@@ -34,12 +35,12 @@ def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
     pieces = iter([slice(first, min(first + size, count)) for first in range(_FIRST, count, size)])
 
     def work_off() -> bool:
-        """Fill pieces until there are none left. Threads share the iterator: `next` of a list's is atomic."""
+        """Fill chunks until none is left. The threads share a list's iterator, whose `next` is atomic."""
         good = True
         for piece in pieces:
             good &= fill(piece)
         return good
 
     others = [pool().submit(work_off) for _ in range(threads - 1)]
-    good &= work_off()  # this thread takes part
+    good &= work_off()  # the caller's thread works too
     return all([good, *(other.result() for other in others if not other.cancel())])

@@ -1,9 +1,9 @@
 """Functions whose source is rendered from a template.
 
-Numba compiles some of them, and keeps machine code on disk by the file of a function. So the source is
-executed as if it were in a file of the package. It has to stand behind the last line of that file: Numba also
-asks Python for the lines of a function, and Python would read what is in the file at these lines. Since
-Python 3.13, lines that begin within a docstring, and have an apostrophe, raise `tokenize.TokenError`.
+Numba compiles some of them, and its cache on disk depends on the file of a function. So the source is
+executed as if it were in a file of the package. It has to stand behind the last line of that file, because
+Numba also asks Python for the lines of a function, and Python would read other code of the file there. Since
+Python 3.13, lines that begin within a docstring and contain an apostrophe raise `tokenize.TokenError`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ have changed.
 import hashlib
 from pathlib import Path
 
-#: What is compiled into the entries of every engine.
+#: The sources that are compiled into the entries of every engine.
 INLINED = Path(__file__).parent / "inlined"
 
 

@@ -1,4 +1,4 @@
-"""How many threads compute a batch."""
+"""The number of threads that compute a batch."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def set_num_threads(count: int) -> None:
 
     Raises
     ------
-    ValueError : not a positive whole number.
+    ValueError : `count` is not a positive integer.
     """
     global _thread_count, _pool
     if isinstance(count, bool) or not hasattr(count, "__index__") or operator.index(count) < 1:
         raise ValueError(f"number of threads: expected a positive whole number, got {count!r}")
-    _thread_count, _pool = operator.index(count), None  # a batch under way keeps the threads that it has
+    _thread_count, _pool = operator.index(count), None  # a batch that is being computed keeps its threads
 
 
 def get_num_threads() -> int:
-    """How many threads compute a batch."""
+    """The number of threads that compute a batch."""
     return _thread_count
 
 
@@ -41,7 +41,7 @@ def pool() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """Make a forked process start a new pool: it inherits the old one without its threads."""
+    """Make a forked process start a new pool, because it inherits the old one without its threads."""
     global _pool
     _pool = None
 

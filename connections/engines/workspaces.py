@@ -24,15 +24,15 @@ def with_workspace(packed: np.ndarray, slots: int = 0) -> np.ndarray:
 
 
 class Workspaces:
-    """As many workspaces as threads use at the same time, kept for later calls.
+    """A pool of workspaces, as many as threads use at the same time.
 
     Parameters
     ----------
-    make : makes one.
+    make : makes a workspace.
 
     Attributes
     ----------
-    give_back : keeps a workspace for later calls.
+    give_back : returns a workspace to the pool.
     """
 
     def __init__(self, make: Callable[[], np.ndarray]) -> None:
@@ -40,7 +40,7 @@ class Workspaces:
         self.give_back = self._free.append
 
     def take(self) -> np.ndarray:
-        """One that no other thread uses until it is given back."""
+        """A workspace that no other thread uses until it is given back."""
         try:
             return self._free.pop()
         except IndexError:

@@ -1,8 +1,8 @@
 """Which Coriolis matrix does a library compute? The audit of another library on a robot.
 
-The library's C is audited against the library's own H, so a verdict does not depend on ours; whether H is
-ours is measured first, as a library may model another robot. Where it gives the vector only, C v is compared
-with Hamel's equations of its H. In both cases C v is compared with our recursion, too.
+The library's C is audited against the library's own H, so a verdict does not depend on our H. H is compared
+with ours first, because a library may model another robot. If the library has only the vector, C v is
+compared with Hamel's equations of its H. In both cases C v is also compared with our recursion.
 
 Source: [W] Props. III.1, III.2, IV.1, IV.2, Thm V.1, eq. (17).
 """
@@ -40,19 +40,19 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LibraryAudit:
-    """What a library's Coriolis matrix, or its vector C v, turned out to be.
+    """The audit of a library's Coriolis matrix, or of its vector C v.
 
     Parameters
     ----------
-    library, version, variant, function : what was audited.
+    library, version, variant, function : names of the audited function.
     subject : name of the robot or of the joint type.
     dofs : number of velocity components.
     same_robot : the library's H against ours.
     recursion : the library's C v against our recursion.
-    report : the audit; for a library that gives the vector only, its row "bias" alone means anything.
-    matrix : whether the library gives a matrix.
-    faults : where the properties fail.
-    notes : what the library makes of the description.
+    report : the audit; for a library with only the vector, only its row "bias" is meaningful.
+    matrix : whether the library has a matrix.
+    faults : the joint types for which properties fail.
+    notes : differences between the library's model and the description.
     """
 
     library: str
@@ -70,12 +70,12 @@ class LibraryAudit:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Property -> verdict, as in `AuditReport`; "bias" alone where there is no matrix."""
+        """Property -> verdict, as in `AuditReport`; only "bias" if there is no matrix."""
         return {name: self.report.verdicts[name] for name in self._properties}
 
     @property
     def kind(self) -> str:
-        """As in `AuditReport`; "vector only" or "wrong vector" where there is no matrix."""
+        """As in `AuditReport`; "vector only" or "wrong vector" if there is no matrix."""
         if self.matrix:
             return self.report.kind
         return {"holds": "vector only", "fails": "wrong vector"}.get(self.verdicts["bias"], "unknown")
@@ -99,7 +99,7 @@ class LibraryAudit:
         return tuple(self.report.checks) if self.matrix else VECTOR
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the contorsion as plain Python objects for JSON."""
+        """Everything except the contorsion as plain Python objects for JSON."""
         checks = self.report.to_dict()["checks"]
         return {
             "library": self.library,
@@ -140,8 +140,8 @@ def audit_library(
     Raises
     ------
     LibraryError : the library or its variant is unknown, it is not installed, or it cannot read the robot.
-    ModelError : the file cannot be read by anybody.
-    NonFiniteError, MetricError : the library returns NaN, or a mass matrix that is none.
+    ModelError : the file is not a valid description.
+    NonFiniteError, MetricError : the library returns NaN, or a matrix H that is not positive definite.
     """
     with quiet():
         return audit_aloud(robot, library, floating_base=floating_base, samples=samples, seed=seed)
@@ -155,7 +155,7 @@ def audit_aloud(
     samples: int = 2,
     seed: int = 0,
 ) -> LibraryAudit:
-    """`audit_library` with whatever the library prints."""
+    """`audit_library` without suppressing what the library prints."""
     known, variant = library_named(library)
     subject = robot.kind if isinstance(robot, JointExample) else Path(robot).stem
     with tempfile.TemporaryDirectory(prefix="connections_audit_") as folder:

@@ -1,12 +1,12 @@
-"""Which joints are at fault where a library's Coriolis matrix lacks a property.
+"""The joints at fault if a library's Coriolis matrix lacks a property.
 
-Lock all joints but a set S. The inclusion of the motions of S is a constant selection of columns, so by
-[W] (17) the mass matrix, the Coriolis matrix and the contorsion D of what still moves are the entries of H, C
-and D whose indices all lie in S. Hence a robot with locked joints is audited exactly and without another
-model. Joint types are at fault for a property if it fails where all joints of these types move, and no
-others, and holds for every smaller set of types. D has three indices: where C is linear in v, a failing entry
-involves three joints at most, and sets of three types find them all. Where it is not, and none is found, all
-types are named.
+Lock all joints except a set S. The inclusion of the motions of S is a constant selection of columns, so by
+[W] (17) the mass matrix, the Coriolis matrix and the contorsion D of the moving joints are the entries of H,
+C and D with all indices in S. Hence a robot with locked joints is audited exactly and without another model.
+A set of joint types is at fault for a property if the property fails when all joints of these types move, and
+no others, and holds for every smaller set of types. D has three indices, so if C is linear in v, a failing
+entry involves at most three joints, and sets of three types find all of them. If C is not linear, and no set
+is found, all types are named.
 
 Source: [W] Thm V.1, eq. (17).
 """
@@ -27,14 +27,14 @@ from connections.interop.libraries import LibraryRobot
 from connections.interop.libraries.library import Array, Slots, slots
 from connections.multibody.definition.kinematics import product_of_frames
 
-#: Properties of a library that gives the vector C v only.
+#: Properties of a library that has only the vector C v.
 VECTOR = ("bias",)
 _LARGEST_SET = 3
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A property that fails where only joints of some types move, and holds where fewer types do.
+    """A property that fails if only joints of some types move, and holds for fewer types.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def faults_of(
     q: Array,
     v: Array,
 ) -> Iterator[Fault]:
-    """Smallest sets of joint types with which each property that fails on the robot fails."""
+    """For each property that fails on the robot, the smallest sets of joint types with which it fails."""
     names = report.checks if theirs.coriolis is not None else VECTOR
     failing = [name for name in names if report.verdicts[name] == "fails"]
     if not failing:
@@ -101,7 +101,7 @@ def _locked(
     q: Array,
     v: Array,
 ) -> AuditReport:
-    """The audit with all joints but some locked at the sampled configurations, one after the other."""
+    """The audit with all joints except some locked, at each of the sampled configurations."""
     at_q, at_v = (np.concatenate([np.r_[slot[index]] for slot in moving]) for index in (2, 3))
     named = dict(zip(theirs.model.joint_names, theirs.model.kinematics.joints, strict=True))
     frame = product_of_frames([named[slot.name] for slot in moving], [slot.name for slot in moving])
@@ -126,10 +126,10 @@ def _locked(
 
 
 def _worst(reports: list[AuditReport]) -> AuditReport:
-    """The report with most properties failing."""
+    """The report in which most properties fail."""
     return max(reports, key=lambda report: list(report.verdicts.values()).count("fails"))
 
 
 def joint_kinds(model: mb.Model, named: Mapping[str, str]) -> dict[str, str]:
-    """{joint: its type in words}, as the library calls it or else by our class."""
+    """{joint: its type in words}: the library's name if there is one, or our class."""
     return {slot.name: named.get(slot.name, slot.kind.lower()) for slot in slots(model)}

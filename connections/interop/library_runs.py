@@ -1,8 +1,8 @@
-"""Audits in child processes: a library that crashes, hangs or talks does not disturb the others.
+"""Audits in child processes, so that a library that crashes, hangs or prints does not disturb the others.
 
 The child is this module: it reads a request as JSON from its standard input, and writes a line of JSON per
-audit to a file, so that what was finished before a crash is kept. Libraries of compiled code do not always
-bear each other in one process, either.
+audit to a file, so that finished audits survive a crash. Some compiled libraries also conflict with each
+other in one process.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from xml.etree import ElementTree
 
 from connections.interop.libraries import LibraryError, joint_example
 
-#: Seconds after which a child is given up.
+#: Seconds after which a child is stopped.
 TIMEOUT = 1800.0
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a child is to audit.
+    """The request to a child.
 
     Parameters
     ----------
     library : "name" or "name:variant".
-    robots : URDF files, or types of joints (`joint_example`) where `joints` is true; one audit each.
+    robots : URDF files, or types of joints (`joint_example`) if `joints` is true; one audit each.
     floating_base, samples, seed : as for `audit_library`.
     """
 
@@ -47,12 +47,12 @@ class Request:
 def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[str, Any]]:
     """`LibraryAudit.to_dict()` of every robot of the request, computed in child processes.
 
-    Where there is no audit there is ``{"library", "subject", "error"}``, the error in one line: the library
-    cannot read the robot, or it crashed on it, and then the next robots get another child.
+    A robot without an audit has ``{"library", "subject", "error"}``, the error in one line: the library
+    cannot read the robot, or it crashed. After a crash, another child audits the next robots.
 
     Parameters
     ----------
-    request : what to audit.
+    request : the library and the robots.
     timeout : seconds for a child.
     """
     left = list(request.robots)
@@ -69,7 +69,7 @@ def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[st
 
 
 def _child(request: dict[str, Any], results: Path, timeout: float) -> str:
-    """Run a child; why it did not finish, or nothing."""
+    """Run a child; returns why it did not finish, or an empty text."""
     command = [sys.executable, "-m", "connections.interop.library_runs", str(results)]
     try:
         done = subprocess.run(
@@ -91,7 +91,7 @@ def _failure(library: str, robot: str, joints: bool, reason: str) -> dict[str, A
 
 
 def _serve(results: Path) -> None:
-    """The child: audit what standard input asks for."""
+    """The child: run the request from standard input."""
     from connections.interop.library_audit import audit_aloud
 
     warnings.simplefilter("ignore")
@@ -116,7 +116,7 @@ def _serve(results: Path) -> None:
 
 
 def require_readable(robots: Sequence[str], floating_base: bool) -> None:
-    """Raise what is wrong with a URDF file before any library is asked.
+    """Raise the error of a URDF file that is not valid, before any library reads it.
 
     Raises
     ------

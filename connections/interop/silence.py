@@ -1,4 +1,4 @@
-"""Silence: what other libraries print, from compiled code too, is kept off the report."""
+"""Suppression of the output of other libraries, also from compiled code, so that reports are readable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Send what libraries print, from C++ too, and their warnings to nowhere."""
+    """Discard the output of libraries, also from C++, and their warnings."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(number) for number in (1, 2)]

@@ -1,7 +1,7 @@
 """Symbolic: metric, frame and constraints as matrices of SymPy expressions, results as closed forms.
 
-The same definitions as in the numeric rooms, on expressions; `SymbolicSystem.numeric` turns one into the
-other. SymPy is imported by this room and by `connections.systems` only.
+The definitions are those of the numeric rooms, on expressions; `SymbolicSystem.numeric` makes the numeric
+system. Only this room and `connections.systems` import SymPy.
 """
 
 from connections.symbolic.expressions import as_expressions, nonzero, simplified, tidy, vanishes

@@ -1,4 +1,4 @@
-"""What follows from a metric and a distribution of expressions: tensors and the constrained connection.
+"""Tensors and the constrained connection of a metric and a distribution, as expressions.
 
 `SymbolicSystem` gives the data and has these results. Every one is a read-only object array with the index
 order of the numeric classes. Source: [W] III; [Z] section 3.
@@ -21,8 +21,8 @@ from connections.symbolic.expressions import Simplifier, as_expressions, frozen,
 class SymbolicConnection(abc.ABC):
     """A metric in a frame, a distribution, and the connections that they define, as expressions.
 
-    Every method takes ``simplify``: `tidy` (the default), any function of one expression, or None for what
-    the formulas give. Results are kept, one for each `simplify`.
+    Every method takes ``simplify``: `tidy` (the default), any function of one expression, or None for
+    unsimplified results. Results are cached, one for each `simplify`.
     """
 
     coordinates: tuple[sympy.Symbol, ...]
@@ -50,7 +50,7 @@ class SymbolicConnection(abc.ABC):
         return frozen(sympy.symbols(f"{letter}1:{self.dim + 1}", real=True), (self.dim,))
 
     def orthogonal_basis(self, unit: Mapping[int, int] | None = None) -> np.ndarray:
-        """The basis made orthogonal in the metric in its own order, (n, m).
+        """The basis made orthogonal in the metric, field by field in its order, (n, m).
 
         Parameters
         ----------
@@ -114,7 +114,8 @@ class SymbolicConnection(abc.ABC):
         Parameters
         ----------
         simplify : see the class.
-        of_forms : from the forms (True) or from the basis; by default the forms where they are given.
+        of_forms : from the forms (True) or from the basis (False); by default from the forms if there are
+            any.
         """
         use_forms = self.forms is not None if of_forms is None else of_forms
         if use_forms and self.forms is None:
@@ -206,12 +207,12 @@ class SymbolicConnection(abc.ABC):
     # --- sections
 
     def covariant_derivative(self, X: Any, Y: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
-        """Components of nabla~_X Y, (m,), of fields given by components (m,) in the basis."""
+        """Components of nabla~_X Y, (m,), for fields given by components (m,) in the basis."""
         x, y = (as_expressions(name, value, (self.dim,)) for name, value in (("X", X), ("Y", Y)))
         return simplified(self._covariant_derivative(x, y, simplify), simplify)
 
     def symmetric_product(self, X: Any, Y: Any, simplify: Simplifier | None = tidy) -> np.ndarray:
-        """Components of <X : Y> = nabla~_X Y + nabla~_Y X, (m,), of fields given by components (m,).
+        """Components of <X : Y> = nabla~_X Y + nabla~_Y X, (m,), for fields given by components (m,).
 
         Source: [Z] section 6.
         """

@@ -1,7 +1,7 @@
-"""What a symbolic system is made of, checked: symmetric metric, independent fields and forms that fit them.
+"""Validation of a symbolic system: symmetric metric, independent fields, and forms that fit them.
 
-Ranks are those at a generic point: numbers are put in for all symbols. At special points ranks may be lower;
-the numeric classes find that out there.
+Ranks are those at a generic point: random numbers are substituted for all symbols. At special points ranks
+may be lower; the numeric classes check them there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def as_coordinates(value: Any) -> tuple[sympy.Symbol, ...]:
 def as_parameters(
     given: Mapping[Any, Any] | None, arrays: Iterable[np.ndarray | None], coordinates: Iterable[sympy.Symbol]
 ) -> dict[sympy.Symbol, float | None]:
-    """{symbol: default, or None}: those given, and every other symbol of the arrays that is no coordinate.
+    """{symbol: default, or None}: the given ones, and all other symbols of the arrays except coordinates.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def as_parameters(
 
 
 def generic_rank(matrix: np.ndarray) -> int:
-    """Rank of a matrix of expressions where all symbols are generic; rows and columns have any units."""
+    """Rank of a matrix of expressions for generic values of all symbols, in any units of rows and columns."""
     symbols = sorted({symbol for entry in matrix.flat for symbol in _free(entry)}, key=str)
     numbers = np.random.default_rng(7).uniform(0.4, 1.4, size=len(symbols))
     values = {symbol: sympy.Float(number) for symbol, number in zip(symbols, numbers, strict=True)}
@@ -89,7 +89,7 @@ def require_frame(X: np.ndarray) -> None:
 
 
 def require_distribution(A: np.ndarray | None, W: np.ndarray | None) -> None:
-    """Check the basis A (n, m) and the forms W (p, n) of a distribution, each of which may be absent.
+    """Check the basis A (n, m) and the forms W (p, n) of a distribution; each may be absent.
 
     Raises
     ------

@@ -25,16 +25,17 @@ def gram(H: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def components(H: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """(A^T H A)^-1 A^T H, (m, n): a vector to the components of its orthogonal projection."""
+    """(A^T H A)^-1 A^T H, (m, n): maps a vector to the components of its orthogonal projection."""
     found: np.ndarray = inverse(gram(H, A)) @ A.T @ H
     return found
 
 
 def null_basis(W: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """A (n, n - p) with W A = 0, and the p velocities that it solves the forms for.
+    """A (n, n - p) with W A = 0, and the p velocities for which the forms are solved.
 
-    These are the first whose columns of W are independent at a generic point; where they are dependent, A is
-    singular. Each of the other velocities is one in one field and zero in the rest, in their order.
+    These are the first velocities with columns of W that are independent at a generic point. A is singular
+    where these columns are dependent. Each of the other velocities is one in one field and zero in the
+    others, in their order.
     """
     reduced, solved = sympy.Matrix(W).rref(simplify=tidy, iszerofunc=vanishes)
     free = [k for k in range(W.shape[1]) if k not in solved]
@@ -74,7 +75,7 @@ def projection_of_basis(H: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def projection_of_forms(H: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """P = 1 - H^-1 W^T (W H^-1 W^T)^-1 W, (n, n): no basis enters."""
+    """P = 1 - H^-1 W^T (W H^-1 W^T)^-1 W, (n, n), without a basis."""
     raised = inverse(H) @ W.T
     P: np.ndarray = identity(len(H)) - raised @ inverse(W @ raised) @ W
     return P
@@ -83,7 +84,7 @@ def projection_of_forms(H: np.ndarray, W: np.ndarray) -> np.ndarray:
 def first_kind(
     H: np.ndarray, Gamma: np.ndarray, A: np.ndarray, E: np.ndarray, coordinates: Sequence[sympy.Symbol]
 ) -> np.ndarray:
-    """<<X_i, nabla_{X_j} X_k>>, (m, m, m), X_i the basis fields and nabla that of the metric.
+    """<<X_i, nabla_{X_j} X_k>>, (m, m, m), X_i the basis fields, nabla the metric's connection.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def first_kind(
 
 
 def raised_by_norms(G: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """low_k / |X_k|^2, for a basis that is orthogonal.
+    """low_k / |X_k|^2, for an orthogonal basis.
 
     Parameters
     ----------
@@ -163,8 +164,8 @@ def curvature_terms(
 ) -> tuple[np.ndarray, np.ndarray]:
     """nabla_{N_ij} X_k and [N_ij, X_k], N_ij = (1 - P)[X_i, X_j]; each (n, m, m, m) as [a, k, i, j].
 
-    The curvature with the projected bracket lacks one of the two: less P nabla_{N_ij} X_k it is that of the
-    full connection, less P [N_ij, X_k] it is Schouten's.
+    From the curvature with the projected bracket, subtracting P nabla_{N_ij} X_k gives the curvature of the
+    full connection; subtracting P [N_ij, X_k] gives Schouten's.
 
     Parameters
     ----------

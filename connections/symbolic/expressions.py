@@ -1,9 +1,9 @@
 """Arrays of expressions: validation, a quick normal form, and an exact test for zero.
 
 Results of this room are NumPy arrays of SymPy expressions (dtype object, read only), with the index order of
-the numeric classes: ``Gamma[i, j, k]`` is the same coefficient in both. ``sympy.Matrix(array)`` makes a
-matrix of a two-dimensional one. Most mechanical systems are rational functions of parameters, coordinates and
-of sin and cos of angles; `tidy` and `vanishes` are made for them: they compute modulo sin^2 + cos^2 = 1.
+the numeric classes: ``Gamma[i, j, k]`` is the same coefficient in both. ``sympy.Matrix(array)`` converts a
+two-dimensional array. Most mechanical systems are rational functions of parameters, coordinates, and sines
+and cosines of angles; `tidy` and `vanishes` are made for them: they compute modulo sin^2 + cos^2 = 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sympy.polys.rings import PolyElement, PolyRing
 from connections.checks import ShapeError
 
 Simplifier = Callable[[sympy.Expr], sympy.Expr]
-"""One expression to an equal one."""
+"""A function of one expression that returns an equal expression."""
 
 _QUOTIENTS = {
     sympy.tan: lambda angle: sympy.sin(angle) / sympy.cos(angle),
@@ -29,7 +29,7 @@ _QUOTIENTS = {
     sympy.sec: lambda angle: 1 / sympy.cos(angle),
     sympy.csc: lambda angle: 1 / sympy.sin(angle),
 }
-_FACTORED = 40  # polynomials of so many terms are factored; longer ones take long and seldom have factors
+_FACTORED = 40  # most terms of polynomials that are factored; longer ones take long and seldom have factors
 _FEW = 12  # terms of expressions for which all normal forms are tried
 
 
@@ -38,10 +38,10 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
 
     Parameters
     ----------
-    name : how the caller calls the argument.
-    value : SymPy matrix or array, NumPy array, nested lists; numbers are turned into expressions. Where a
-        vector is asked for, a row or column matrix is one.
-    shape : required shape; None admits any length on that axis, or any shape.
+    name : the argument's name in errors.
+    value : SymPy matrix or array, NumPy array, nested lists; numbers become expressions. A row or column
+        matrix is accepted as a vector.
+    shape : required shape; None allows any length of that axis, or any shape.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
 
 
 def frozen(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A read-only object array of the given shape, its entries expressions.
+    """A read-only object array of expressions of the given shape.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def frozen(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
-    """`simplify` of every entry, each different expression once; the entries as they are where it is None.
+    """`simplify` of every entry, called once for equal entries; unchanged entries if it is None.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def tidy(expression: Any) -> sympy.Expr:
     """The shortest of a few normal forms of a rational function of symbols, sines and cosines.
 
     Multiple angles are expanded, common factors cancelled, sin^2 or cos^2 eliminated, numerator and
-    denominator factored where they are short. A short expression stays as it is; one equal to zero becomes
-    zero. Other functions and roots count as symbols. Much faster than `sympy.simplify`.
+    denominator factored if they are short. A short expression is unchanged unless it equals zero, and then it
+    becomes zero. Other functions and roots count as symbols. This is much faster than `sympy.simplify`.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def tidy(expression: Any) -> sympy.Expr:
 
 
 def vanishes(expression: Any) -> bool:
-    """Whether an expression is zero: exactly decided for rational functions of symbols, sines and cosines.
+    """Whether an expression is zero; exact for rational functions of symbols, sines and cosines.
 
     Parameters
     ----------
-    expression : an expression; for other kinds `sympy.simplify` has the last word, which may miss a zero.
+    expression : an expression; for other kinds the result is that of `sympy.simplify`, which may miss a zero.
     """
     expression = sympy.sympify(expression)
     if expression.is_Atom:
@@ -136,7 +136,7 @@ def nonzero(array: np.ndarray) -> dict[tuple[int, ...], sympy.Expr]:
 
     Parameters
     ----------
-    array : expressions, simplified ones to find all zeros.
+    array : expressions; simplified ones, to find all zeros.
     """
     return {index: entry for index, entry in np.ndenumerate(array) if entry != 0}
 
@@ -152,7 +152,7 @@ def _as_expression(name: str, entry: Any) -> sympy.Expr:
 
 
 def _term_by_term(expression: sympy.Expr) -> sympy.Expr:
-    """A sum with the terms of each denominator put together, not brought over a common one."""
+    """A sum in which terms with equal denominators are joined, without a common denominator."""
     groups: dict[sympy.Expr, list[sympy.Expr]] = {}
     for term in sympy.Add.make_args(expression):
         groups.setdefault(sympy.fraction(term)[1], []).append(term)
@@ -182,13 +182,13 @@ def _normal_forms(expression: sympy.Expr) -> list[sympy.Expr]:
 
 
 def _complexity(pairs: list[tuple[int, int]], fraction: tuple[PolyElement, PolyElement]) -> int:
-    """Terms times the number of sines and cosines that occur: what has few of them can be factored."""
+    """Number of terms times number of sines and cosines; factoring is quick if it is small."""
     degrees = [np.max([part.degrees() for part in fraction], axis=0)[list(pair)] for pair in pairs]
     return sum(len(part) for part in fraction) * (1 + int(np.sum(np.array(degrees) > 0)))
 
 
 def _as_product(polynomial: PolyElement) -> sympy.Expr:
-    """The polynomial as an expression, in factors where it is short."""
+    """The polynomial as an expression, factored if it is short."""
     if len(polynomial) > _FACTORED:
         return polynomial.as_expr()
     coefficient, factors = polynomial.factor_list()
@@ -206,7 +206,7 @@ def _negated(product: sympy.Expr) -> sympy.Expr:
 
 
 def _choices(angles: int, terms: int) -> list[tuple[bool, ...]]:
-    """For every angle whether sin^2 is the one to eliminate; all combinations where they are few."""
+    """For every angle, whether to eliminate sin^2 or cos^2; all combinations if there are few."""
     if angles <= 1 or (angles == 2 and terms <= _FEW):
         return list(itertools.product((True, False), repeat=angles))
     return [(True,) * angles, (False,) * angles]
@@ -214,13 +214,13 @@ def _choices(angles: int, terms: int) -> list[tuple[bool, ...]]:
 
 @dataclass(frozen=True)
 class _Generators:
-    """What the symbols of a polynomial ring stand for.
+    """The meaning of the symbols of a polynomial ring.
 
     Parameters
     ----------
-    pairs : places of the symbols of sine and cosine of every angle.
+    pairs : indices of the symbols of sine and cosine of every angle.
     back : {symbol: expression}.
-    decides : whether there are no relations but sin^2 + cos^2 = 1, so that a nonzero result is not zero.
+    decides : whether sin^2 + cos^2 = 1 are the only relations, so that a nonzero polynomial is not zero.
     """
 
     pairs: list[tuple[int, int]]
@@ -229,7 +229,7 @@ class _Generators:
 
 
 def _fraction(expression: sympy.Expr) -> tuple[PolyElement, PolyElement, _Generators]:
-    """Numerator and denominator as polynomials in symbols, sines, cosines and whatever else there is."""
+    """Numerator and denominator as polynomials in symbols, sines, cosines and other functions."""
     for function, quotient in _QUOTIENTS.items():
         expression = expression.replace(function, quotient)
     if any(not node.args[0].is_Symbol for node in expression.atoms(sympy.sin, sympy.cos)):
@@ -249,7 +249,7 @@ def _fraction(expression: sympy.Expr) -> tuple[PolyElement, PolyElement, _Genera
 
 
 def _foreign(expression: sympy.Expr) -> set[sympy.Expr]:
-    """The largest parts that are no rational functions of symbols: functions, roots, pi."""
+    """The largest parts that are not rational functions of symbols: functions, roots, pi."""
     if expression.is_Symbol or expression.is_Rational:
         return set()
     if expression.is_Add or expression.is_Mul:

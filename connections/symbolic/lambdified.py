@@ -1,7 +1,7 @@
-"""From expressions to numbers: JAX functions of q, a metric made of them, values of parameters.
+"""From expressions to JAX: functions of q, a metric of such functions, values of parameters.
 
-An array of expressions is turned into source code once, with common subexpressions shared; parameters are
-arguments of that code, so that new values cost nothing but a compilation.
+An array of expressions is translated to source code once, with common subexpressions shared. Parameters are
+arguments of this code.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Code:
 
 
 def numeric_metric(code: Code, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:
-    """The metric in numbers; constant where its expressions are.
+    """The numeric metric; a `ConstantMetric` if its expressions are constant.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def point_code(
     def at(q: jax.Array, values: Sequence[float]) -> jax.Array:
         if code is None:
             return jnp.asarray(constants).reshape(shape)
-        with np.errstate(all="ignore"):  # a parameter that is zero in a denominator: infinite, no exception
+        with np.errstate(all="ignore"):  # a zero parameter in a denominator gives infinity, not an exception
             found = [jnp.asarray(value, dtype=jnp.float64) for value in code(*q, *values)]
         entries = [constants[k] if place is None else found[place] for k, place in enumerate(places)]
         return jnp.stack(entries).reshape(shape)
@@ -117,7 +117,7 @@ def parameter_values(
 
     Parameters
     ----------
-    defaults : {symbol: value, or None where it has none}.
+    defaults : {symbol: value, or None}.
     given : {symbol or its name: value}.
 
     Raises

@@ -16,8 +16,8 @@ def entries_latex(symbol: str, array: np.ndarray, upper: int = 1) -> str:
     Parameters
     ----------
     symbol : LaTeX of the letter.
-    array : expressions, simplified ones: an entry counts as vanishing when it is the number zero.
-    upper : how many of the indices, the first ones, are written above.
+    array : simplified expressions: an entry counts as vanishing if it is the number zero.
+    upper : number of upper indices, which come first.
     """
     lines = []
     for index, entry in nonzero(array).items():

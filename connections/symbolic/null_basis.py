@@ -1,7 +1,7 @@
-"""The null basis of one-forms in numbers: its expressions, and where they divide by zero.
+"""The null basis of one-forms as a numeric distribution, and the points where it divides by zero.
 
 The forms W (p, n) are solved for p of the velocities; each of the others is one in one basis field and zero
-in the rest. Where the p columns of W that are solved for are dependent, this basis is infinite.
+in the others. This basis is infinite where the p columns of W of the solved velocities are dependent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connections.checks import FrameError, raise_at
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 
-_CLEAR = 1e-6  # of `clearance_at`, whose square is the precision that coefficients in this basis lose
+_CLEAR = 1e-6  # least `clearance_at`; coefficients in this basis lose precision by its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class EliminatedDistribution(Distribution):
     basis : q (nq,) -> A (n, n - p), the null basis; JAX-traceable.
     forms : q -> W (p, n); JAX-traceable.
     solved : the p velocities that the others determine.
-    divisor : the determinant of these columns of W, for messages.
+    divisor : the determinant of their columns of W, for errors.
     """
 
     metric: Metric
@@ -56,7 +56,7 @@ class EliminatedDistribution(Distribution):
         return self.annihilated.forms_at(q)
 
     def complement_at(self, q: jax.Array) -> jax.Array:
-        """Of the forms alone, (n, n): no basis enters."""
+        """From the forms, (n, n), without a basis."""
         return self.annihilated.complement_at(q)
 
     def regular_at(self, q: jax.Array) -> jax.Array:
@@ -64,20 +64,20 @@ class EliminatedDistribution(Distribution):
         return self.annihilated.regular_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Regular, and the null basis is."""
+        """The distribution and the null basis are regular."""
         return self.regular_at(q) & (self.clearance_at(q) > _CLEAR)
 
     def clearance_at(self, q: jax.Array) -> jax.Array:
-        """The determinant of the columns solved for, relative to all of W: zero where they are dependent.
+        """The determinant of the columns of `solved`, relative to all of W: zero where they are dependent.
 
-        Velocities are measured by their sizes, as `Distribution.covectors_at` does.
+        Components are in units of the frame's lengths, as in `Distribution.covectors_at`.
         """
         W = self.annihilated.covectors_at(q).T
         W = W / jnp.linalg.norm(W, axis=1, keepdims=True)
         return jnp.abs(jnp.linalg.det(W[:, jnp.array(self.solved)])) / jnp.sqrt(jnp.linalg.det(W @ W.T))
 
     def explain(self, q: Any) -> None:
-        """The error of metric or forms, or `FrameError` naming what the basis divides by."""
+        """The error of metric or forms, or `FrameError` naming the divisor that vanishes."""
         self.annihilated.explain_regular(q)
         point = jnp.asarray(q)
         if not self.clearance_at(point) > _CLEAR:

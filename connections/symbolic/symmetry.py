@@ -21,7 +21,7 @@ from connections.symbolic.tensors import left_inverse
 def invariance(
     system: SymbolicSystem, image: Any, simplify: Simplifier | None = tidy
 ) -> dict[str, np.ndarray]:
-    """What remains of each object's invariance condition; all entries are zero where it is invariant.
+    """The residual of each object's invariance condition; all entries are zero if it is invariant.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def invariance(
     Returns
     -------
     "metric", J^T G(Phi) J - G with J the derivative of Phi and G the metric in coordinates, (nq, nq);
-    "basis", X_k(Phi) - J X_k, (nq, m), of the basis in use, given or not; where they exist "forms" and
-    "inputs", w(Phi) J - w, (p, nq); "coefficients", Gamma~(Phi) - Gamma~, (m, m, m), and
-    "input_coefficients", (m, a): Lemma 3.3 says that these two vanish where all others do.
+    "basis", X_k(Phi) - J X_k, (nq, m), of the given or computed basis; if they exist, "forms" and "inputs",
+    w(Phi) J - w, (p, nq); "coefficients", Gamma~(Phi) - Gamma~, (m, m, m), and "input_coefficients", (m, a):
+    by Lemma 3.3 these two vanish if all others do.
 
     Raises
     ------

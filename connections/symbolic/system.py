@@ -1,6 +1,6 @@
-"""A mechanical system as expressions: one definition for closed forms and for numbers.
+"""A mechanical system as expressions: one definition for closed forms and for computations.
 
-The metric H and, where there are constraints, a basis A of the feasible velocities or the one-forms W that
+The data are the metric H and, with constraints, a basis A of the feasible velocities or the one-forms W that
 annihilate them, all in one frame X. Without constraints the basis is the frame itself, and everything that
 is called constrained is Riemannian. Source: [W] III; [Z] section 3.
 """
@@ -34,7 +34,7 @@ class SymbolicSystem(SymbolicConnection):
     """A mechanical system, with or without nonholonomic constraints, given by matrices of expressions.
 
     Every result is a read-only object array with the index order of the numeric classes; every method takes
-    ``simplify``: `tidy` (the default), any function of one expression, or None for what the formulas give.
+    ``simplify``: `tidy` (the default), any function of one expression, or None for unsimplified results.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class SymbolicSystem(SymbolicConnection):
     frame : X (nq, n), qdot = X v; the identity if None.
     basis : A (n, m), feasible velocities in the frame, orthogonal or not.
     forms : W (p, n), constraints as one-forms w_a(X_i); with a basis they are checked against each other.
-        Without one the basis solves them for the first p velocities that they determine at a generic point;
-        each of the others is one in one field and zero in the rest.
+        Without a basis, the forms are solved for the first p velocities that they determine at a generic
+        point; each of the other velocities is one in one basis field and zero in the others.
     inputs : (a, n), covectors in the frame that the controls multiply.
     potential : potential energy [J].
     parameters : {symbol: default value or None}, in SI units; other symbols become parameters without one.
@@ -52,11 +52,11 @@ class SymbolicSystem(SymbolicConnection):
 
     Attributes
     ----------
-    metric, frame, basis, forms, inputs : object arrays, or None where none was given; frame never None.
+    metric, frame, basis, forms, inputs : object arrays, or None if not given; frame is never None.
 
     Raises
     ------
-    ShapeError, TypeError, ValueError : the arguments are no matrices of expressions of these shapes.
+    ShapeError, TypeError, ValueError : the arguments are not matrices of expressions of these shapes.
     MetricError : H is not symmetric.
     FrameError, ConstraintError : frame, basis or forms lost rank at a generic point, or the basis does not
         satisfy the forms.
@@ -111,7 +111,7 @@ class SymbolicSystem(SymbolicConnection):
 
     @property
     def solved(self) -> tuple[int, ...]:
-        """The velocities of the frame that a basis computed from the forms solves them for."""
+        """The velocities of the frame for which the forms are solved, if the basis is computed from them."""
         return () if self.forms is None else self._null[1]
 
     def with_basis(self, basis: Any) -> SymbolicSystem:
@@ -172,7 +172,7 @@ class SymbolicSystem(SymbolicConnection):
     def latex(self, simplify: Simplifier | None = tidy) -> str:
         """Metric, frame, basis, forms, coefficients, inputs and equations of motion, as LaTeX.
 
-        One aligned block below the other; of the coefficients and inputs those that do not vanish.
+        Aligned blocks below each other; coefficients and inputs that vanish are left out.
         """
         blocks = [matrix_latex("H", self.metric)]
         nq, n = self.frame.shape
@@ -219,25 +219,25 @@ class SymbolicSystem(SymbolicConnection):
     def numeric(
         self, parameters: Mapping[Any, float] | None = None, *, basis: str = "symbolic"
     ) -> NonholonomicSystem | MechanicalSystem:
-        """The same system in numbers: a `NonholonomicSystem`, or a `MechanicalSystem` without constraints.
+        """The numeric system: a `NonholonomicSystem`, or a `MechanicalSystem` without constraints.
 
-        Its basis is `distribution`, that of all closed forms: components of velocities, coefficients, gaits
-        and gains mean the same in both. The same values give the same object, which keeps what it compiled.
-        A system without constraints leaves its inputs to `function`.
+        Its basis is `distribution`, the basis of all closed forms, so that components of velocities,
+        coefficients, gaits and gains mean the same in both. The same values give the same object, with its
+        compiled functions. A `MechanicalSystem` has no inputs; `function` gives them.
 
         Parameters
         ----------
         parameters : values that replace defaults, by symbol or name.
         basis : "symbolic", or "orthonormal" for another basis of the same distribution, in which the closed
-            forms do not hold: orthonormal in the metric, computed at every point from the forms, whatever
-            basis was given, so that only where these lose rank, and on a set of codimension m, it is
-            singular; by Gram-Schmidt from the basis where there are no forms.
+            forms do not hold. This basis is orthonormal in the metric and computed at every point from the
+            forms, also if a basis was given, so that it is singular only where the forms lose rank, and on a
+            set of codimension m. Without forms it is computed from the basis by Gram-Schmidt.
 
         Raises
         ------
-        ValueError : an unknown parameter or basis, a parameter without a value, or an orthonormal basis asked
-            of a system without constraints.
-        FrameError, at a point : the basis is singular there; names what vanishes.
+        ValueError : an unknown parameter or basis, a parameter without a value, or an orthonormal basis of a
+            system without constraints.
+        FrameError, at a point : the basis is singular there; names the divisor that vanishes.
         """
         values = self.parameter_values(parameters)
         made: dict[Any, NonholonomicSystem | MechanicalSystem] = self.__dict__.setdefault("_numeric", {})
@@ -250,7 +250,7 @@ class SymbolicSystem(SymbolicConnection):
 
     @cached_property
     def _null(self) -> tuple[np.ndarray, tuple[int, ...]]:
-        """The basis computed from the forms, and the velocities that they are solved for."""
+        """The basis computed from the forms, and the velocities for which they are solved."""
         return distributions.null_basis(self.forms)
 
     @cached_property
@@ -258,7 +258,7 @@ class SymbolicSystem(SymbolicConnection):
         return lambdified.Code(self.coordinates, tuple(self.parameters))
 
     def _in_numbers(self, values: lambdified.Values, basis: str) -> NonholonomicSystem | MechanicalSystem:
-        """The system for values of all parameters, as `numeric` says."""
+        """The numeric system for values of all parameters (`numeric`)."""
         if basis not in ("symbolic", "orthonormal"):
             raise ValueError(f"basis: expected symbolic or orthonormal, got {basis!r}")
 
@@ -281,7 +281,7 @@ class SymbolicSystem(SymbolicConnection):
         return NonholonomicSystem(nabla, function(potential), inputs=function(self.inputs))
 
     def _spanned(self, metric: Metric, A: PointFunction, W: PointFunction | None) -> Distribution:
-        """The distribution in numbers, in the basis of the closed forms."""
+        """The numeric distribution, in the basis of the closed forms."""
         if self.basis is not None or W is None:
             return SpannedDistribution(metric, A, W, REMEDY)
         divisor = tidy(sympy.Matrix(self.forms[:, self.solved]).det())

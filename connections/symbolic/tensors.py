@@ -68,7 +68,7 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def left_inverse(fields: np.ndarray) -> np.ndarray:
-    """X^+, (n, nq): ambient components of a vector in the span to components in the frame."""
+    """X^+, (n, nq): maps ambient components of a vector in the span to components in the frame."""
     if fields.shape[0] == fields.shape[1]:
         return inverse(fields)
     X_plus: np.ndarray = inverse(fields.T @ fields) @ fields.T
@@ -80,7 +80,7 @@ def structure_functions(fields: np.ndarray, coordinates: Sequence[sympy.Symbol])
 
     Parameters
     ----------
-    fields : (nq, n), brackets of whose columns stay in their span.
+    fields : (nq, n); the brackets of its columns must stay in their span.
     coordinates : the nq coordinates.
     """
     s: np.ndarray = np.einsum("ka,aij->kij", left_inverse(fields), brackets(fields, coordinates))

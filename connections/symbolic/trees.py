@@ -24,11 +24,11 @@ from connections.symbolic.tensors import HALF
 
 @dataclass(frozen=True)
 class PlanarLink:
-    """A link of a planar tree with the joint that carries it.
+    """A link of a planar tree with its joint.
 
     Parameters
     ----------
-    parent : number of the link that it hangs on, smaller than its own; -1 for the ground.
+    parent : index of its parent link, smaller than its own; -1 for the ground.
     offset : (x, y) of the joint in the parent's frame [m].
     mass : [kg].
     center : (x, y) of the centre of mass in the link's frame [m].
@@ -55,7 +55,7 @@ class PlanarTree:
 
     Raises
     ------
-    ShapeError : the numbers of links and coordinates differ, or a pair is not one.
+    ShapeError : the numbers of links and coordinates differ, or an (x, y) does not have two entries.
     ModelError : a parent does not come before its child.
     """
 
@@ -80,11 +80,11 @@ class PlanarTree:
 
     @cached_property
     def transforms(self) -> list[np.ndarray]:
-        """Twists in the parent's frame to twists in the link's, for every joint, X (3, 3)."""
+        """X (3, 3) for every joint: maps twists in the parent's frame to twists in the link's."""
         return [_transform(link, x) for link, x in zip(self.links, self.coordinates, strict=True)]
 
     def composite_inertias(self, simplify: Simplifier | None = tidy) -> list[np.ndarray]:
-        """I^C of every link, (3, 3): the inertia of all that it carries, itself included, in its frame."""
+        """I^C of every link, (3, 3): the inertia of the link and its descendants, in its frame."""
         composites = [_inertia(link) for link in self.links]
         for k in reversed(range(len(self.links))):
             composites[k] = simplified(composites[k], simplify)
@@ -98,7 +98,7 @@ class PlanarTree:
 
         Parameters
         ----------
-        simplify : one expression to an equal one, for every composite inertia and the result; None for none.
+        simplify : applied to every composite inertia and the result; None for unsimplified ones.
         """
         H = np.full((len(self.links),) * 2, sympy.S.Zero, dtype=object)
         for k, inertia in enumerate(self.composite_inertias(simplify)):
@@ -111,7 +111,7 @@ class PlanarTree:
     def christoffel_symbols(self, simplify: Simplifier | None = tidy) -> np.ndarray:
         """Gamma_ijk of the first kind, (N, N, N), by the recursion of [E] Algorithm 2.
 
-        No derivative is taken. The listing's D is -B^T, so that two products give all six symbols.
+        It takes no derivatives. The listing's D is -B^T, so that two products give all six symbols.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ def planar_chain(count: int) -> PlanarTree:
 
 
 def planar_binary_tree(count: int) -> PlanarTree:
-    """A tree of `count` revolute links where every link carries two others at its end, as in [E] Table 3.
+    """A tree of `count` revolute links; every link carries two others at its end, as in [E] Table 3.
 
     Parameters
     ----------

@@ -247,7 +247,7 @@ class NonholonomicSubject:
         return Jet(self.n, values)
 
     def derivative_near(self, function: Any, q: Array) -> Array:
-        """L_{X_i} of a function of the jet at a point, (n, ...), by differences of differences if it has any."""
+        """L_{X_i} of a function of the jet at a point, (n, ...), by differences, which may be nested."""
         points = self.numerics.retract(q, stencil(self.n))
         return differences(np.stack([function(self.fresh_jet(point)) for point in points]), self.n)
 

@@ -1,4 +1,4 @@
-"""The library geomstats, both directions: its metrics here, this library's connections there.
+"""The library geomstats, in both directions: its metrics here, this library's connections there.
 
 geomstats is imported when one of the functions is called.
 """

@@ -72,7 +72,7 @@ def sphere_angles(space: Any) -> Exact:
 
 
 def hyperboloid(space: Any) -> Exact:
-    """-x_0^2 + |x|^2 = -1 in R^(n+1), q = x, in the orthonormal frame that boosts carry everywhere."""
+    """-x_0^2 + |x|^2 = -1 in R^(n+1), q = x, in the orthonormal frame that boosts carry from (1, 0)."""
     frame = HyperboloidFrame(space.dim)
 
     def sample(rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The classes of geomstats that `to_geomstats` hands out; importing this module imports geomstats."""
+"""The classes of geomstats that `to_geomstats` returns; importing this module imports geomstats."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CoordinateManifold(Manifold):
         super().__init__(dim=frame.dim, shape=(frame.ambient_dim,), intrinsic=False, equip=False)
 
     def belongs(self, point: Any, atol: float = 1e-6) -> Any:
-        """Whether q is as near to the manifold as `atol` times its largest coordinate, (...,)."""
+        """Whether q is within `atol` times its largest coordinate of the manifold, (...,)."""
         q = as_numpy(point)
         if q.shape[-1:] != self.shape:
             return np.zeros(q.shape[:-1], dtype=bool)
@@ -97,7 +97,7 @@ class RowsExp(ExpSolver):
 
 
 class RowsLog(LogSolver):
-    """Logarithms of this library, all rows of a call together: an error, never a wrong answer.
+    """Logarithms of this library, all rows of a call together; an error if one is not found.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class EquippedConnection(Connection):
         return as_backend(gamma)
 
     def riemann_tensor(self, base_point: Any) -> Any:
-        """R[..., i, j, k, l] = R_ijk^l of R(X_j, X_k) X_i, torsion or not."""
+        """R[..., i, j, k, l] = R_ijk^l of R(X_j, X_k) X_i, with or without torsion."""
         R = self._coordinates("components of the curvature").curvature(as_numpy(base_point))
         return as_backend(_curvature_indices(R))
 
@@ -187,7 +187,7 @@ class EquippedConnection(Connection):
 
 
 class EquippedMetric(EquippedConnection, RiemannianMetric):
-    """A connection beside a metric: what geomstats' statistics take.
+    """A connection with a metric, as geomstats' statistics need it.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         self._own = nabla if flow.has_geodesics_of(nabla, metric) else LeviCivita(metric)
 
     def metric_matrix(self, base_point: Any = None) -> Any:
-        """X^-T H X^-1, (..., nq, nq): of the coordinate fields, or, where nq > n, of the tangent vectors."""
+        """X^-T H X^-1, (..., nq, nq): of the coordinate fields, or, if nq > n, of the tangent vectors."""
         return as_backend(evaluate(self.metric, self._rates_at, _q(self.nabla.frame, base_point)))
 
     def inner_product(self, tangent_vec_a: Any, tangent_vec_b: Any, base_point: Any = None) -> Any:
@@ -214,7 +214,7 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
 
         Raises
         ------
-        MetricError : the geodesic that the connection begins in the same direction is another one.
+        MetricError : the connection has another geodesic in the same direction.
         """
         frame = self.nabla.frame
         start, end = np.broadcast_arrays(points(frame, point_a), points(frame, point_b))
@@ -246,7 +246,7 @@ def _pushed_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def points(frame: FrameField, q: Any) -> np.ndarray:
-    """The points of the manifold that q (..., nq) stand for."""
+    """The points of the manifold next to q (..., nq)."""
     return np.asarray(evaluate(frame, the_point, _q(frame, q)))
 
 
@@ -260,7 +260,7 @@ def _apply(frame: FrameField, name: str, q: np.ndarray) -> np.ndarray:
 
 
 def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
-    """`nabla` in the coordinate fields, X' = X X^-1; for frames with nq = n."""
+    """`nabla` in the coordinate fields, X' = X X^-1, for frames with nq = n."""
     frame = nabla.frame
     coordinates = derived(nabla).get(CoordinateManifold)
     if coordinates is None:
@@ -270,5 +270,5 @@ def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
 
 
 def _curvature_indices(R: Any) -> np.ndarray:
-    """geomstats' riemann[..., k, i, j, l] out of R[..., l, k, i, j]: the lifted index last."""
+    """geomstats' riemann[..., k, i, j, l] from R[..., l, k, i, j]: the upper index last."""
     return np.moveaxis(np.asarray(R), -4, -1)

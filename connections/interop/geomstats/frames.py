@@ -25,7 +25,7 @@ class SphereFrame(FrameField):
 
     Parameters
     ----------
-    pole : that point, n + 1 numbers of norm one.
+    pole : that point, (n + 1,), of norm one.
     """
 
     pole: tuple[float, ...]
@@ -40,12 +40,12 @@ class SphereFrame(FrameField):
 
     @property
     def dim(self) -> int:  # type: ignore[override]
-        """One less than the numbers of the pole."""
+        """n, one less than the length of the pole."""
         return len(self.pole) - 1
 
     @property
     def ambient_dim(self) -> int:  # type: ignore[override]
-        """The numbers of the pole."""
+        """n + 1, the length of the pole."""
         return len(self.pole)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
@@ -66,7 +66,7 @@ class SphereFrame(FrameField):
         return q / norm
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """On the sphere, and not at the pole."""
+        """Whether q is on the sphere, and not the pole."""
         return self.near_at(q) & (1.0 + q @ self._first > AT_POLE)
 
     def explain(self, q: Any) -> None:
@@ -82,7 +82,7 @@ class SphereFrame(FrameField):
 
 @dataclass(frozen=True)
 class HyperboloidFrame(FrameField):
-    """The sheet x_0 > 0 of -x_0^2 + |x|^2 = -1 in R^(n+1), in the frame that boosts carry everywhere.
+    """The sheet x_0 > 0 of -x_0^2 + |x|^2 = -1 in R^(n+1), in the frame that boosts carry from (1, 0).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class HyperboloidFrame(FrameField):
         return jnp.concatenate([jnp.sqrt(1.0 + q[1:] @ q[1:])[None], q[1:]])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """On the sheet."""
+        """Whether q is on the sheet."""
         return self.near_at(q)
 
     def explain(self, q: Any) -> None:

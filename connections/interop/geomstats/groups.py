@@ -1,8 +1,8 @@
 """Exact invariant metrics on matrix groups: constant in a frame of invariant fields.
 
-SO(3) and SE(3) with left-invariant metrics take this library's quaternion frames. Any other matrix group, and
-right-invariant metrics, keep the matrix itself: q is its entries, X_i = g E_i or E_i g. The Gram matrix is
-that of geomstats' inner products at the identity; ``metric_mat_at_identity`` is not what those use.
+SO(3) and SE(3) with left-invariant metrics use this library's quaternion frames. For other matrix groups, and
+for right-invariant metrics, q is the entries of the matrix, X_i = g E_i or E_i g. The Gram matrix contains
+geomstats' inner products at the identity, which do not use ``metric_mat_at_identity``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _chart(space: Any, left: bool) -> Parametrization:
 
 
 def _entries(basis: np.ndarray, size: int, left: bool, rotation: int) -> Parametrization:
-    """The matrix itself; `rotation` says how large a leading block of it is orthogonal."""
+    """The entries of the matrix as coordinates; its leading block of size `rotation` is orthogonal."""
     product = "ab,ibc->aci" if left else "iab,bc->aci"
 
     def fields(q: jax.Array) -> jax.Array:
@@ -68,7 +68,7 @@ def _entries(basis: np.ndarray, size: int, left: bool, rotation: int) -> Paramet
     def project(q: jax.Array) -> jax.Array:
         g = q.reshape(size, size)
         R = g[:rotation, :rotation]
-        for _ in range(6):  # Newton and Schulz: quadratic, and smooth where singular values coincide
+        for _ in range(6):  # Newton-Schulz: converges quadratically, smooth where singular values coincide
             R = 1.5 * R - 0.5 * R @ R.T @ R
         return g.at[:rotation, :rotation].set(R).reshape(-1)
 

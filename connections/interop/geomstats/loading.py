@@ -1,4 +1,4 @@
-"""The library geomstats, imported when it is asked for, and arrays that cross its backend."""
+"""The library geomstats, imported at its first use, and conversion of arrays to and from its backend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 
 def backend() -> ModuleType:
-    """``geomstats.backend``: NumPy, autograd or PyTorch, as GEOMSTATS_BACKEND said at its first import.
+    """``geomstats.backend``: NumPy, autograd or PyTorch, by GEOMSTATS_BACKEND at its first import.
 
     Raises
     ------
-    ImportError : geomstats is not installed, or does not import with the NumPy that is; says what to install.
+    ImportError : geomstats is not installed, or not compatible with this NumPy; says what to install.
     """
     try:
         import geomstats.backend as gs
@@ -31,7 +31,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
     Raises
     ------
-    TypeError : not real numbers, or an array through which autograd or PyTorch wants to differentiate.
+    TypeError : not real numbers, or an array that autograd or PyTorch traces for a gradient.
     """
     if getattr(value, "requires_grad", False) or type(value).__name__ == "ArrayBox":
         raise TypeError(

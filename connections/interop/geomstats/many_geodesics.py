@@ -1,7 +1,7 @@
 """Geodesics of many points at once, for the many short calls of statistics.
 
-Exponential and transport by `affine/logarithms/shooting.py`, logarithms by `search.py` beside it: the same
-numbers as this library's own calls, all rows of a call together, nothing compiled again.
+Exponential and transport are computed by `affine/logarithms/shooting.py`, logarithms by `search.py` in the
+same folder: all rows of a call together, and compiled once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def transported(
 
 
 def has_geodesics_of(nabla: AffineConnection, metric: Metric) -> bool:
-    """Whether the geodesics of `nabla` are the metric's by construction; a robot's connections' are."""
+    """Whether the geodesics of `nabla` are the metric's by construction, as for a robot's connection."""
     if getattr(nabla, "metric", None) is not metric:
         return False
     if isinstance(nabla, InducedConnection):
@@ -70,7 +70,7 @@ def has_geodesics_of(nabla: AffineConnection, metric: Metric) -> bool:
 def require_geodesics_of(
     nabla: AffineConnection, metric: Metric, own: AffineConnection, q: np.ndarray, v: np.ndarray
 ) -> None:
-    """Ask along geodesics of a metric whether `nabla` has the same geodesics there, in all directions.
+    """Check along geodesics of a metric that `nabla` has the same geodesics there, in all directions.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def require_geodesics_of(
 
     Raises
     ------
-    MetricError : at a step of one of them, it has not.
+    MetricError : it has other geodesics at a step of one of them.
     """
     shooting = Shooting.of(own)
     pieces = shooting.geodesics(shooting.ground(q), v, TIGHT, keep=True).pieces
     steps = shooting.ground(np.concatenate([q, *pieces.q.swapaxes(0, 1)])).q
-    padded = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # every size is compiled
+    padded = np.resize(steps, (1 << len(steps).bit_length(), q.shape[1]))  # few sizes, as each is compiled
     check = nabla.check_same_geodesics(padded, metric)
     if not check.ok:
         raise MetricError(
@@ -95,7 +95,7 @@ def require_geodesics_of(
 
 
 def symbols(nabla: AffineConnection, q: np.ndarray) -> np.ndarray | None:
-    """Gamma (..., n, n, n), compiled for blocks of rows: a solver changes its mesh; None if not valid."""
+    """Gamma (..., n, n, n), compiled for blocks of rows, as solvers change their mesh; None if not valid."""
     rows, shooting = q.reshape(-1, q.shape[-1]), Shooting.of(nabla)
     if not len(rows) or not shooting.ground(rows).ok.all():
         return None

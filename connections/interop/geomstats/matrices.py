@@ -73,7 +73,7 @@ def log_euclidean(space: Any) -> Exact:
 
 
 def entries(space: Any) -> tuple[CoordinateFrame, Parametrization, np.ndarray]:
-    """Coordinates of positive definite matrices: coefficients in geomstats' basis of symmetric ones."""
+    """Coordinates of positive definite matrices: coefficients in geomstats' basis of symmetric matrices."""
     basis = as_numpy(space.embedding_space.basis)
 
     def sample(rng: np.random.Generator) -> np.ndarray:
@@ -103,5 +103,5 @@ def coefficients(basis: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _where_positive(P: jax.Array, H: jax.Array) -> jax.Array:
-    """H where P is positive definite, NaN elsewhere: outside, the formula may still give a metric."""
+    """H where P is positive definite, NaN elsewhere, because the formula may be definite there too."""
     return jnp.where(jnp.all(jnp.isfinite(jnp.linalg.cholesky(P))), H, jnp.nan)

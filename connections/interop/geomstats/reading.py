@@ -1,4 +1,4 @@
-"""From geomstats: which of its metrics are known exactly, and what is done with the others."""
+"""From geomstats: its metrics with exact translations, and the choice of the route for a metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connections.interop.geomstats.loading import backend
 from connections.interop.geomstats.sampled import sampled
 from connections.interop.geomstats.translation import GeomstatsMetric, require_agreement
 
-# By the name of the metric's class: a subclass has another name and is not taken for its parent.
+# By the name of the metric's class, because a subclass may have another metric than its parent.
 _BY_NAME = {
     "HyperboloidMetric": charts.hyperboloid,
     "PoincareBallMetric": charts.ball,
@@ -25,7 +25,7 @@ _INVARIANT = {"BiInvariantMetric", "_InvariantMetricMatrix", "SpecialEuclideanMa
 
 
 def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
-    """The metric of a geomstats space as a metric H(q) of this library, for ``LeviCivita`` and all the rest.
+    """The metric of a geomstats space as a metric H(q) of this library.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
     Raises
     ------
     TypeError : not a geomstats space or metric.
-    MetricError : the space has no metric, or one that is not positive definite, that cannot be
-        differentiated, or that is not what its class says at points where the two were compared.
+    MetricError : the space has no metric, or its metric is not positive definite, cannot be differentiated,
+        or differs from the exact one of its class at points where the two were compared.
     """
     space, metric = _space_and_metric(space)
     base, chart, route = _read(space, metric, pole)
@@ -93,9 +93,9 @@ def _read(space: Any, metric: Any, pole: Any = None) -> Exact:
 
 
 def _inner_product(space: Any, metric: Any) -> Any:
-    """geomstats' inner product; for angles on a sphere, that of the vectors in R^(n+1) which they stand for.
+    """geomstats' inner product; for angles on a sphere, the inner product of the vectors in R^(n+1).
 
-    In angles geomstats 2.8 applies the formulas for vectors of R^(n+1) to pairs of angles.
+    geomstats 2.8 applies the formulas for vectors of R^(n+1) to pairs of angles.
     """
     if type(metric).__name__ != "HypersphereMetric" or not space.intrinsic:
         return metric.inner_product

@@ -1,9 +1,9 @@
-"""Any other metric on a chart: geomstats' numbers, with derivatives by differences of order eight.
+"""Any other metric on a chart: geomstats' values, with derivatives by differences of order eight.
 
-The matrix is asked from geomstats through a callback, whatever its backend. First and second derivatives are
-central differences, all points of a stencil in one call. The same points give order six too: where the two
-orders differ by more than 1e-6 the metric is not smooth there, and the derivative is NaN, which becomes a
-`MetricError`. There is no third derivative.
+A callback computes the matrix by geomstats, with any backend. First and second derivatives are central
+differences, all points of a stencil in one call. The same points also give differences of order six. If the
+two orders differ by more than 1e-6, the metric is not smooth there, and the derivative is NaN, which becomes
+a `MetricError`. There is no third derivative.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from connections.interop.geomstats.matrices import linear_chart
 # Central differences: weights of f(q + m h) - f(q - m h), m = 1 .. 4, of order eight and of order six.
 ORDER_8 = np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
 ORDER_6 = np.array([3 / 4, -3 / 20, 1 / 60, 0.0])
-# Order eight less six of the second derivative, on f(q + m h) + f(q - m h) - 2 f(q): kinks show here.
+# Order eight minus order six of the second derivative, weights of f(q + m h) + f(q - m h) - 2 f(q): finds
+# kinks.
 BEND = np.array([8 / 5 - 3 / 2, -1 / 5 + 3 / 20, 8 / 315 - 1 / 90, -1 / 560])
-STEP = 1e-2  # of the size of the coordinate, which counts as at least LEAST of its unit
+STEP = 1e-2  # of the coordinate's size, which is at least LEAST of its unit
 LEAST = 0.3
 PREFIX = 1e3  # units are powers of it
 SMOOTHNESS = 1e-6
@@ -39,7 +40,7 @@ Host = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledMetric(Metric):
-    """A metric known by its numbers only.
+    """A metric that is known by its values only.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class SampledMetric(Metric):
         return H
 
     def explain(self, q: Any) -> None:
-        """As for every metric, and `MetricError` where the numbers are not smooth."""
+        """As for every metric, and `MetricError` where the values are not smooth."""
         super().explain(q)
         if not np.isfinite(self.__dict__["_first"](np.asarray(q, dtype=float)[None])).all():
             raise_at(
@@ -103,7 +104,7 @@ def sampled(space: Any, metric: Any) -> Exact:
 
 
 def differences(function: Host, units: np.ndarray | float = 1.0) -> Host:
-    """d f / d q of f: (m, n) -> (m, ...) as a function of the same kind, derivative index last.
+    """d f / d q for f: (m, n) -> (m, ...), as a function of the same kind, derivative index last.
 
     NaN where orders eight and six differ by more than `SMOOTHNESS`, with two lengths of the step.
 
@@ -118,7 +119,7 @@ def differences(function: Host, units: np.ndarray | float = 1.0) -> Host:
         with np.errstate(all="ignore"):
             result = with_step(q, STEP)
             rough = ~np.isfinite(result).reshape(len(q), -1).all(axis=1)
-            if rough.any():  # near the edge of the chart a shorter stencil may still be inside
+            if rough.any():  # close to the edge of the chart, a shorter stencil may be inside
                 result[rough] = with_step(q[rough], STEP / 8)
         return result
 
@@ -148,7 +149,7 @@ def units_near(q: np.ndarray) -> np.ndarray:
 
 
 def _with_derivative(host: Host, rank: int, derivative: PointFunction) -> PointFunction:
-    """`host` as a JAX function of one point with `rank` axes of n, whose derivative is given."""
+    """`host` as a JAX function of one point with `rank` axes of n, and with the given derivative."""
 
     def call(q: Any) -> np.ndarray:
         array = np.asarray(q, dtype=np.float64)
@@ -173,7 +174,7 @@ def _no_third(q: jax.Array) -> jax.Array:
 
 
 def _numbers(space: Any, metric: Any, basis: np.ndarray, points: np.ndarray) -> Host:
-    """H by ``metric_matrix`` where geomstats has it on a chart, else by ``inner_product`` of the basis."""
+    """H by ``metric_matrix`` if geomstats has it on a chart, else by ``inner_product`` of the basis."""
     n, flat = len(basis), basis.reshape(len(basis), -1)
     upper = np.triu_indices(n)
 
@@ -206,7 +207,7 @@ def _numbers(space: Any, metric: Any, basis: np.ndarray, points: np.ndarray) -> 
 
 
 def _square(numbers: Host, q: np.ndarray) -> np.ndarray:
-    """H (m, n, n): for a batch of one, geomstats drops the axis."""
+    """H (m, n, n), also for a batch of one, for which geomstats drops the axis."""
     return numbers(q).reshape(len(q), q.shape[1], q.shape[1])
 
 
@@ -227,7 +228,7 @@ def _basis(space: Any) -> np.ndarray:
 
 
 def _random_points(space: Any, count: int = 3) -> np.ndarray:
-    """Points of the space, always the same; the global generators are left as they were."""
+    """Points of the space, the same at every call; the state of global generators is restored."""
     gs, state = backend(), np.random.get_state()  # noqa: NPY002  (the generator that geomstats uses)
     torch = __import__("torch") if gs.__name__.endswith("pytorch") else None
     torch_state = torch.random.get_rng_state() if torch else None

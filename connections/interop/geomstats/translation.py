@@ -2,7 +2,7 @@
 
 A `Parametrization` writes geomstats' points in coordinates q with a frame. Everything else follows from it:
 a vector of components v is the derivative of ``point_at`` along X v, and H_ij is the inner product of two
-such vectors, which is compared with geomstats' own before a metric is handed out.
+such vectors, which is compared with geomstats' own before a metric is returned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import POINT_TOLERANCE, worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 
-AGREEMENT = 1e-9  # of an inner product of two fields, relative to their lengths
+AGREEMENT = 1e-9  # largest difference of an inner product of two fields, relative to their lengths
 _SAMPLES = 3
 
 InnerProduct = Callable[[Any, Any, Any], Any]
@@ -59,7 +59,7 @@ class Parametrization:
         return jax.vmap(lambda v: self.tangent_at(q, v))(jnp.eye(self.frame.dim))
 
     def components_at(self, q: jax.Array, vector: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Components v of the tangent `vector`, and the largest entries of what v leaves over, and of it."""
+        """Components v of the tangent `vector`, and the largest entries of the residual and of `vector`."""
         J = self.basis_at(q).reshape(self.frame.dim, -1).T
         orthonormal, R = jnp.linalg.qr(J)
         v = jax.scipy.linalg.solve_triangular(R, orthonormal.T @ vector.reshape(-1))
@@ -218,7 +218,7 @@ def _metric_point_and_basis_at(metric: Metric, chart: Any, q: jax.Array) -> tupl
 
 
 def _there_and_back_at(chart: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The point that q stands for, and geomstats' point."""
+    """The point of the manifold next to q, and geomstats' point."""
     return q, chart.point_at(q)
 
 

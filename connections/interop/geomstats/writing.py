@@ -1,8 +1,8 @@
-"""To geomstats: a connection of this library as one that geomstats' solvers and statistics take.
+"""To geomstats: a connection of this library for geomstats' solvers and statistics.
 
-geomstats' points are the coordinates q and its tangent vectors are the rates qdot, whatever the frame: v is
-turned into X v and back. Where nq = n the space is R^n and the symbols are those of the coordinate fields;
-where nq > n (quaternions, embeddings) it is the set of valid q, without symbols.
+geomstats' points are the coordinates q and its tangent vectors are the rates qdot, in every frame: v is
+converted to X v and back. If nq = n, the space is R^n and the symbols are those of the coordinate fields. If
+nq > n (quaternions, embeddings), the space is the set of valid q, without symbols.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
 
     Parameters
     ----------
-    nabla : any connection, a robot's included.
-    metric : its metric, in the same frame; ``nabla.metric`` if None and there is one. With a metric,
+    nabla : any connection, also a robot's.
+    metric : its metric, in the same frame; if None, ``nabla.metric`` if there is one. With a metric,
         ``space.metric`` is a geomstats ``RiemannianMetric`` (inner products, norms, distances), which the
-        Frechet mean, the geodesic regression and k-means ask for; without, a ``Connection``.
+        Frechet mean, the geodesic regression and k-means need; without a metric it is a ``Connection``.
 
     Returns
     -------
-    The space: ``Euclidean(n)`` where nq = n, a ``CoordinateManifold`` where nq > n. Exponential, logarithm,
+    The space: ``Euclidean(n)`` if nq = n, a ``CoordinateManifold`` if nq > n. Exponential, logarithm,
     geodesics and transport are this library's, for all rows of a call together (`flow`);
     ``space.metric.exp_solver`` and ``log_solver`` may be replaced by geomstats' own.
 

@@ -1,4 +1,4 @@
-"""Other libraries of robot dynamics, an adaptor each; imported when one is asked for, never before.
+"""Other libraries of robot dynamics, with one adaptor each; a library is imported at its first use.
 
 An adaptor is a module with `VARIANTS` ({name: what it is}, the first is the default), `read` (of a URDF) and,
 where the library builds mechanisms, `build` (of a mechanism about one type of joint).
@@ -37,9 +37,9 @@ class Library:
 
     Parameters
     ----------
-    name : as the command line and the adaptor's module call it.
-    package : what is imported.
-    distribution : what pip installs.
+    name : on the command line, and of the adaptor's module.
+    package : the name for import.
+    distribution : the name for pip.
     gives : "C" for a Coriolis matrix, "C v" for the vector only.
     """
 
@@ -60,7 +60,7 @@ class Library:
 
     @property
     def version(self) -> str:
-        """The version that is installed."""
+        """The installed version."""
         try:
             return metadata.version(self.distribution)
         except metadata.PackageNotFoundError:

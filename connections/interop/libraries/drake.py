@@ -28,7 +28,7 @@ VARIANTS: dict[str, str] = {"": "continuous MultibodyPlant"}
 
 
 def _module(name: str) -> Any:
-    """A module of Drake's; it comes with types that change from version to version, and are left out here."""
+    """A module of Drake, typed as Any, because its types change from version to version."""
     return importlib.import_module(f"pydrake.{name}")
 
 
@@ -46,7 +46,7 @@ def read(description: Description, variant: str) -> LibraryRobot:
     notes = ("joints that mimic move on their own",) if description.leaders else ()
     named = {plant.get_joint(index).name(): plant.get_joint(index) for index in plant.GetJointIndices()}
     if description.floating_base:
-        named[ROOT_JOINT] = named[description.root_link]  # Drake names a free body's joint after it
+        named[ROOT_JOINT] = named[description.root_link]  # Drake names a free body's joint after the body
     return _robot(plant, named, description.untied, {}, notes)
 
 
@@ -130,7 +130,7 @@ class _Layout:
             self.joints.append((slot, joint.position_start()))
 
     def configuration(self, q: Array) -> Array:
-        """Their q: free bodies [quaternion (w, x, y, z), p], balls roll, pitch, yaw."""
+        """Drake's q: free bodies [quaternion (w, x, y, z), p], balls roll, pitch, yaw."""
         out = np.empty(self.nq)
         for slot, start in self.joints:
             here = q[slot.q]
@@ -142,18 +142,18 @@ class _Layout:
         return out
 
     def velocity(self, v: Array) -> Array:
-        """Their v, in their order."""
+        """Drake's v, in its order."""
         out = np.empty(self.nv)
         out[self.order] = v
         return out
 
     def matrix(self, H: Array) -> Array:
-        """A matrix of theirs in our order."""
+        """A matrix of Drake in our order."""
         H = H[np.ix_(self.order, self.order)]
         return H
 
     def change(self, q: Array, v: Array) -> Change:
-        """From our body twists and body angular velocities to theirs, in the axes of the joint's frame."""
+        """From our body twists and body angular velocities to Drake's, in the axes of the joint's frame."""
         parts = []
         for slot, _ in self.joints:
             if slot.kind == "Free":

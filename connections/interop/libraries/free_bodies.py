@@ -15,7 +15,7 @@ from connections.interop.libraries.library import Array
 
 
 class Change(NamedTuple):
-    """T and its derivative along the motion, of velocities ``nu = T v``."""
+    """T and its derivative along the motion, for velocities ``nu = T v``."""
 
     T: Array
     T_dot: Array
@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FreeBody:
-    """A free body whose frame a library places elsewhere on it, and whose velocity it writes otherwise.
+    """A free body with another frame and another representation of its velocity in a library.
 
     Parameters
     ----------

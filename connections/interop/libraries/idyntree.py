@@ -34,12 +34,12 @@ def read(description: Description, variant: str) -> LibraryRobot:
     joints = np.array(
         [named[theirs.getJointName(number)] for number in _joints_of_dofs(theirs, n)], dtype=int
     )
-    at_q = joints + bool(base)  # the root's quaternion is one longer than its turn
+    at_q = joints + bool(base)  # the root's quaternion has one more entry than its angular velocity
     rows = np.concatenate([np.arange(6)[: 6 * bool(base)], 6 + np.argsort(joints)]).astype(int)
     matrices = [idt.MatrixDynSize(6 + n, 6 + n) for _ in range(3)]
 
     def state(q: Array, v: Array) -> Change:
-        """Set it; the change from our v to theirs, base first."""
+        """Set the state; returns the change from our v to iDynTree's, base first."""
         place = body.pose(q) if base else np.eye(4)
         change = body.change(variant, q, v[:6]) if base else None
         twist = change.T @ v[:6] if change is not None else np.zeros(6)
@@ -68,7 +68,7 @@ def read(description: Description, variant: str) -> LibraryRobot:
 
 
 def _joints_of_dofs(theirs: Any, n: int) -> list[int]:
-    """The numbers of the joints with one degree of freedom, in the order of their degrees of freedom."""
+    """The indices of the joints with one degree of freedom, in the order of their degrees of freedom."""
     joints = [number for number in range(theirs.getNrOfJoints()) if theirs.getJoint(number).getNrOfDOFs()]
     found = sorted(joints, key=lambda number: theirs.getJoint(number).getDOFsOffset())
     assert len(found) == n

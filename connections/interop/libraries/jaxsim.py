@@ -1,7 +1,7 @@
 """JaxSim: `free_floating_coriolis_matrix` and `free_floating_mass_matrix`, in each velocity representation.
 
-JaxSim reads SDF; a URDF it first hands to Gazebo's tool gz, which few have installed. So the SDF is written
-here, from our model of the file: a link per moving body, what is fixed to it merged in.
+JaxSim reads SDF, and converts a URDF by Gazebo's tool gz, which is seldom installed. So the SDF is written
+here, from our model of the file: one link per moving body, with all links that are fixed to it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _robot(ours: mb.Model, variant: str, kinds: dict[str, str], notes: tuple[str
     representation = getattr(js.common.VelRepr, variant.capitalize())
     named = {slot.name: slot.v.start for slot in slots(ours)}
     joints = np.array([named[name] for name in theirs.joint_names()], dtype=int)
-    at_q = joints + bool(base)  # the base's quaternion is one longer than its turn
+    at_q = joints + bool(base)  # the base's quaternion has one more entry than its angular velocity
     rows = np.concatenate([np.arange(base), 6 + np.argsort(joints)]).astype(int)
     body = FreeBody()
 
@@ -93,9 +93,9 @@ def _robot(ours: mb.Model, variant: str, kinds: dict[str, str], notes: tuple[str
 
 
 def sdf(model: mb.Model) -> tuple[str, int]:
-    """SDF of a model, and 6 where its base is free, 0 where it is fixed.
+    """SDF of a model, and the degrees of freedom of its base: 6 if it is free, 0 if it is fixed.
 
-    A fixed base is a link of its own, whose velocity is to be held at zero.
+    A fixed base is a link of its own; its velocity has to be set to zero.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Small mechanisms, one per joint type: what no URDF file can say goes to a library joint by joint.
+"""Small mechanisms, one per joint type; joints that URDF does not have are built in a library joint by joint.
 
-Each is a chain of bodies with generic placements and inertias: base, the joint in question, a body, a hinge,
-a body. The hinge makes H depend on the joint's configuration for every type. Types that this library has no
-name for are chains of elementary joints about bodies without mass, which have the same coordinates.
+Each is a chain of bodies with generic placements and inertias: base, the joint of this type, a body, a hinge,
+a body. The hinge makes H depend on the joint's configuration for every type. For types that this library does
+not have, our model is a chain of elementary joints with massless bodies, which has the same coordinates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ X, Y, Z = np.eye(3)
 _OBLIQUE = np.array([0.6, 0.0, 0.8])
 _PITCH = 0.1  # m/rad
 
-#: The mechanisms by the type of joint that they are about.
+#: The types of joints, and a description of each.
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "revolute": "an angle about a fixed axis",
@@ -65,7 +65,7 @@ class Part:
     parent : name of the parent part, None for the world.
     kind : a key of `KINDS`, or "fixed".
     placement : (4, 4) joint frame in the parent's frame, m.
-    chain : elementary joints in series that move the body alike, each with its (4, 4) placement.
+    chain : elementary joints in series with the same motion, each with its (4, 4) placement.
     center, inertia : (3,) m and (3, 3) kg m^2 about it, of a body of `mass` kg.
     mimics : (name of another part, multiplier, offset), or None.
     """
@@ -87,14 +87,14 @@ class Part:
 
     @property
     def joint_names(self) -> list[str]:
-        """Names of our joints: the part's, or with /1, /2, ... where it is a chain."""
+        """Names of our joints: the part's; for a chain, with /1, /2, ... appended."""
         count = len(self.chain)
         return [self.name] if count == 1 else [f"{self.name}/{number}" for number in range(1, count + 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class JointExample:
-    """The mechanism about one type of joint.
+    """The mechanism for one type of joint.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class JointExample:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """{joint of ours: the type of its part}; hinges that others mimic are of a type of their own."""
+        """{our joint: the type of its part}; hinges that others mimic have a type of their own."""
         found = {name: part.kind for part in self.parts for name in part.joint_names}
         for part in self.parts:
             if part.mimics is not None:
@@ -143,11 +143,11 @@ class JointExample:
         return found
 
     def urdf(self, library: str) -> str:
-        """The mechanism as a URDF, but for a free base, which is the reader's to add.
+        """The mechanism as a URDF, without the joint of a free base, which the reader of the file adds.
 
         Raises
         ------
-        LibraryError : no URDF has such a joint.
+        LibraryError : URDF has no joint of this type.
         """
         robot = ElementTree.Element("robot", name=f"{self.kind} joint")
         for part in self.parts:
@@ -160,12 +160,12 @@ class JointExample:
 
 
 def joint_example(kind: str, floating_base: bool = False) -> JointExample:
-    """The mechanism about a type of joint.
+    """The mechanism for a type of joint.
 
     Parameters
     ----------
     kind : a key of `KINDS`.
-    floating_base : whether the base moves freely; else it is fixed to the world.
+    floating_base : whether the base moves freely; otherwise it is fixed to the world.
 
     Raises
     ------

@@ -1,9 +1,10 @@
-"""What an adaptor of another library gives: its C, H and C v as functions of our q and v.
+"""The result of an adaptor of another library: its C, H and C v as functions of our q and v.
 
 Adaptors translate layouts only: the order of joints and of twists, quaternions, (cos, sin) of continuous
-joints, and the velocity of a floating base, which is the body twist [omega; v] here. Another velocity
-``nu = T(q) v`` of theirs is another frame; their matrix is brought to ours by the law of induced Coriolis
-matrices with a square T, ``C = T^T C' T + T^T H' T_dot``, which changes the frame and not the connection.
+joints, and the velocity of a floating base, which is the body twist [omega; v] here. If a library has another
+velocity ``nu = T(q) v``, it uses another frame. Its matrix is transformed to ours by the law of induced
+Coriolis matrices with a square T, ``C = T^T C' T + T^T H' T_dot``, which changes the frame and not the
+connection.
 
 Source: [W] eq. (17).
 """
@@ -39,17 +40,17 @@ class LibraryError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class LibraryRobot:
-    """A robot as another library computes it, in our layout of q (nq,) and v (nv,).
+    """A robot in another library, in our layout of q (nq,) and v (nv,).
 
     Parameters
     ----------
-    model : our model of the same robot: its frame is the frame of everything here.
-    function : the name of the library's function that is audited.
+    model : our model of the same robot; all components are in its frame.
+    function : the name of the audited function of the library.
     mass_matrix : q -> H (nv, nv).
-    coriolis : (q, v) -> C (nv, nv), where the library has a matrix.
-    bias : (q, v) -> C v (nv,) without gravity; audited where the library has no matrix.
-    kinds : {joint: what the library calls its type}; our names for joints that are not in it.
-    notes : what the library makes of the description, where that is not what the description says.
+    coriolis : (q, v) -> C (nv, nv), if the library has a matrix.
+    bias : (q, v) -> C v (nv,) without gravity; audited if the library has no matrix.
+    kinds : {joint: the library's name of its type}; other joints have our names.
+    notes : differences between the library's model and the description.
     """
 
     model: mb.Model
@@ -63,13 +64,13 @@ class LibraryRobot:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A robot's URDF, as the adaptors read it: geometry and everything else that has no dynamics left out.
+    """A robot's URDF for the adaptors, without geometry and other elements that do not affect the dynamics.
 
     Parameters
     ----------
     path : the file.
     root : its XML, links and joints only.
-    floating_base : whether the root link is free; else it is fixed to the world.
+    floating_base : whether the root link is free; otherwise it is fixed to the world.
     folder : where adaptors may write files.
     """
 
@@ -99,7 +100,7 @@ class Description:
             for joint in robot.findall("joint"):
                 for part in joint.findall(tag):
                     joint.remove(part)
-        for joint in robot.findall("joint"):  # a range that all parsers accept
+        for joint in robot.findall("joint"):  # set limits that all parsers accept
             if joint.get("type") in ("revolute", "prismatic"):
                 ElementTree.SubElement(joint, "limit", lower="-9", upper="9", effort="1e9", velocity="1e9")
         _rename(robot, "world", _WORLD_LINK)
@@ -140,12 +141,12 @@ class Description:
 
     @cached_property
     def model(self) -> mb.Model:
-        """Our model of it, joints that mimic tied to those that they mimic."""
+        """Our model of it, in which mimic joints follow their leaders."""
         return mb.from_urdf(self.file(), self.floating_base)
 
     @cached_property
     def untied(self) -> mb.Model:
-        """Our model of it with <mimic> left out: every joint moves on its own."""
+        """Our model of it without <mimic>: every joint moves independently."""
         return mb.from_urdf(self.file(mimic=False), self.floating_base) if self.leaders else self.model
 
     def offset_of(self, link: str) -> Array:
@@ -179,7 +180,7 @@ class Description:
         return path
 
     def refuse(self, types: tuple[str, ...], library: str) -> None:
-        """Raise `LibraryError` where a joint is of one of these URDF types, which the library lacks."""
+        """Raise `LibraryError` if a joint has one of these URDF types, which the library does not have."""
         for joint in self.joints:
             if joint.get("type") in types:
                 raise LibraryError(
@@ -188,7 +189,7 @@ class Description:
 
 
 def named_by(joint: ElementTree.Element, tag: str, key: str = "link") -> str:
-    """What a child element of a joint names."""
+    """The name in a child element of a joint."""
     element = joint.find(tag)
     return "" if element is None else element.get(key, "")
 
@@ -210,7 +211,7 @@ def _placement(joint: ElementTree.Element) -> Array:
 
 
 class Slots(NamedTuple):
-    """Where a joint's numbers are in our q and v."""
+    """The slices of a joint in our q and v."""
 
     name: str
     kind: str

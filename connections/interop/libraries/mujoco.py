@@ -1,7 +1,7 @@
 """MuJoCo: the vector `qfrc_bias` and `mj_fullM`, of a URDF file or of a mechanism built joint by joint.
 
-A free joint's qvel is [velocity in world axes; angular velocity in body axes] there. Several joints of one
-body are MuJoCo's way to universal, cylindrical and composite joints.
+In MuJoCo a free joint's qvel is [velocity in world axes; angular velocity in body axes]. Universal,
+cylindrical and composite joints are several joints on one body.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Layout:
                 at_v, at_q = at_v + 1, at_q + 1
 
     def configuration(self, q: Array) -> Array:
-        """Their q."""
+        """MuJoCo's q."""
         out = np.empty(self.nq)
         for there, here in self.copies:
             out[there] = q[here]
@@ -188,7 +188,7 @@ def _body(parent: ElementTree.Element, part: Part) -> ElementTree.Element:
 
 
 def _elementary(part: Part) -> list[tuple[str, str, Any, Any]]:
-    """(name, type, axis, anchor) of MuJoCo's joints of a part, in the body's axes where all are zero."""
+    """(name, type, axis, anchor) of MuJoCo's joints of a part, in the body's axes with all joints at zero."""
     if part.kind == "fixed":
         return []
     if part.kind in ("free", "spherical"):

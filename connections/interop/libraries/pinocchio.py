@@ -96,7 +96,7 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
     data = theirs.createData()
 
     def in_their_frame(x: Array) -> Array:
-        fresh = theirs.createData()  # where joints mimic, crba adds to what the last call left in it
+        fresh = theirs.createData()  # with mimic joints, crba adds to the result of the last call in the data
         upper = np.triu(pin.crba(theirs, fresh, x))
         H: Array = (upper + np.triu(upper, 1).T)[np.ix_(layout.order, layout.order)]
         return H
@@ -116,7 +116,7 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
         return pulled_matrix(C[np.ix_(layout.order, layout.order)], H, change)
 
     def bias(q: Array, v: Array) -> Array:
-        """By `rnea`, which is not what is audited where there is a matrix."""
+        """C v by `rnea`; the audit uses it only for libraries without a matrix."""
         x, change, none = layout.configuration(q), layout.change(q, v), np.zeros(theirs.nv)
         c = pin.rnea(theirs, data, x, layout.velocity(change.T @ v), none)[layout.order]
         return pulled_bias(c, in_their_frame(x), change, v)
@@ -129,8 +129,8 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
 class _Layout:
     """Pinocchio's layout of q and v against ours.
 
-    Twists are [v; omega] there. Unbounded revolute and planar joints end with (cos, sin), and the velocity of
-    a planar joint is in the axes of the moving body.
+    In Pinocchio twists are [v; omega]. The coordinates of unbounded revolute and planar joints end with
+    (cos, sin), and the velocity of a planar joint is in the axes of the moving body.
     """
 
     def __init__(self, theirs: Any, ours: mb.Model) -> None:
@@ -161,7 +161,7 @@ class _Layout:
                 self.kinds[slot.name] = "continuous"
 
     def configuration(self, q: Array) -> Array:
-        """Their q."""
+        """Pinocchio's q."""
         out = np.empty(self.nq)
         for there, here in self.copies:
             out[there] = q[here]
@@ -170,13 +170,13 @@ class _Layout:
         return out
 
     def velocity(self, v: Array) -> Array:
-        """Their v, in their order."""
+        """Pinocchio's v, in its order."""
         out = np.empty(self.nv)
         out[self.order] = v
         return out
 
     def change(self, q: Array, v: Array) -> Change:
-        """From our rates of planar joints to their velocities in body axes."""
+        """From our rates of planar joints to Pinocchio's velocities in body axes."""
         parts = []
         for at, angle in self.planars:
             c, s, rate = np.cos(q[angle]), np.sin(q[angle]), v[at][2]

@@ -37,8 +37,7 @@ class HostRobot:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
         # The joints with a quaternion; X depends on q in their blocks only.
         self._turning = [each for each in kinematics.elements if each.joint.quaternion is not None]
-        # Room for the recursion's slots, and for a step: five rows of `Attempt`, the stages, a state, (t, s,
-        # h).
+        # The tree's slots, and for `motion_rows` the result, the stages' rates and y, k each, and three more.
         size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
         self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
         # X without its quaternion blocks is constant: joints with one coordinate per velocity have qdot = v.

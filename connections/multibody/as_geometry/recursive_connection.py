@@ -103,7 +103,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
     Notes
     -----
-    ``model.connection`` is made once and keeps what was compiled for it.
+    ``model.connection`` is cached, and so are its compiled functions.
 
     Source: [W] Algorithms 1 and 2.
     """
@@ -132,7 +132,7 @@ class RecursiveConnection(ConnectionOfMetric):
 
     @cached_property
     def host(self) -> HostRobot:
-        """The recursions for one motion at a time."""
+        """The recursions in NumPy, by which motions are integrated."""
         from connections.multibody.as_geometry.host_robot import HostRobot  # imports Numba
 
         return HostRobot(self.model.kinematics, self.model.weightless.program)

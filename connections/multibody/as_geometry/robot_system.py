@@ -1,7 +1,8 @@
-"""A robot as a mechanical system whose functions are the recursions: nothing has to be compiled for them.
+"""A robot as a mechanical system whose functions are the recursions, so that JAX compiles nothing.
 
-What JAX traces takes the same operations inside compiled functions, with first derivatives of a tree's
-accelerations by recursion, and all others of the definition (`recursive_connection.py`).
+Under tracing, the recursions are operations inside JAX's compiled functions. The first derivatives of a
+tree's accelerations are computed by recursion, all other derivatives by the definition
+(`recursive_connection.py`).
 """
 
 from __future__ import annotations
@@ -81,13 +82,13 @@ class RobotSystem(MechanicalSystem):
         return self._recursion("inverse_dynamics", super().inverse_dynamics, q, v, a)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Any:
-        """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. Time does not enter."""
+        """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. It does not depend on time."""
         if _traced(q, v, tau, t):
             return super().forward_dynamics(q, v, tau, t)
         return self._recursion("forward_dynamics", super().forward_dynamics, q, v, tau)
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
-        """vdot (n,) under generalized forces tau; of a tree by one recursion. Time does not enter."""
+        """vdot (n,) under generalized forces tau; for a tree by one recursion. It does not depend on time."""
         if self.model.closed:
             return super().forward_dynamics_at(q, v, tau, t)
         acceleration: jax.Array = self._accelerated(q, v, tau)
@@ -126,7 +127,7 @@ class RobotSystem(MechanicalSystem):
         return HostRobot(self.model.kinematics, self.model.program)
 
     def _recursion(self, name: str, definition: Any, *given: Any, chosen: tuple[Any, ...] = ()) -> Any:
-        """A recursion for numbers, and the definition for what JAX is tracing."""
+        """A recursion for arrays with values, and the definition for tracers."""
         return definition(*given) if _traced(*given) else self._call(name, given, chosen)
 
     def _call(self, name: str, given: tuple[Any, ...], chosen: tuple[Any, ...]) -> Any:

@@ -38,14 +38,14 @@ from connections.multibody.tolerances import CLOSED
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
 _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
-_APART = 1e-4  # rad, or of the size of a cluster: how far bodies are apart in another assembly mode
-_NAMED = 4  # joints that a sentence names at most
-_STARTS = 24  # of Newton's method, if no reference is given,
-_SECONDS = 20.0  # after which there are no more, if none has closed
+_APART = 1e-4  # rad, or of the size of a cluster: least difference of another assembly mode
+_NAMED = 4  # most joints that a sentence names
+_STARTS = 24  # starts of Newton's method, if no reference is given
+_SECONDS = 20.0  # after this time no further starts are tried, if none has closed
 
 
 class AssemblyWarning(UserWarning):
-    """Loops close in several ways, and none was chosen by ``reference=``; says which one was taken."""
+    """Loops close in several ways, and ``reference=`` chose none; the message says which one was taken."""
 
 
 def assemble(
@@ -62,7 +62,7 @@ def assemble(
     tree : the spanning tree.
     loops, couplings : the constraints; names are unique among both.
     reference : configurations of joints by name, from which Newton's method starts; others start neutral.
-    say : called with a sentence if a reference was searched for, and the loops close in another way, too.
+    say : called with a sentence if a reference was searched for, and the loops also close in another way.
 
     Raises
     ------
@@ -159,7 +159,7 @@ class _Assembler:
         return self.conditions.spanning
 
     def closed(self, q: np.ndarray) -> bool:
-        """Whether all conditions hold, and no axis points the wrong way."""
+        """Whether all conditions hold, and no axis is opposite to its counterpart."""
         return self._holds(q) and not self._reversed(q)
 
     def _holds(self, q: np.ndarray) -> bool:
@@ -216,7 +216,7 @@ class _Assembler:
     def reference(
         self, given: Mapping[str, Any] | None, wanted: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """A regular configuration (nq_s,) in which all loops close; others that a search has found, too."""
+        """A regular configuration (nq_s,) in which all loops close, and others that a search has found."""
         everything = self.conditions.tied_columns
         if given is not None:
             q = self._given(given)
@@ -275,7 +275,7 @@ class _Assembler:
 
         Of those at least half as good as the best one, it is the one nearest to neutral.
         """
-        rng, begun = np.random.default_rng(0), time.monotonic()
+        rng, started = np.random.default_rng(0), time.monotonic()
         found: list[np.ndarray] = []
         q = failed = neutral
         for number in range(_STARTS):
@@ -284,7 +284,7 @@ class _Assembler:
                 found.append(q)
             else:
                 failed = q
-            if not found and time.monotonic() - begun > _SECONDS:
+            if not found and time.monotonic() - started > _SECONDS:
                 break
             step, size = np.zeros(self.spanning.nv), (number + 1) / _STARTS
             step[columns] = rng.uniform(-1, 1, len(columns)) * self._spread(columns) * size
@@ -323,7 +323,7 @@ class _Assembler:
         return None
 
     def choice(self, q: np.ndarray, other: np.ndarray, independent: np.ndarray) -> str:
-        """What was taken, and how to choose the other."""
+        """A sentence that says which mode was taken, and how to choose the other."""
         tied = [body for cluster in self.conditions.tied for body in self.conditions.members(cluster)]
         dependent = [body for body in tied if not independent[body] and self.spanning.joints[body].nq == 1]
 

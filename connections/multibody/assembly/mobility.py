@@ -23,8 +23,8 @@ from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
-_CHOICES = 2000  # sets of independent joints that are compared at most,
-_LARGE = 100  # in clusters of up to so many joints; it takes a second
+_CHOICES = 2000  # most sets of independent joints that are compared, which takes a second,
+_LARGE = 100  # in clusters of up to so many joints
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +58,17 @@ class Conditions:
         return np.concatenate([self.rows.owners, owners]), np.concatenate([self.rows.clusters, clusters])
 
     def columns_of(self, members: Any) -> np.ndarray:
-        """The numbers of the spanning velocities of the joints that move the bodies `members`."""
+        """The indices of the spanning velocities of the joints that move the bodies `members`."""
         return np.flatnonzero(np.isin(self.spanning.body_of, members))
 
     @property
     def tied(self) -> np.ndarray:
-        """The numbers of the clusters that have conditions."""
+        """The indices of the clusters that have conditions."""
         return np.unique(self.owners[1])
 
     @property
     def tied_columns(self) -> np.ndarray:
-        """The numbers of the spanning velocities of these clusters."""
+        """The indices of the spanning velocities of these clusters."""
         return self.columns_of(np.flatnonzero(np.isin(self.of_body, self.tied)))
 
     def ranks(self, q: np.ndarray) -> np.ndarray:
@@ -113,9 +113,10 @@ class Conditions:
         )
 
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Which joints of a cluster are independent, (len(members),) booleans, judged at the reference q.
+        """Which joints of a cluster are independent, (len(members),) booleans, determined at the reference q.
 
-        The first choice in the order of `_subsets` wins whose `least_sine` is at least 0.1, or half the best.
+        The choice is the first in the order of `_subsets` with a `least_sine` of at least 0.1, or half the
+        best.
         """
         K, owners = self.scaled(q, cluster, members), self.spanning.body_of[self.columns_of(members)]
         rank = _rank(K)
@@ -136,7 +137,7 @@ class Conditions:
             independent[list(chosen)] = True
             scored.append((least_sine(K[:, ~np.isin(owners, members[independent])]), independent))
             best = max(best, scored[-1][0])
-            if best >= 0.2:  # the bound below is 0.1, whatever comes
+            if best >= 0.2:  # then the bound below is 0.1, for all further choices
                 break
         if best < SINGULAR:
             raise ModelError(self._why_not(cluster, members, fixed, mobility, len(scored)))
@@ -173,7 +174,7 @@ class Conditions:
 
 
 def _choices(joints: int) -> int:
-    """How many sets of independent joints are compared at most in a cluster; large ones take longer each."""
+    """The most sets of independent joints that are compared in a cluster; fewer in large clusters."""
     return max(1, min(_CHOICES, _CHOICES * _LARGE**3 // joints**3))
 
 
@@ -181,7 +182,7 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int, most: int) -> l
     """At most `most` sets of the joints `free` with `missing` velocities in total; small sets first.
 
     ``reach[i][count]`` has bit w if `count` of the joints from the i-th on can have w velocities in total. So
-    no set is begun that cannot be completed.
+    no partial set is extended that cannot be completed.
     """
     if missing < 0:
         return []
@@ -192,11 +193,11 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int, most: int) -> l
     reach.reverse()
     chosen: list[tuple[int, ...]] = []
     for size in range(len(free) + 1):
-        begun: list[tuple[int, tuple[int, ...], int]] = [(0, (), missing)]
+        partial: list[tuple[int, tuple[int, ...], int]] = [(0, (), missing)]
         if not reach[0][size] >> missing & 1:
             continue
-        while begun and len(chosen) < most:
-            first, taken, left = begun.pop()
+        while partial and len(chosen) < most:
+            first, taken, left = partial.pop()
             count = size - len(taken)
             if count == 0:
                 chosen.append(taken)
@@ -204,7 +205,7 @@ def _subsets(free: np.ndarray, widths: np.ndarray, missing: int, most: int) -> l
             for i in range(len(free) - count, first - 1, -1):  # the last one on the stack is the next
                 rest = left - int(widths[free[i]])
                 if rest >= 0 and reach[i + 1][count - 1] >> rest & 1:
-                    begun.append((i + 1, (*taken, int(free[i])), rest))
+                    partial.append((i + 1, (*taken, int(free[i])), rest))
     return chosen
 
 

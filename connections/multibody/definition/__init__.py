@@ -1,1 +1,1 @@
-"""What a robot is: its kinematics, in JAX and in NumPy, and its rigid bodies. No algorithm."""
+"""The definition of a robot: its kinematics, in JAX and in NumPy, and its rigid bodies; no algorithms."""

@@ -1,7 +1,8 @@
 """Frames that are fixed to bodies: their poses and Jacobians, and the first moment of mass, in JAX.
 
-A frame is a link of the robot's description, of which several may have been merged into one body, or what
-`Model.with_frames` added. It has the pose (R, p) in its body, whose twist is [w; u] = A_b v, so its own is
+A frame is a link of the robot's description, or a frame that `Model.with_frames` added. Several links may
+have been merged into one body. A frame has the pose (R, p) in its body with twist [w; u] = A_b v, so its own
+twist is
 
     [R^T w; R^T (u + w x p)] in its axes.
 
@@ -50,7 +51,7 @@ def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
 
     Raises
     ------
-    ModelError : there is no such frame. TypeError : `name` is no name.
+    ModelError : there is no frame of this name. TypeError : `name` is not text.
     """
     if not isinstance(name, str):
         raise TypeError(f"frame: expected the name of a frame, got {words_of(name)}")
@@ -66,7 +67,7 @@ def is_world(axes: Any) -> bool:
 
     Raises
     ------
-    ValueError : they are neither.
+    ValueError : `axes` is neither.
     """
     if not isinstance(axes, str) or axes not in AXES:
         raise ValueError(f"axes: expected one of {', '.join(AXES)}, got {axes!r}")
@@ -78,8 +79,8 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
 
     Raises
     ------
-    ModelError : a name is taken or none, the frame to which one is fixed does not exist, or a placement is
-        not a proper rigid transform.
+    ModelError : a name is taken or not a name, the frame to which one is fixed does not exist, or a placement
+        is not a proper rigid transform.
     """
     placements = dict(tree.placements)
     for name, (carrier, placement) in frames.items():

@@ -1,6 +1,6 @@
 """Joints and bodies in NumPy: twists of bodies, small steps, configurations of users.
 
-Used a few times per model: there, compiling a function would take longer than it saves.
+These functions are called only a few times per model, so compiling them would take longer than it saves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A robot by its definition: the space in which its bodies move, and what they induce there, in JAX.
+"""A robot by its definition: the metric and the connection that its rigid bodies induce, in JAX.
 
 Forward kinematics embeds the configuration space into SE(3)^N, with the differential A = X Phi. So the
 robot's metric is A^T diag(I_b) A, and its connection is the one that the connection of N rigid bodies
-induces, [W] Thm V.1. Recursions compute the same numbers faster, and are tested against this.
+induces, [W] Thm V.1. Recursions compute the same quantities faster, and are tested against this.
 Source: [W] VI-B.
 """
 
@@ -45,7 +45,7 @@ class Embedded(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RobotDefinition:
-    """What ``model.definition`` holds: metric, connection and system of a robot, by their definitions.
+    """The value of ``model.definition``: metric, connection and system of a robot, by their definitions.
 
     Parameters
     ----------

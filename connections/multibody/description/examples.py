@@ -37,7 +37,7 @@ def examples() -> dict[str, str]:
 
 
 def example(name: str) -> Model:
-    """A small robot with plausible inertias, to try things on; at q = neutral() it is not singular.
+    """A small robot with plausible inertias; it is not singular at q = neutral().
 
     Parameters
     ----------

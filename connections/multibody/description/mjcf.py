@@ -1,11 +1,11 @@
 """MJCF files, compiled by MuJoCo, into a `Model`.
 
-Joint types: free, ball, slide, hinge, several on one body, at any ``pos``. Bodies without a joint, mocap
-bodies too, are fixed to their parents. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` except
-for quaternions, which are (x, y, z, w) here and (w, x, y, z) in MuJoCo. ``ref`` is kept: an angle or
-displacement has the same meaning as in the file, and the body is where the file draws it at q = ref, not at
-q = 0. v is MuJoCo's ``qvel`` except for free joints, for which ``qvel`` is [velocity in world axes; angular
-velocity in body axes], and v is the body twist [omega; v].
+Joint types: free, ball, slide, hinge, several on one body, at any ``pos``. Bodies without a joint, also mocap
+bodies, are fixed to their parents. Joints are numbered in MuJoCo's order. q is MuJoCo's ``qpos`` except for
+quaternions, which are (x, y, z, w) here and (w, x, y, z) in MuJoCo. ``ref`` is respected: an angle or
+displacement has the same meaning as in the file, and the file draws the body at q = ref, not at q = 0. v is
+MuJoCo's ``qvel`` except for free joints: there ``qvel`` is [velocity in world axes; angular velocity in body
+axes], and v is the body twist [omega; v].
 
 Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor of the last one, which in
 MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named

@@ -1,4 +1,4 @@
-"""URDF files, read through yourdfpy's parser, into a `Model`; URDF+ and mimic joints, too (`urdf_plus`).
+"""URDF files, read by yourdfpy's parser, into a `Model`, with URDF+ and mimic joints (`urdf_plus`).
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry

@@ -17,24 +17,24 @@ from connections.geometry.rigid.placements import turn_to
 Element = ElementTree.Element
 _NUMBER = re.compile(r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
-#: How many numbers an attribute has, by element.
+#: The number of values of an attribute, by element.
 _NUMBERS = {
     "origin": {"xyz": 3, "rpy": 3},
     "axis": {"xyz": 3},
     **{tag: dict.fromkeys(attributes, 1) for tag, attributes in _INERTIAL.items()},
 }
-#: Of these a link, joint or inertial has one at most.
+#: Elements that a link, joint or inertial has at most once.
 _ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
 _LEFT_OUT = ("visual", "collision", "mimic")  # `urdf_plus` reads the last
 
 
 def require_complete(element: Element) -> None:
-    """Raise `ModelError` for a link or joint of which the parser would take a part for what it is not.
+    """Raise `ModelError` for a link or joint that the parser would silently misread.
 
     Raises
     ------
-    ModelError : a name, a joint's parent or child, or a number of an inertial is missing; a part of which
-        there is one stands there twice; an attribute is not as many finite numbers as it must be.
+    ModelError : a name, a joint's parent or child, or a value of an inertial is missing; an element of
+        `_ONCE` occurs twice; an attribute does not have the right number of finite values.
     """
     if not element.get("name"):
         raise ModelError(f"a <{element.tag}> has no name")
@@ -131,7 +131,7 @@ def numbers_of(owner: str, element: Element, attribute: str, count: int) -> list
         wanted = "one number" if count == 1 else f"{count} numbers"
         raise ModelError(f"{what}: expected {wanted}, got {text[:80]!r}")
     for word in words:
-        if _NUMBER.fullmatch(word) is None:  # Python's `float` takes 1_0, and digits of other scripts
+        if _NUMBER.fullmatch(word) is None:  # Python's `float` accepts 1_0, and digits of other scripts
             raise ModelError(f"{what} is not a number: {word[:80]!r}")
         if not np.isfinite(float(word)):
             raise ModelError(f"{what} is not finite: {word[:80]}")

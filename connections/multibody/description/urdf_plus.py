@@ -6,8 +6,8 @@
   coordinates from the nearest common ancestor to the predecessor equals the sum of the joint coordinates from
   the ancestor to the successor.
 - ``<loop type=...>`` of a predecessor and a successor, with an ``<origin>`` on each, the frames a and b.
-  revolute, continuous, spherical: the two origins coincide, and nothing else, whatever the ``<axis>`` (in a
-  planar mechanism that is a revolute joint). fixed: the frames coincide. prismatic: b slides along the
+  revolute, continuous, spherical: only the two origins coincide; the ``<axis>`` is ignored (in a planar
+  mechanism this is a revolute joint). fixed: the frames coincide. prismatic: b slides along the
   ``<axis>`` of a, which is also an axis of b. planar: b moves in the plane of a perpendicular to the
   ``<axis>``.
 - ``<joint independent="false">``: the loops and couplings determine this joint. If no joint of a loop or

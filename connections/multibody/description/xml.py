@@ -34,7 +34,7 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
             f"larger than {MOST_BYTES // 10**6} MB, the most that is read of a robot description"
         )
     try:
-        # At once: in blocks, the time that a long name or comment takes would grow with its square.
+        # Parsed at once, because in blocks the time for a long name or comment grows with its square.
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise ModelError(f"malformed XML: {error}") from error
@@ -44,11 +44,11 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
 
 
 def file_of(path: Any) -> Path:
-    """The path of a file that there is.
+    """The path of an existing file.
 
     Raises
     ------
-    TypeError : `path` is no path. ModelError : there is no such file.
+    TypeError : `path` is not a path. ModelError : the file does not exist.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: expected the path of a file, got {words_of(path)}")

@@ -1,13 +1,13 @@
-"""Kinematics of a mechanism with closed chains: its spanning tree, and the configuration q_s of that from q.
+"""Kinematics of a mechanism with closed chains: its spanning tree, and the spanning configuration q_s(q).
 
 Loops and couplings are conditions phi(q_s) = 0 on the spanning configuration. With K = L_X phi split into
 dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities are
 
     v_s = G v,   G_d = -K_d^+ K_i,   G_i = 1,   A = A_s(q_s(q)) G(q_s(q)).
 
-q_s(q) is found by continuation along a path from the reference configuration, which thereby chooses the
-assembly mode of the loops. It is a function of q alone, and is differentiated implicitly. A cluster whose
-conditions are all linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
+q_s(q) is found by continuation along a path from the reference configuration, so the reference chooses the
+assembly mode of the loops. It is a function of q alone, and is differentiated implicitly. A cluster with only
+linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
 the fast algorithm is in `kernels`. Source: [W] VI-C.
 """
 
@@ -36,7 +36,7 @@ from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
-_COMFORTABLE = 0.05  # `random` returns configurations of this `_least_sine`, or half of the reference's
+_COMFORTABLE = 0.05  # least `_least_sine` of configurations of `random`, or half the reference's
 _NOTHING = 1e-14  # entries of constant G below this, relative to the terms of their sums, are round-off
 
 
@@ -80,12 +80,12 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def q_columns(self) -> np.ndarray:
-        """(nq,) the number among the spanning coordinates of each independent coordinate."""
+        """(nq,) the index among the spanning coordinates of each independent coordinate."""
         return _ranges(self.spanning.q_starts, self.independent_bodies)
 
     @cached_property
     def v_columns(self) -> np.ndarray:
-        """(nv,) the number among the spanning velocities of each independent velocity."""
+        """(nv,) the index among the spanning velocities of each independent velocity."""
         return _ranges(self.spanning.v_starts, self.independent_bodies)
 
     @cached_property
@@ -95,7 +95,7 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def cluster_of_column(self) -> np.ndarray:
-        """(nv,) the cluster that each independent velocity belongs to."""
+        """(nv,) the cluster of each independent velocity."""
         return self.clusters.of_body.take(self.body_of)
 
     @cached_property
@@ -105,7 +105,7 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def moves(self) -> np.ndarray:
-        """(N, nv) whether a velocity may move a body, as one of its own cluster or of an ancestor does."""
+        """(N, nv) whether a velocity may move a body: those of its own cluster and of ancestors may."""
         moves = np.zeros((len(self.tree.joints), self.nv), dtype=bool)
         for body in range(len(moves)):
             support = self.clusters.supports[body]
@@ -374,10 +374,10 @@ class ClosedKinematics(Coordinates):
 
 
 def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The entries of the slices `numbers`, one after the other."""
+    """The entries of the slices with the indices `numbers`, one after the other."""
     return np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
 
 
 def _owners(starts: np.ndarray) -> np.ndarray:
-    """For each entry of consecutive slices, the number of its slice."""
+    """For each entry of consecutive slices, the index of its slice."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))

@@ -47,14 +47,14 @@ class LoopClosure:
     #: the conditions
     rows: Rows
     functions: tuple[FunctionCondition, ...]
-    dependent: np.ndarray  #: (n_d,) numbers of the spanning velocities that the conditions determine
-    free: np.ndarray  #: (n_i,) numbers in v of the independent velocities of the same clusters
-    independent: np.ndarray  #: (n_i,) numbers of these independent velocities among the spanning velocities
+    dependent: np.ndarray  #: (n_d,) indices of the spanning velocities that the conditions determine
+    free: np.ndarray  #: (n_i,) indices in v of the independent velocities of the same clusters
+    independent: np.ndarray  #: (n_i,) indices of these independent velocities among the spanning velocities
     local: np.ndarray  #: (nq_s,) whether a spanning coordinate belongs to these clusters
     #: (nq_s,) whether a spanning coordinate belongs to a dependent joint of these clusters
     unknown: np.ndarray
-    q_columns: np.ndarray  #: (nq,) the number among the spanning coordinates of each independent coordinate
-    #: q_s = affine q + offset for all coordinates but the unknown ones
+    q_columns: np.ndarray  #: (nq,) the index among the spanning coordinates of each independent coordinate
+    #: q_s = affine q + offset for all coordinates except the unknown ones
     affine: np.ndarray
     offset: np.ndarray
     #: (n_d,) and (n_i,) units of the dependent and of the independent velocities (`lengths.velocity_units`):
@@ -204,7 +204,7 @@ class LoopClosure:
         return distance <= LARGEST_CHANGE
 
     def _with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
-        """q_s with all coordinates but the unknown ones set from q (nq,)."""
+        """q_s with all coordinates except the unknown ones set from q (nq,)."""
         return jnp.where(self.unknown, q_s, jnp.asarray(self.affine) @ q + self.offset)
 
     def _moved(self, q_s: jax.Array, v_d: jax.Array) -> jax.Array:
@@ -227,8 +227,8 @@ class _Path(NamedTuple):
     #: the fraction at which the current step ends, and q_s there as corrected so far
     aim: jax.Array
     tried: jax.Array
-    #: the number of corrections in the current step, the length of the last one, and the number of those that
-    #: were small
+    #: the number of corrections in the current step, the length of the last correction, and the number of
+    #: small ones
     corrections: jax.Array
     before: jax.Array
     settled: jax.Array

@@ -1,8 +1,8 @@
 """Closure conditions of loops and couplings on the spanning configuration, as rows and as users' functions.
 
-`Rows` holds the conditions that a kind and a few numbers describe; a user's function becomes a
+`Rows` holds the conditions that are given by a kind and a few parameters; a user's function becomes a
 `FunctionCondition`. Both are scaled, lengths by the size of the cluster, so that residuals have no unit and
-those of angles and of lengths can be compared.
+angles can be compared with lengths.
 Source: [W] VI-C.
 """
 
@@ -38,11 +38,11 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FunctionCondition(abc.ABC):
-    """Conditions that a user's function sets; JAX-traceable.
+    """Conditions given by a user's function; JAX-traceable.
 
     Parameters
     ----------
-    owner : number of the loop or coupling.
+    owner : index of the loop or coupling.
     cluster : the cluster whose joints it constrains.
     scale : (k,) or one number, the factor on the function (`lengths.scaled`).
     """
@@ -63,10 +63,10 @@ class FunctionCondition(abc.ABC):
     def residual_and_derivative(
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """phi (k,) and K (k, nv) on the host; moves (N + 1, nv)."""
+        """phi (k,) and K (k, nv) in NumPy; moves (N + 1, nv)."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, which are pickled; what was compiled is not."""
+        """The fields, which are pickled; compiled functions are not."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def size(self, kinematics: Kinematics) -> int:
@@ -261,7 +261,7 @@ def _scale(kind: int, constant: float, size: float) -> float:
 
 
 def _rows(entries: list[dict[str, Any]], nq: int) -> Rows:
-    """Conditions as rows; what an entry leaves out is zero, and the ground in place of bodies."""
+    """Conditions as rows; fields that an entry leaves out are zero, and bodies are the ground."""
     integers = ("kinds", "owners", "clusters", "bodies_a", "bodies_b")
     widths = {"points_a": 3, "points_b": 3, "u": 3, "w": 3, "coefficients": nq}
     arrays = {}

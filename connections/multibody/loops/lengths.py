@@ -1,4 +1,4 @@
-"""Characteristic lengths of closed chains, so that no decision depends on the unit of length.
+"""Characteristic lengths of closed chains, so that results do not depend on the unit of length.
 
 Each cluster has a characteristic length, its size. Angles are measured in rad, lengths in the size of their
 cluster, and a condition is scaled such that it changes by about 1 if the joints move by 1 in these units.
