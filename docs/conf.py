@@ -61,6 +61,7 @@ sphinx_gallery_conf = {
 # The other modules of these folders are kernels, and what makes calls of them.
 SHOWN: dict[str, tuple[str, ...]] = {
     "inlined": (),
+    "internals": (),
     "engines": ("threads",),
     "kernels": (),
     "program": ("warm_up",),

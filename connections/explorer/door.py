@@ -3,8 +3,7 @@
 Any web page that a browser shows can send requests to the servers of this machine. So the server answers only
 
 - under its own name: the header Host is a loopback address or the host that was given, so that a foreign
-domain
-  whose name server points to this machine is refused (DNS rebinding);
+  domain whose name server points to this machine is refused (DNS rebinding);
 - to its own page: the header Origin, if there is one, is that of the address in Host;
 - with the token of the printed address, in the address itself or in the cookie that it has set.
 
