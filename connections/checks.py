@@ -254,8 +254,15 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
         raise ShapeError("batch axes", "axes that broadcast together", given) from error
 
 
+def is_traced(*things: Any) -> bool:
+    """Whether JAX traces a number of these arrays and objects, which nobody can judge then."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(things))
+
+
 def require_finite(name: str, value: Any) -> None:
-    """Raise `NonFiniteError` naming the first entry of `value` that is NaN or infinite."""
+    """Raise `NonFiniteError` naming the first entry that is NaN or infinite; what JAX traces is not judged."""
+    if isinstance(value, jax.core.Tracer):
+        return
     finite = np.isfinite(array := np.asarray(value))
     if finite.all():
         return
@@ -398,8 +405,7 @@ def require_same_frame(first: Any, first_name: str, second: Any, second_name: st
     """
     numbers = [number for frame in (first, second) for number in jax.tree_util.tree_leaves(frame)]
     trees: list[Any] = [jax.tree_util.tree_structure(frame) for frame in (first, second)]
-    traced = any(isinstance(number, jax.core.Tracer) for number in numbers)
-    if (trees[0] != trees[1]) if traced else (first != second):
+    if (trees[0] != trees[1]) if is_traced(numbers) else (first != second):
         raise FrameError(
             f"{first_name} is in {first}, {second_name} in {second}: change one to the other's frame"
         )

@@ -199,8 +199,7 @@ class ContorsionFamily(Described, Parametrized):
                 beta = beta.reshape(1)
             if beta.shape != (self.dimension,):
                 raise ShapeError("beta", (self.dimension,), beta.shape)
-            if not isinstance(beta, jax.core.Tracer):
-                require_finite("beta", beta)
+            require_finite("beta", beta)
         return ContorsionConnection(self.metric, FamilyContorsion(self, beta), "admissible")
 
     def sweep(self, betas: Any, quantity: Callable[[ContorsionConnection], Any]) -> Any:

@@ -93,8 +93,7 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> Array:
     C, H, A_dot = as_array("C", C, (n, n)), as_array("H", H, (n, n)), as_array("A_dot", A_dot, (n, m))
     given = {"C": C, "H": H, "A": A, "A_dot": A_dot}
     for name, value in given.items():
-        if not isinstance(value, jax.core.Tracer):
-            require_finite(name, value)
+        require_finite(name, value)
     result = _induced_at(*map(jnp.asarray, given.values()))
     finite: jax.Array = finite_result("A^T C A + A^T H A_dot", result)
     return as_given(finite, *given.values())

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, Value
-from connections.checks import NonFiniteError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import NonFiniteError, ShapeError, as_array, is_traced, raise_at, require_finite
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.compilation import OPTIONS, compiled
 from connections.evaluation.memory import (
@@ -210,7 +210,7 @@ def _pair_of(
         call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
         made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
         found = *made, things  # the cache holds the things, so that no other object can get their ids
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((owner, at))):
+        if not is_traced(owner, at):
             known[key] = found
     return found[0], found[1]
 
@@ -306,7 +306,7 @@ def _called(
     """The values of a batch and their validity, in chunks if it is large."""
     cores = [len(item.core) for item in arguments]
     batches = [array.shape[: array.ndim - core] for array, core in zip(arrays, cores, strict=True)]
-    if trace_state_clean() and not any(isinstance(array, jax.core.Tracer) for array in arrays):
+    if trace_state_clean() and not is_traced(arrays):
         batched = [item.batched for item in arguments]
         count = common_count([batch for batch, b in zip(batches, batched, strict=True) if b])
         size = piece_size(count, numbers)

@@ -21,7 +21,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import PointError, ShapeError, as_array, require_finite, require_same_frame
+from connections.checks import (
+    PointError,
+    ShapeError,
+    as_array,
+    is_traced,
+    require_finite,
+    require_same_frame,
+)
 from connections.evaluation.boundary import (
     Argument,
     admit_at,
@@ -150,7 +157,7 @@ class SampledCurve(Parametrized):
         -------
         (..., nq), or (..., T, nq): the leading axes are those of the points.
         """
-        if any(isinstance(x, jax.core.Tracer) for x in (t, self.pieces, self.knots)):
+        if is_traced(t, self.pieces, self.knots):
             return self._points_at(jnp.asarray(t, dtype=jnp.float64))
         points: Callable[..., jax.Array] = compiled(self._points_at)
         return as_given(points(as_array("t", t, ())), t, self.pieces)
@@ -190,7 +197,7 @@ class SampledCurve(Parametrized):
         A smooth curve allows steps over many pieces, but its derivative in one sample has a kink at every
         knot.
         """
-        if not _is_traced(self.pieces):
+        if not is_traced(self.pieces):
             return None
         lengths = jnp.diff(jnp.asarray(self.knots))
         return 0.5 * jnp.min(jnp.where(lengths > 0.0, lengths, jnp.inf))
@@ -213,7 +220,7 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
     name, samples : names of the times and of the samples in errors.
     span : the first and the last time. Tracers are not tested.
     """
-    if any(isinstance(x, jax.core.Tracer) for x in (times, *span)):
+    if is_traced(times, span):
         return
     times, (first, last) = np.ravel(times), map(float, span)
     slack = _slack(first, last, np)
@@ -229,31 +236,25 @@ def _knots_and_pieces(owner: Any, name: str, times: Any, points: Any, size: int 
     """Knots and coefficients of the spline through samples, after all checks."""
     nq = size if owner is None else owner.frame.ambient_dim
     t, q = as_array(f"{name} times", times, (None,)), as_array(f"{name} points", points, (None, nq))
-    increases = t.ndim == 1 and (_is_traced(t) or bool(np.all(np.diff(np.asarray(t)) > 0.0)))
+    increases = t.ndim == 1 and (is_traced(t) or bool(np.all(np.diff(np.asarray(t)) > 0.0)))
     if not increases or t.shape[0] < 2 or q.shape[-2] != t.shape[0]:
         what = "t (S,) increasing with S >= 2, q (..., S, nq)"
         raise ShapeError(f"{name} samples (t, q)", what, f"{t.shape}, {q.shape}")
     for part, array in (("times", t), ("points", q)):
-        if not _is_traced(array):
-            require_finite(f"{name} {part}", array)
-    if owner is not None and (_is_traced(q) or _is_traced(owner.frame)):
+        require_finite(f"{name} {part}", array)
+    if owner is not None and (is_traced(q, owner.frame)):
         return traced_spline(t, _admitted_where_traced(owner, q))
-    if _is_traced(t) or _is_traced(q):
+    if is_traced(t, q):
         return traced_spline(t, q)
     with jax.ensure_compile_time_eval():  # the samples have values even if JAX is tracing something else
         t, q = np.asarray(t), np.array(q)
         if owner is not None:
-            judge, count = owner.frame if _is_traced(owner) else owner, len(t)
+            judge, count = owner.frame if is_traced(owner) else owner, len(t)
             room = [(0, 0)] * (q.ndim - 2) + [(0, capacity(count) - count), (0, 0)]
             q = _aligned(owner.frame, _admitted(judge, f"{name} points", np.pad(q, room, mode="edge")))
             q = q[..., :count, :]
         knots, pieces = spline(t, q)
         return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # as the samples are
-
-
-def _is_traced(thing: Any) -> bool:
-    """Whether a leaf of `thing` is a tracer."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(thing))
 
 
 def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:

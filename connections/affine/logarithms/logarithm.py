@@ -22,7 +22,7 @@ from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.search import logarithms, searched
 from connections.affine.motions.geodesics import exponential
-from connections.checks import as_array, require_type
+from connections.checks import as_array, is_traced, require_type
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
 from connections.evaluation.compilation import Structure, compiled, flattened
@@ -56,8 +56,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
     arguments = Argument("q0", q0, size), Argument("q1", q1, size)
     batch = batch_of(arguments, (q0, q1))
-    leaves = (q0, q1, *jax.tree_util.tree_leaves(nabla))
-    if not trace_state_clean() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if not trace_state_clean() or is_traced(q0, q1, nabla):
         rows = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for q in (q0, q1)]
         admitted = compiled(_admitted_at, nabla)(*rows)
         return jax.vmap(partial(_logarithm, *flattened(nabla)))(*admitted).reshape(batch + (nabla.frame.dim,))

@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from connections._jax import Value
 from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
 from connections.affine.motions.motion import AnyMotion, Motion
-from connections.checks import IntegrationError, ShapeError, as_array, require_finite
+from connections.checks import IntegrationError, ShapeError, as_array, is_traced, require_finite
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import (
     Argument,
@@ -198,12 +198,11 @@ class Trajectories(Parametrized):
         arrays = []
         for item in arguments:  # otherwise the solver would spend all of its steps on a NaN
             arrays.append(as_array(item.name, item.value, item.core))
-            if not isinstance(arrays[-1], jax.core.Tracer):
-                require_finite(item.name, arrays[-1])
+            require_finite(item.name, arrays[-1])
         batch = batch_of(arguments, arrays)
         items = zip(arrays, arguments, strict=True)
         rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
-        if not trace_state_clean() or any(isinstance(array, jax.core.Tracer) for array in (times, *arrays)):
+        if not trace_state_clean() or is_traced(times, *arrays):
             values: Value = self._traced(recipe, rows, batch, times)
             return values
         first = arguments[0].name if arguments else ""

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from connections._figures import figure_of
-from connections.checks import html_table
+from connections.checks import html_table, is_traced
 from connections.evaluation.describing import IN_TABLE, fitting, short
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
@@ -117,8 +117,8 @@ class Motion:
         """Whether the fields are arrays with values; tracers and JAX's placeholders are not."""
         parts = [getattr(self, name) for name in self._names()]
         arrays = all(isinstance(part, np.ndarray | jax.Array) for part in parts)
-        traced = any(isinstance(part, jax.core.Tracer) for part in parts)
-        return arrays and not traced and np.ndim(self.times) > 0 and min(np.ndim(self.q), np.ndim(self.v)) > 1
+        axes = np.ndim(self.times) > 0 and min(np.ndim(self.q), np.ndim(self.v)) > 1
+        return arrays and axes and not is_traced(parts)
 
     def _heading(self) -> str:
         times, n, nq = np.asarray(self.times), np.shape(self.v)[-1], np.shape(self.q)[-1]

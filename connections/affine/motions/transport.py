@@ -26,6 +26,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     batch_axes,
+    is_traced,
     require_finite,
     require_function,
     require_type,
@@ -76,8 +77,7 @@ def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], 
     """
     require_type("nabla", nabla, AffineConnection)
     path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
-    if not isinstance(vector, jax.core.Tracer):
-        require_finite("z0", vector)
+    require_finite("z0", vector)
     operator = _transport_operator(nabla, path, times)
     batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
     by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
@@ -117,8 +117,7 @@ def holonomy(
         t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
     if t0 is None or t1 is None:
         raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
-    traced = any(isinstance(t, jax.core.Tracer) for t in (t0, t1))
-    ends: Any = jnp.stack([t0, t1]) if traced else np.array([t0, t1], dtype=float)
+    ends: Any = jnp.stack([t0, t1]) if is_traced(t0, t1) else np.array([t0, t1], dtype=float)
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
     closed = _require_closed(nabla, path, ends)
@@ -231,7 +230,7 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
     instants = jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
     points = compiled(_points_at, nabla.frame, curve)(instants)
     closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
-    if any(isinstance(array, jax.core.Tracer) for array in (closed, start, end)):
+    if is_traced(closed, start, end):
         batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
         return jnp.asarray(closed).reshape(*batch, 1, 1)
     for row in np.flatnonzero(~np.asarray(closed)):

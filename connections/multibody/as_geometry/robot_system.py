@@ -18,7 +18,7 @@ import numpy as np
 
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
-from connections.checks import require_shape
+from connections.checks import is_traced, require_shape
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.multibody.as_geometry.host_robot import HostRobot
@@ -69,7 +69,7 @@ class RobotSystem(MechanicalSystem):
 
     def bias(self, q: Any, v: Any) -> Any:
         """C(q, v) v, (..., n); see `MechanicalSystem`."""
-        if _traced(q, v):
+        if is_traced(q, v):
             return super().bias(q, v)
         return self._call("coriolis_product", (q, v, v), ("christoffel",))
 
@@ -83,7 +83,7 @@ class RobotSystem(MechanicalSystem):
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Any:
         """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. It does not depend on time."""
-        if _traced(q, v, tau, t):
+        if is_traced(q, v, tau, t):
             return super().forward_dynamics(q, v, tau, t)
         return self._recursion("forward_dynamics", super().forward_dynamics, q, v, tau)
 
@@ -128,14 +128,10 @@ class RobotSystem(MechanicalSystem):
 
     def _recursion(self, name: str, definition: Any, *given: Any, chosen: tuple[Any, ...] = ()) -> Any:
         """A recursion for arrays with values, and the definition for tracers."""
-        return definition(*given) if _traced(*given) else self._call(name, given, chosen)
+        return definition(*given) if is_traced(*given) else self._call(name, given, chosen)
 
     def _call(self, name: str, given: tuple[Any, ...], chosen: tuple[Any, ...]) -> Any:
         return as_given(self.model.program.functions[name](*map(_plain, given), *chosen, None), *given)
-
-
-def _traced(*given: Any) -> bool:
-    return any(isinstance(value, jax.core.Tracer) for value in given)
 
 
 def _plain(value: Any) -> Any:
