@@ -260,7 +260,7 @@ def is_traced(*things: Any) -> bool:
 
 
 def require_finite(name: str, value: Any) -> None:
-    """Raise `NonFiniteError` naming the first entry that is NaN or infinite; what JAX traces is not judged."""
+    """Raise `NonFiniteError` naming the first entry that is not finite; what JAX traces is not judged."""
     if isinstance(value, jax.core.Tracer):
         return
     finite = np.isfinite(array := np.asarray(value))
