@@ -1,4 +1,4 @@
-"""What a derivative is: connections, their tensors, geodesics and parallel transport."""
+"""Connections, their tensors, geodesics and parallel transport."""
 
 from connections.affine.combinations import (
     CoefficientConnection,

@@ -143,11 +143,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
         This is the size of the largest array from which a tensor with so many indices is computed.
         """
-        known = derived(self)
-        if "widest" not in known:
-            known["widest"] = _widest(self)
-        numbers: int = known["widest"] * self.frame.dim ** (indices - 1)
-        return numbers
+        cache = derived(self)
+        if "widest" not in cache:
+            cache["widest"] = _widest(self)
+        size: int = cache["widest"] * self.frame.dim ** (indices - 1)
+        return size
 
     def _sectional_at(self, metric: Metric, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
         H = metric.matrix_at(q)

@@ -161,12 +161,12 @@ class ConstrainedConnection(ConnectionOfMetric):
         return jnp.eye(self.ambient.frame.dim) - self.distribution.complement_at(q)
 
     def curvature_at(self, q: jax.Array) -> jax.Array:
-        """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l, R that of `full`, (m, m, m, m)."""
+        """R[l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l, R the curvature of `full`, (m, m, m, m)."""
         A, dual = self.basis_at(q), self.frame.components_at(q)
         return jnp.einsum("lL,LKIJ,Kk,Ii,Jj->lkij", dual, self.full.curvature_at(q), A, A, A)
 
     def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
-        """R(u, w) z, R that of `full`, (m,)."""
+        """R(u, w) z, R the curvature of `full`, (m,)."""
         A = self.basis_at(q)
         return self.frame.components_at(q) @ self.full.apply_curvature_at(q, A @ u, A @ w, A @ z)
 

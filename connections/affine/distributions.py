@@ -71,7 +71,7 @@ class Distribution(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def regular_at(self, q: jax.Array) -> jax.Array:
-        """Whether the distribution is regular at q, whatever its basis; one boolean."""
+        """Whether the distribution is regular at q, even if its basis is not; one boolean."""
 
     @abc.abstractmethod
     def explain(self, q: Any) -> None:

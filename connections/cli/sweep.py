@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from connections.sweeps import Done, Store, Summary, Sweep
 
 DESCRIPTION = """\
-Compute chunk by chunk on a local cluster, or on one that runs already, and keep
-the results in a Zarr store. The same command resumes a sweep that was
-interrupted; what is in the store, whole and with its checksum, is kept. Results
-do not depend on the number of workers.
+Compute chunk by chunk on a local cluster, or on one that runs already, and write
+the results to a Zarr store. The same command resumes a sweep that was
+interrupted; complete chunks with their checksums are not computed again.
+Results do not depend on the number of workers.
 
   connections sweep table ROBOT.urdf --rows 1000000 --output bounds.zarr
   connections sweep contorsion ROBOT.urdf --gamma 0 5 --output torsion.zarr
@@ -139,7 +139,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--other-versions",
         action="store_true",
-        help="go on with a store that was begun with other versions of the packages",
+        help="continue a store that was created with other versions of the packages",
     )
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="for the scheduler to answer (default 10)"

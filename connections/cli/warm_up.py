@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
         help="compile everything now, so that no later call has to",
         description="Compile all recursions, of trees and of closed chains, for one configuration and for "
         "batches, by several processes. It takes minutes once on a machine, and then no first call has to "
-        "compile. What is in the cache already is not compiled again.",
+        "compile. Functions in the cache are not compiled again.",
     )
     warm_up.add_argument(
         "--processes", type=arguments.count, metavar="N", help="how many compile beside each other"

@@ -1,9 +1,9 @@
-"""Machine code on disk: Numba's cache, with a seal, and never the reason why a call fails.
+"""Machine code on disk: Numba's cache with checksums, whose faults never make a call fail.
 
 Numba raises its own errors if no folder can be written or if a file of its cache is damaged, and it runs
-machine code that was changed on disk. Here every file holds the name of its function and a checksum. A file
-that does not fit, is cut off, or is another program's is overwritten by what is compiled again. Without a
-folder that can be written, functions are compiled in each process, and one warning says so.
+machine code that was changed on disk. Here every file contains the name of its function and a checksum. If a
+file does not match, is cut off, or belongs to another program, the function is compiled again and the file is
+overwritten. If no folder can be written, functions are compiled in each process, and one warning says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connections.engines.internals.numba_names import (
 
 
 def cache_of(function: Any) -> Any:
-    """The cache of a Python function, to be given to what Numba makes of it (`numba_names.set_cache`)."""
+    """The cache of a Python function, for what Numba compiles from it (`numba_names.set_cache`)."""
     try:
         return _Cache(function)
     except RuntimeError:  # none of Numba's folders can be written
@@ -33,7 +33,7 @@ def cache_of(function: Any) -> Any:
 
 
 class _Sealed(CompileResultCacheImpl):
-    """What is written: the name of the file that the code is for, a checksum, and the code."""
+    """The content of a file: the file's own name, a checksum, and the code."""
 
     def reduce(self, compiled: Any) -> tuple[str, bytes, bytes]:
         content = dumps(super().reduce(compiled))
@@ -82,7 +82,7 @@ class _Cache(FunctionCache):
 
 
 class _NoCache(NullCache):
-    """What a function has instead if no folder can be written: every file is missing."""
+    """The cache of a function if no folder can be written: every file is missing."""
 
     on_missing: Callable[[], None] | None = None
 

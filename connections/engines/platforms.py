@@ -1,8 +1,8 @@
-"""One function for the processor and another for other devices, of which only the one that is used is traced.
+"""One function for the processor and another for other devices; only the one that is used is traced.
 
-`jax.lax.platform_dependent` traces both. To trace the definition of a robot takes seconds, and on the
-processor, where compiled code replaces it, they are wasted. Here a function is traced when JAX lowers it for
-a device.
+`jax.lax.platform_dependent` traces both. Tracing the definition of a robot takes seconds, which are wasted on
+the processor, because compiled code replaces the definition there. Here a function is traced when JAX lowers
+it for a device.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Registry:
         return functions[name]
 
     def folder(self, name: str) -> Path | None:
-        """Where the machine code of the function `name` is kept on disk; None if no folder can be written."""
+        """The folder of the cached machine code of the function `name`; None if no folder can be written."""
         from connections.engines.internals.numba_names import cache_in
 
         path = cache_in(self._find(name)[0]).cache_path
@@ -77,7 +77,7 @@ def _refuse() -> None:
 
 
 def _ready(function: Any, trial: Sequence[Any], on_missing: Callable[[], None]) -> Any:
-    """The function, compiled for the types of the arguments `trial`, after `on_missing` if it is not kept."""
+    """The function, compiled for the types of `trial`; calls `on_missing` first if it is not cached."""
     from numba import typeof
 
     from connections.engines.internals.numba_names import cache_in, compile_for, refuse_other_types
@@ -85,7 +85,7 @@ def _ready(function: Any, trial: Sequence[Any], on_missing: Callable[[], None]) 
     cache_in(function).on_missing = on_missing
     compile_for(function, [typeof(argument) for argument in trial])
     if not is_good(function(*trial)):
-        function.recompile()  # the machine code that Numba found on disk is of other sources
+        function.recompile()  # Numba's cache had machine code of other sources
     refuse_other_types(function)
     _show_foreign_arrays(function, len(trial))
     return function

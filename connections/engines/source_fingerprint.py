@@ -1,7 +1,7 @@
 """A fingerprint of the sources of machine code, compiled into every entry.
 
-Numba keeps machine code on disk. To find out whether the code is current, it looks only at the file of the
-entry itself, not at the files of the functions that are compiled into it. So every entry carries the
+Numba caches machine code on disk. To find out whether the code is current, it looks only at the file of the
+entry itself, not at the files of the functions that are compiled into it. So every entry contains the
 fingerprint of the sources from which it was compiled, and `functions.Functions` compiles it again if they
 have changed.
 """

@@ -225,13 +225,13 @@ def _parts(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def admit_at(owner: Any, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The point (nq,) that q (nq,) stands for, and whether q is near it and `owner` valid there."""
+    """The point (nq,) of the manifold next to q (nq,), whether q is close to it, and `owner` valid there."""
     p = owner.frame.project_at(q)
     return p, owner.frame.near_at(q) & owner.valid_at(p)
 
 
 def require_admissible(owner: Any, name: str, q: Any) -> np.ndarray:
-    """The point (nq,) that q (nq,) stands for, or the error that says why `owner` is not valid there.
+    """The point (nq,) of the manifold next to q (nq,), or the error that says why `owner` is not valid there.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def the_point(q: jax.Array) -> jax.Array:
 
 
 def batch_of(arguments: Sequence[Argument], arrays: Sequence[Any]) -> tuple[int, ...]:
-    """The axes before those of one item, to which all arrays broadcast.
+    """The batch axes, which precede those of one item; all arrays broadcast to them.
 
     Raises
     ------

@@ -59,30 +59,30 @@ class Structure:
     def __init__(self, tree: Any, places: tuple[int, ...]) -> None:
         self._tree, self._places = tree, places
 
-    def made_of(self, numbers: Sequence[Any]) -> Any:
+    def made_of(self, leaves: Sequence[Any]) -> Any:
         """The object with these distinct leaves, which may be tracers."""
-        return jax.tree_util.tree_unflatten(self._tree, [numbers[place] for place in self._places])
+        return jax.tree_util.tree_unflatten(self._tree, [leaves[place] for place in self._places])
 
 
-_KNOWN: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
+_STRUCTURES: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
 def flattened(thing: Any) -> tuple[Structure, list[Any]]:
     """The structure of a pytree and its distinct leaves: a leaf of a shared part, such as a frame, is one."""
     leaves, tree = jax.tree_util.tree_flatten(thing)
-    numbers: dict[Any, Any] = {}
+    distinct: dict[Any, Any] = {}
     for at, leaf in enumerate(leaves):
-        numbers.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
-    order = {name: place for place, name in enumerate(numbers)}
+        distinct.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
+    order = {name: place for place, name in enumerate(distinct)}
     key = tree, tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
     with _LOCK:
-        structure = _KNOWN.get(key)
+        structure = _STRUCTURES.get(key)
         if structure is None:
-            structure = _KNOWN[key] = Structure(*key)
+            structure = _STRUCTURES[key] = Structure(*key)
     with jax.ensure_compile_time_eval():
-        given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in numbers.values())
-        return structure, [jnp.asarray(number) for number in given]
+        given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in distinct.values())
+        return structure, [jnp.asarray(leaf) for leaf in given]
 
 
 def compiled(
@@ -104,9 +104,9 @@ def compiled(
     if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
         whole = Bound(called, whole)  # a callable object: its leaves are data
     if isinstance(whole, Bound):
-        use, (structure, numbers) = whole.function, flattened(whole)
+        use, (structure, leaves) = whole.function, flattened(whole)
     else:
-        use, (structure, numbers) = function, flattened(())
+        use, (structure, leaves) = function, flattened(())
     choice = None if options is None else tuple(options.items())
     found: dict[Any, Callable[..., Any]] = {}  # holds functions in use, so that `RECENT` does not drop them
 
@@ -115,7 +115,7 @@ def compiled(
         if outside not in found:
             found[outside] = _shared(use, structure, outside)
         try:
-            return found[outside](numbers, *arguments)
+            return found[outside](leaves, *arguments)
         except (*NEEDS_NUMBERS, ValueError) as error:
             if outside is not _INSIDE:
                 raise_in_words(error)
@@ -183,16 +183,16 @@ def _place_of(error: BaseException) -> str | None:
 def _shared(
     use: Callable[..., Any], structure: Structure, options: tuple[Any, ...] | None
 ) -> Callable[..., Any]:
-    """The compiled function of (numbers, *arguments), use(*things, *arguments)."""
-    known = _IN_USE.get((use, structure, options))
-    if known is None:
+    """The compiled function of (leaves, *arguments), use(*things, *arguments)."""
+    cached = _IN_USE.get((use, structure, options))
+    if cached is None:
 
-        def function(numbers: Any, *arguments: Any) -> Any:
-            made = structure.made_of(numbers)
+        def function(leaves: Any, *arguments: Any) -> Any:
+            made = structure.made_of(leaves)
             return made(*arguments) if isinstance(made, Bound) else use(*arguments)
 
-        known = _IN_USE[use, structure, options] = _jitted(function, options)
-    return known
+        cached = _IN_USE[use, structure, options] = _jitted(function, options)
+    return cached
 
 
 _IN_USE: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
@@ -233,5 +233,5 @@ class traced_once(Generic[Value]):  # noqa: N801 - a decorator
         if instance is None:
             return self._method
         function = jax.jit(partial(self._method, instance))
-        known: Callable[..., Value] = instance.__dict__.setdefault(self._name, function)
-        return known
+        cached: Callable[..., Value] = instance.__dict__.setdefault(self._name, function)
+        return cached

@@ -52,7 +52,7 @@ def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
 
 
 def fitting(line: str) -> str:
-    """The line, cut where it would be longer than a terminal's."""
+    """The line, cut to the width of a terminal."""
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..."
 
 

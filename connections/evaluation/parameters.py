@@ -253,12 +253,12 @@ def _key_of(value: Any) -> Any:
 
 def _flatten(thing: Any) -> tuple[Any, Any]:
     """The attributes, in which all but the leaves is `Static`; and their names."""
-    known = derived(thing).get(_flatten)
-    if known is None:
+    cached = derived(thing).get(_flatten)
+    if cached is None:
         names = tuple(_attributes(thing))
         parts = tuple(_marked(thing.__dict__[name]) for name in names)
-        known = derived(thing)[_flatten] = parts, names
-    children, fixed = known
+        cached = derived(thing)[_flatten] = parts, names
+    children, fixed = cached
     return children, fixed
 
 
@@ -301,8 +301,8 @@ def _unflatten(cls: type, names: tuple[str, ...], parts: Any) -> Any:
 class ParametricFunction(Parametrized):
     """A function with parameters: q -> function(q, parameters), and the same with more arguments before.
 
-    Connections, metrics and systems of functions that differ only in their parameters share what is compiled,
-    and JAX can differentiate by the parameters.
+    Connections, metrics and systems of functions that differ only in their parameters share compiled
+    functions, and JAX can differentiate by the parameters.
 
     Parameters
     ----------

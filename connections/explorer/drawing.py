@@ -130,7 +130,7 @@ class View(ABC):
     uses_beta : whether it uses the slider of beta.
     sphere : centre (3,) and radius, m, of the region that is visible at first.
     outlook : (3,) the direction from its centre to the camera.
-    known : whether it has been drawn.
+    drawn : whether it has been drawn.
     """
 
     title: str
@@ -143,14 +143,14 @@ class View(ABC):
         self.root = desk.client.scene.add_frame(f"/{key}", show_axes=False, visible=False)
         self.folder = desk.client.gui.add_folder(self.title, visible=False)
         self.plots: list[Any] = []
-        self.known = False
+        self.drawn = False
 
     def show(self, visible: bool) -> None:
         """Show the view, or hide it; a view that has not been drawn yet stays hidden."""
         self.folder.visible = visible
-        self.root.visible = visible and self.known
+        self.root.visible = visible and self.drawn
         for plot in self.plots:
-            plot.visible = visible and self.known
+            plot.visible = visible and self.drawn
 
     @abstractmethod
     def compute(self, beta: float) -> None:

@@ -85,7 +85,7 @@ class Page:
         for view in self.views.values():
             view.show(view is self.view)
         self.beta.visible = self.view.uses_beta
-        if self.view.known:
+        if self.view.drawn:
             self._aim(self.view)
         self.changed(event)
 
@@ -104,7 +104,7 @@ class Page:
 
     def _draw(self, view: View) -> None:
         """Compute, then draw in an atomic block, whose messages the browser gets together."""
-        if not view.known:
+        if not view.drawn:
             self._say("Computing ... (the first time takes some seconds)")
         try:
             view.compute(float(self.beta.value))
@@ -113,8 +113,8 @@ class Page:
         except (ValueError, RuntimeError, ArithmeticError) as error:
             self._say(f"**Cannot be drawn:** {' '.join(str(error).split())}. The picture is the one before.")
         else:
-            if not view.known:
-                view.known = True
+            if not view.drawn:
+                view.drawn = True
                 view.show(view is self.view)
                 self._aim(view)
             self._say("")

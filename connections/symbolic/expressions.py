@@ -197,7 +197,7 @@ def _as_product(polynomial: PolyElement) -> sympy.Expr:
 
 
 def _negated(product: sympy.Expr) -> sympy.Expr:
-    """Minus the product, the sign taken by a sum among its factors if there is one."""
+    """Minus the product; the sign goes into a sum among its factors, if there is one."""
     factors = list(sympy.Mul.make_args(product))
     for k, part in enumerate(factors):
         if part.is_Add:

@@ -36,7 +36,7 @@ class Code:
 
     coordinates: tuple[sympy.Symbol, ...]
     parameters: tuple[sympy.Symbol, ...]
-    known: dict[Any, Callable[..., jax.Array]] = field(default_factory=dict, init=False, repr=False)
+    cache: dict[Any, Callable[..., jax.Array]] = field(default_factory=dict, init=False, repr=False)
 
     def function(self, array: np.ndarray, values: Values) -> PointFunction:
         """A JAX-traceable function q (nq,) -> floats of the shape of `array`.
@@ -55,9 +55,9 @@ class Code:
         if strange:
             raise ValueError(f"{min(map(str, strange))} is neither a coordinate nor a parameter")
         key = (array.shape, tuple(array.flat))
-        if key not in self.known:
-            self.known[key] = point_code(array, self.coordinates, self.parameters)
-        code, fixed = self.known[key], tuple(np.float64(values[symbol]) for symbol in self.parameters)
+        if key not in self.cache:
+            self.cache[key] = point_code(array, self.coordinates, self.parameters)
+        code, fixed = self.cache[key], tuple(np.float64(values[symbol]) for symbol in self.parameters)
         return lambda q: code(q, fixed)
 
 

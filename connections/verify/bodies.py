@@ -188,7 +188,7 @@ def _sums(subject: Subject, sample: Sample) -> tuple[Array, Array]:
     riemannian=True,
 )
 def induced_is_koszul(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
-    """Control: that of (20)."""
+    """Control: the same as for (20)."""
     koszul = shared(_levi_civita, subject.system)
     low = np.asarray(koszul.first_kind(sample.q, subject.metric))
     if not wrong:

@@ -69,7 +69,7 @@ _NOTE = f"A residual counts as zero up to {MARGIN:g} times the noise."
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """What an audit found; `print` it, or read its fields.
+    """The result of an audit; `print` it, or read its fields.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Where things are in the call frame, with which XLA calls a foreign function.
+"""The layout of the call frame with which XLA calls a foreign function.
 
 The C header xla/ffi/api/c_api.h, shipped with jaxlib, declares the frame. Within a major version, fields are
-only added behind the others. `WORDS` is what this package assumes of the header: the number of a field's word
-of 64 bits in its structure, nested structures included. `objection` compares it with a header.
+only appended. `WORDS` is the layout that this package assumes: the index of a field's word of 64 bits in its
+structure, nested structures included. `objection` compares it with a header.
 
-A header that says something else would be another major version; `engines.xla` then takes `pure_callback`.
-`jax.pure_callback` for good, or foreign functions compiled by a C++ compiler, would replace all of this.
+A header with another layout would have another major version; `engines.xla` then uses `jax.pure_callback`.
+Using `pure_callback` always, or foreign functions compiled by a C++ compiler, would replace all of this.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _BYTES = {"int": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "size_t": 8}  # p
 
 
 def header() -> str:
-    """The header of the jaxlib that is installed; empty if it came without."""
+    """The header of the installed jaxlib; empty if jaxlib has none."""
     path = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     return path.read_text() if path.is_file() else ""
 
 
 def objection(source: str) -> str:
-    """The first thing that a header says differently from this file; empty if it says the same.
+    """The first difference between a header and this file; empty if there is none.
 
     Parameters
     ----------

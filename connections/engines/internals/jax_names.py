@@ -1,12 +1,12 @@
 """Names of JAX that are private, or of its modules for extensions, which may change in any version.
 
-`trace_state_clean`, of `jax._src`: whether no transformation of JAX is running in this thread, so that
-computing with numbers is possible. JAX has no public name for it; `jax.core.Tracer` only says whether one
-array is traced, and a function of constants has none. Without it, everything would count as traced: slower,
-with the same results.
+`trace_state_clean`, of `jax._src`: whether no transformation of JAX is running in this thread, so that arrays
+have values. JAX has no public name for it; `jax.core.Tracer` only says whether one array is traced, and a
+function of constants has no traced array. Without this name, everything would count as traced: slower, with
+the same results.
 
-`Primitive`, `batching`, `mlir` (`jax.extend`, `jax.interpreters`): a new operation, of which one says how
-it is lowered for each kind of device, and how under `vmap`. `jax.custom_batching.custom_vmap` and
+`Primitive`, `batching`, `mlir` (`jax.extend`, `jax.interpreters`): a new operation with its own rules for
+lowering for each kind of device, and for `vmap`. `jax.custom_batching.custom_vmap` and
 `jax.lax.platform_dependent` would replace them; the latter traces the functions for all devices.
 
 `Literal`, of `jax.extend`: a constant in the trace of a function, with its number in `val`. `eval_jaxpr`, of
@@ -43,7 +43,7 @@ def new_operation(
     value : the function outside of transformations. Parameters of all functions are given by name.
     shape : of arguments with shape and dtype.
     batched : (arguments, their batch axes, or None) -> (the result, its batch axis, or None).
-    lowered : JAX-traceable; what is compiled for a device.
+    lowered : JAX-traceable; it is compiled for a device.
     on_processor : the same for processors, if it is another function.
     """
     primitive = Primitive(name)

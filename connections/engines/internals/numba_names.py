@@ -62,7 +62,7 @@ def set_cache(function: Any, cache: Any) -> None:
 
 
 def cache_in(function: Any) -> Any:
-    """What `set_cache` has set."""
+    """The cache that `set_cache` has set."""
     return function._cache
 
 
@@ -85,13 +85,13 @@ def c_function(function: Any, result: Any, arguments: Sequence[Any], cache: Any)
 
 
 def types_of(function: Any) -> tuple[tuple[Any, ...], Any]:
-    """Of a function compiled for one type of each argument: these types, and the result's."""
+    """The argument types and the result's type of a function compiled for one type of each argument."""
     ((arguments, compilation),) = function.overloads.items()
     return arguments, compilation.signature.return_type
 
 
 def address(function: Any) -> int:
-    """Where the machine code of a function begins that is compiled for one type of each argument."""
+    """The address of the machine code of a function that is compiled for one type of each argument."""
     (compilation,) = function.overloads.values()
     found: int = compilation.library.get_pointer_to_function(compilation.fndesc.llvm_func_name)
     return found
