@@ -34,7 +34,7 @@ BOXES = {
     "dynamics": ((1, 2.0), "the right dynamics:  C v = C* v", "MechanicalSystem.bias"),
     "star": ((1, 1.0), "C*, of generalized Christoffel symbols", "MechanicalSystem.coriolis_matrix"),
     "induced": ((0, -0.6), "induced connection on the submanifold", "InducedConnection"),
-    "induced_matrix": ((1, -0.6), "A^T C A + A^T H Adot", "induced_coriolis_matrix"),
+    "induced_matrix": ((1, -0.6), "A^T C A + A^T H Adot", "coriolis.induced_coriolis_matrix"),
 }
 # Arrow: from, to, the result, the name in the library or None where the two boxes' names suffice.
 ARROWS = [
@@ -47,7 +47,7 @@ ARROWS = [
     ("compatible", "geodesics", "Cor III.1", "ContorsionFamily"),
     ("geodesics", "riemannian", "Thm III.2", "torsion_free_part"),
     ("riemannian", "induced", "Prop V.3", "InducedMetric"),
-    ("star", "induced_matrix", "Prop V.1, Prop V.2, Remark 8", "task_space_coriolis_matrix"),
+    ("star", "induced_matrix", "Prop V.1, Prop V.2, Remark 8", "coriolis.task_space_coriolis_matrix"),
 ]
 X, WIDTH, HEIGHT = (0.0, 7.0), 4.6, 0.62
 

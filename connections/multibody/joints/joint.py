@@ -95,7 +95,7 @@ class ElementaryJoint(Joint):
     @property
     @abc.abstractmethod
     def motion(self) -> np.ndarray:
-        """Phi (6, nv): columns are twists [omega; v] of the child, in child axes, constant."""
+        """Phi (6, nv), constant; its columns are twists [omega; v] of the child, in child axes."""
 
     @abc.abstractmethod
     def pose(self, q: np.ndarray) -> np.ndarray:

@@ -105,7 +105,7 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def moves(self) -> np.ndarray:
-        """(N, nv) whether a velocity may move a body: those of its own cluster and of ancestors may."""
+        """(N, nv) whether a velocity may move a body, as those of its own cluster and of ancestors may."""
         moves = np.zeros((len(self.tree.joints), self.nv), dtype=bool)
         for body in range(len(moves)):
             support = self.clusters.supports[body]
