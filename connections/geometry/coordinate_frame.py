@@ -39,10 +39,6 @@ class CoordinateFrame(FrameField):
         """Zero: coordinate fields commute."""
         return jnp.zeros((self.dim,) * 3)
 
-    def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """Zero."""
-        return jnp.zeros((self.dim,) * 3)
-
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Every finite q is a point of the chart."""
         return jnp.asarray(True)

@@ -196,10 +196,6 @@ class ConstantMetric(Metric):
         """Zero, (n, n, n)."""
         return jnp.zeros((self.frame.dim,) * 3)
 
-    def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
-        """Zero, (n, n)."""
-        return jnp.zeros((self.frame.dim,) * 2)
-
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the frame is valid; H was checked at construction."""
         return self.frame.valid_at(q)

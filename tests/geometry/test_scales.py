@@ -259,3 +259,21 @@ def test_the_terms_of_christoffel_symbols_have_a_floor():
     allowed = np.asarray(allowed_by_lengths(jnp.asarray(found), lengths_of(jnp.asarray(H))))
     np.testing.assert_allclose(found - sums, 1e-4 * allowed, rtol=2e-3, atol=1e-14)
     assert np.min(found) > 0.0 and np.min(sums) == 0.0
+
+
+def test_the_terms_of_a_metric_that_is_constant_but_for_round_off():
+    """A cylinder in space: its H does not change, but the factors of which H is made do."""
+
+    def cylinder(q):
+        return jnp.stack([jnp.cos(q[0] + 0.3 * q[1]), jnp.sin(q[0] + 0.3 * q[1]), q[1]])
+
+    space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 2))
+    flat = cn.CoefficientConnection(PLANE, lambda q: jnp.zeros((2, 2, 2)))
+    for metric in (
+        cn.PullbackMetric(PLANE, cylinder),
+        cn.InducedMetric(space, PLANE, jax.jacfwd(cylinder), cylinder),
+    ):
+        slopes = np.abs([jax.jacfwd(metric.matrix_at)(q) for q in points[:5]])
+        assert 0.0 < slopes.max() < 1e-15
+        assert flat.check_metric_compatible(points, metric).ok
