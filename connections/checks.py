@@ -46,7 +46,7 @@ class ShapeError(ValueError):
 
     Parameters
     ----------
-    name : what was given, as the caller calls it.
+    name : of the argument or result.
     expected, got : the shapes; leading batch axes are written as ``...``.
     """
 
@@ -80,7 +80,7 @@ class ConstraintError(ValueError):
 
 
 class SymmetryError(ValueError):
-    """A tensor lacks the symmetry that its use asks for."""
+    """A tensor lacks the symmetry that its use requires."""
 
 
 class ModelError(ValueError):
@@ -88,7 +88,7 @@ class ModelError(ValueError):
 
 
 class SubjectError(ValueError):
-    """There is nothing to verify: an unknown system, or a Python file that gives none.
+    """There is nothing to verify: an unknown system, or a Python file that does not define one.
 
     The message may have several lines.
     """
@@ -99,7 +99,7 @@ class IntegrationError(RuntimeError):
 
 
 class ConvergenceError(RuntimeError):
-    """An iteration did not converge; nothing is returned in place of the answer."""
+    """An iteration did not converge; no approximate result is returned."""
 
 
 class CheckError(AssertionError):
@@ -108,13 +108,13 @@ class CheckError(AssertionError):
 
 @dataclass(frozen=True)
 class Check:
-    """A measured residual and the scale against which it is judged.
+    """A measured residual and the scale with which it is compared.
 
     Parameters
     ----------
     name : the property.
-    residual : absolute deviation of the component that is off most, relative to its scale, over all points.
-    scale : what enters that component before cancellation, in the units of the residual.
+    residual : absolute deviation of the component with the largest ratio to its scale, over all points.
+    scale : the terms of that component before cancellation, in the units of the residual.
     tol : relative tolerance, dimensionless.
     """
 
@@ -125,7 +125,7 @@ class Check:
 
     @property
     def relative(self) -> float:
-        """Residual over scale; zero when both are zero, NaN when one is."""
+        """Residual over scale; zero if both are zero, NaN if one is NaN."""
         if math.isnan(self.residual + self.scale):
             return math.nan
         if self.residual == 0.0:
@@ -138,7 +138,7 @@ class Check:
         return bool(self.residual <= self.tol * self.scale)
 
     def require(self) -> Check:
-        """Return the check itself, or raise `CheckError` when it does not hold."""
+        """Return the check itself, or raise `CheckError` if it does not hold."""
         if not self.ok:
             raise CheckError(f"{self} fails")
         return self
@@ -178,7 +178,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
 
     Parameters
     ----------
-    name : how the caller calls the argument.
+    name : the name of the argument in errors.
     value : array, list, or JAX tracer.
     core_shape : trailing shape; None admits any length on that axis.
 
@@ -197,7 +197,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         given = value
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
             raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
-        if value is None:  # which NumPy takes for NaN
+        if value is None:  # NumPy would convert it to NaN
             raise TypeError(f"{name}: expected an array of real numbers, got None")
         try:
             value = np.asarray(value)
@@ -238,11 +238,11 @@ def as_number(name: str, value: Any) -> float:
 
 
 def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tuple[int, ...]:
-    """The axes before the last `own` to which all arrays broadcast.
+    """The batch axes, all but the last `own` axes, to which all arrays broadcast.
 
     Raises
     ------
-    ShapeError : they do not; the message gives all shapes.
+    ShapeError : they do not broadcast; the message gives all shapes.
     """
     shapes: list[tuple[int, ...]] = [array.shape[:-own] for array in arrays]
     if all(shape == shapes[0] for shape in shapes):
@@ -272,19 +272,19 @@ def require_finite(name: str, value: Any) -> None:
 
 
 def require_untraced(**given: Any) -> None:
-    """Raise `TypeError` naming an argument that JAX traces, where numbers are needed."""
+    """Raise `TypeError` naming the first argument that is a tracer, for functions that need values."""
     for name, value in given.items():
         if isinstance(value, jax.core.Tracer):
             raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
 
 
 def finite_result(what: str, value: Any) -> Any:
-    """`value`, or `NonFiniteError` if numbers that are finite were too large to compute it.
+    """`value`, or `NonFiniteError` if finite arguments were too large to compute it.
 
     Parameters
     ----------
-    what : how the caller calls the result.
-    value : an array; one that JAX is tracing is not judged.
+    what : name of the result in errors.
+    value : an array; tracers are not tested.
     """
     if not isinstance(value, jax.core.Tracer) and not np.isfinite(value).all():
         raise NonFiniteError(f"{what} is not finite: the numbers that were given are too large for it")
@@ -298,7 +298,7 @@ def require_positive_int(name: str, value: Any) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Raise `OSError` unless files can be made in a folder, which need not exist yet; before the work."""
+    """Raise `OSError`, before the work, unless files can be created in a folder, which need not exist yet."""
     try:
         place = next(path for path in (folder, *folder.parents) if path.exists())
         Path(tempfile.mkdtemp(prefix=".", dir=place)).rmdir()
@@ -314,9 +314,9 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
 
     Parameters
     ----------
-    name : how the caller calls the argument.
+    name : the name of the argument in errors.
     expected : a class of this library; its subclasses by users are accepted.
-    instead : what to write, if the kind of object that was given does not tell, such as the whole call.
+    instead : what to write instead, such as the whole call, if the type of `value` does not determine it.
     """
     if not isinstance(value, expected):
         hint = INSTEAD.get((expected.__name__, kind_of(value))) or instead
@@ -328,7 +328,7 @@ def require_function(name: str, value: Any, form: str, instead: str = "") -> Non
 
     Parameters
     ----------
-    name : how the caller calls the argument.
+    name : the name of the argument in errors.
     form : arguments and result, such as ``"q -> H (n, n)"``.
     instead : what to write in place of a matrix, if not a function.
     """
@@ -342,7 +342,7 @@ def require_function(name: str, value: Any, form: str, instead: str = "") -> Non
 
 
 def _arguments_of(form: str) -> int:
-    """How many arguments a form such as ``"(t, q) -> v"`` or ``"q -> H"`` has; 0 if it does not say."""
+    """The number of arguments in a form such as ``"(t, q) -> v"`` or ``"q -> H"``; 0 if it is unknown."""
     listed = re.match(r"(?:of )?\(([^)]*)\)", form)
     return listed[1].count(",") + 1 if listed else int("->" in form)
 
@@ -361,17 +361,17 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def require_shape(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
-    """What a function of the user has returned, as an array.
+    """The result of a user's function as an array of the required shape.
 
     Parameters
     ----------
     name : the function with its arguments, such as ``"force(t, q, v)"``.
-    value : what it has returned.
-    shape : that it should have; a scalar may have any shape of one entry.
+    value : its result.
+    shape : the required shape; a scalar may have any shape with one entry.
 
     Raises
     ------
-    TypeError : it is no array of numbers. ShapeError : it has another shape.
+    TypeError : the result is not an array of numbers. ShapeError : it has another shape.
     """
     if value is None or isinstance(value, str | bytes):
         raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
@@ -401,7 +401,7 @@ def _wrong_type(name: str, expected: str, value: Any, hint: str) -> TypeError:
 def require_same_frame(first: Any, first_name: str, second: Any, second_name: str) -> None:
     """Raise `FrameError` naming both objects unless their frames are equal.
 
-    Of frames whose numbers JAX is tracing, only the structure is compared.
+    If JAX traces the parameters of the frames, only their structure is compared.
     """
     numbers = [number for frame in (first, second) for number in jax.tree_util.tree_leaves(frame)]
     trees: list[Any] = [jax.tree_util.tree_structure(frame) for frame in (first, second)]

@@ -235,7 +235,7 @@ def require_admissible(owner: Any, name: str, q: Any) -> np.ndarray:
 
     Parameters
     ----------
-    owner : as for `evaluate`. name : how the caller calls q.
+    owner : as for `evaluate`. name : the name of q in errors.
     """
     p: np.ndarray = owner.frame.require_near(name, q)
     owner.explain(p)
