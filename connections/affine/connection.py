@@ -19,7 +19,12 @@ import numpy as np
 
 from connections._jax import Array, Value, solve
 from connections.affine.host_mechanics import HostMechanics
-from connections.affine.koszul import allowed_by_lengths, christoffel_first_kind, christoffel_terms
+from connections.affine.koszul import (
+    allowed_by_lengths,
+    christoffel_first_kind,
+    christoffel_terms,
+    raised_terms,
+)
 from connections.checks import (
     Check,
     NonFiniteError,
@@ -474,6 +479,11 @@ class ConnectionOfMetric(AffineConnection):
     def known_metric(self) -> Metric:
         """The metric."""
         return self.metric
+
+    def scale_at(self, q: jax.Array) -> jax.Array:
+        """|H^-1| times the terms of Gamma*_low and |Gamma_low|, (n, n, n)."""
+        low = christoffel_terms(self.metric, q) + jnp.abs(self._first_kind_at(self.metric, q))
+        return raised_terms(self.metric.matrix_at(q), low)
 
     def input_coefficients(self, forms: PointFunction, q: Any) -> Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.

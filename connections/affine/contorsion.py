@@ -21,9 +21,7 @@ from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
-    christoffel_terms,
     raise_first_index,
-    raised_terms,
 )
 from connections.affine.motions.jax_motions import by_rows
 from connections.checks import (
@@ -110,11 +108,6 @@ class ContorsionConnection(ConnectionOfMetric):
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
-
-    def scale_at(self, q: jax.Array) -> jax.Array:
-        """|H^-1| times the terms of Gamma*_low and |D|, (n, n, n)."""
-        low = christoffel_terms(self.metric, q) + jnp.abs(self.contorsion_at(q))
-        return raised_terms(self.metric.matrix_at(q), low)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and D has the required symmetry."""

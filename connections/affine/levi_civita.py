@@ -15,9 +15,7 @@ from connections._jax import Array
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
-    christoffel_terms,
     raise_first_index,
-    raised_terms,
 )
 from connections.checks import require_type
 from connections.evaluation.parameters import is_same
@@ -73,10 +71,6 @@ class LeviCivita(ConnectionOfMetric):
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
-
-    def scale_at(self, q: jax.Array) -> jax.Array:
-        """|H^-1| times the terms of the Koszul formula, (n, n, n)."""
-        return raised_terms(self.metric.matrix_at(q), christoffel_terms(self.metric, q))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from connections._jax import Array, solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric, metric_of
-from connections.affine.koszul import christoffel_terms, raise_first_index, raised_terms
+from connections.affine.koszul import raise_first_index
 from connections.checks import (
     FrameError,
     ShapeError,
@@ -216,11 +216,6 @@ class CoriolisConnection(ConnectionOfMetric):
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low, (n, n, n)."""
         return raise_first_index(self.metric.matrix_at(q), self.first_kind_at(q))
-
-    def scale_at(self, q: jax.Array) -> jax.Array:
-        """|H^-1| times the terms of Gamma*_low and |C|, (n, n, n)."""
-        low = christoffel_terms(self.metric, q) + jnp.abs(self.first_kind_at(q))
-        return raised_terms(self.metric.matrix_at(q), low)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and C is linear in v."""
