@@ -289,7 +289,8 @@ def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of
             given = buffer[: argument.size].reshape(argument.shape)
             out = buffer[start : start + expected.size].reshape(expected.shape)
             given[...] = argument
-            assert np.shares_memory(given[LATE:], out)
+            # the results of the centre of mass are too short to reach late rows from the beginning
+            assert np.shares_memory(given[LATE:] if start else given, out)
             call(name, *replaced(arguments, number, given), of=robot, out=out)
             assert agree(out, expected, 1e-14)  # loops that are functions are computed by JAX or by NumPy
 
