@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from connections.sweeps import Done, Store, Summary, Sweep
 
 DESCRIPTION = """\
-Compute chunk by chunk on a local cluster, or on one that runs already, and write
-the results to a Zarr store. The same command resumes a sweep that was
+Compute chunk by chunk on a local cluster, or on one that runs already, and
+write the results to a Zarr store. The same command resumes a sweep that was
 interrupted; complete chunks with their checksums are not computed again.
 Results do not depend on the number of workers.
 

@@ -53,7 +53,7 @@ def _of_frame(function, **options):
     def call(robot, *arguments, **more):
         names = getattr(robot, "frame_names", ["tip"])
         frame = "tip" if "tip" in names else robot.body_names[len(robot.body_names) // 2]
-        return function(robot, *arguments, frame, **options, **more)
+        return function(robot, *arguments, frame=frame, **options, **more)
 
     return call
 

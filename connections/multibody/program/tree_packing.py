@@ -158,12 +158,16 @@ def _limit(links: Links, nv: int) -> float:
 
 
 def _kind(element: Element) -> int:
-    """The number of the kind of an elementary joint."""
-    kind = element.joint.kind
+    """The number of the kind of an elementary joint.
+
+    The kind must be the class's own: a subclass that changes the motion would otherwise get the kernels of
+    the class above it.
+    """
+    kind = vars(type(element.joint)).get("kind")
     if kind not in KINDS:
         raise ModelError(
-            f"joint '{element.name}': the recursions do not know the kind '{kind}' of its chain, only "
-            f"{', '.join(KINDS)}"
+            f"joint '{element.name}': the recursions do not know {type(element.joint).__name__}, which has "
+            f"no kind of its own; they know {', '.join(KINDS)}"
         )
     return KINDS.index(kind)
 
