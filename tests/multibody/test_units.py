@@ -8,7 +8,7 @@ from cases import further
 from closed_chains import PLANS
 from mechanisms import MOVING, move
 from recursion_functions import FUNCTIONS
-from units import LENGTHS, Scales, Units, deviation, in_units, random_tree
+from units import Scales, Units, deviation, in_units, lengths_of, random_tree
 
 from connections import multibody as mb
 
@@ -162,7 +162,7 @@ def test_assembly(name, length):
         drawing = in_units(plan(name), units)
         made = drawing.mechanism().build(drawing.gravity)
         joints = made.kinematics.tree.joints
-        powers = np.concatenate([LENGTHS[type(joint)][0] for joint in joints])
+        powers = np.concatenate([lengths_of(joint) for joint in joints])
         found.append((made.joint_names, made.kinematics.reference / units.length**powers))
     assert found[0][0] == found[1][0]
     np.testing.assert_array_equal(found[0][1], found[1][1])

@@ -17,17 +17,19 @@ from mechanisms import random_joint, random_placement
 
 from connections import multibody as mb
 
-#: Which coordinates, and which velocity components, of a joint are lengths.
+#: Which coordinates, and which velocity components, of an elementary joint are lengths.
 LENGTHS = {
     mb.Revolute: ([0], [0]),
     mb.Prismatic: ([1], [1]),
     mb.Helical: ([0], [0]),
-    mb.Cylindrical: ([0, 1], [0, 1]),
-    mb.Planar: ([1, 1, 0], [1, 1, 0]),
     mb.Spherical: ([0] * 4, [0] * 3),
-    mb.Universal: ([0, 0], [0, 0]),
     mb.Free: ([1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1]),
 }
+
+
+def lengths_of(joint):
+    """Which coordinates (nq,) of a joint are lengths."""
+    return np.concatenate([LENGTHS[type(link)][0] for link in joint.chain])
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def in_units(plan, units):
         scaled.bodies[body] = {key: factors[key] * np.asarray(value) for key, value in inertia.items()}
     for name, (parent, body, joint, placement) in plan.joints.items():
         scaled.joints[name] = (parent, body, _joint(joint, L), _placement(placement, L))
-        scaled.reference[name] = plan.reference[name] * L ** np.array(LENGTHS[type(joint)][0])
+        scaled.reference[name] = plan.reference[name] * L ** lengths_of(joint)
     for name, (a, b, closure, at_a, at_b, independent) in plan.loops.items():
         if isinstance(closure, mb.Distance):
             closure = mb.Distance(L * closure.length)
@@ -76,7 +78,7 @@ def in_units(plan, units):
             closure = partial(_seen, closure, L)
         scaled.loops[name] = (a, b, closure, _placement(at_a, L), _placement(at_b, L), independent)
     for name, (coefficients, offset, function, independent) in plan.couplings.items():
-        powers = [int(sum(LENGTHS[type(plan.joints[joint][2])][0])) for joint in coefficients]
+        powers = [int(sum(lengths_of(plan.joints[joint][2]))) for joint in coefficients]
         whole = max(powers)  # the sum is a length where one of the joints slides
         if function is None:
             factors = [L ** (whole - power) for power in powers]
@@ -113,9 +115,7 @@ def _of_lengths(function, whole, factors, *positions):
 
 def lengths(model):
     """Which coordinates (nq,) and which velocity components (nv,) of a model are lengths."""
-    tree = model.kinematics.tree
-    kinds = {name: type(joint) for name, joint in zip(tree.joint_names, tree.joints, strict=True)}
-    each = [LENGTHS[kinds[name]] for name in model.joint_names]
+    each = [LENGTHS[type(element.joint)] for element in model.kinematics.elements]
     return tuple(np.concatenate([pair[side] for pair in each]) for side in (0, 1))
 
 
