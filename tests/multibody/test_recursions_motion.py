@@ -143,7 +143,7 @@ def arm_on(base, seed, shift=0.0):
         mechanism.add_body(f"base {number}", **random_body(rng))
         mechanism.add_joint(f"to base {number}", root, f"base {number}", joint)
         root = f"base {number}"
-    extend(mechanism, rng, MOVING, range(-1, 7), name="arm", root=root, shift=shift)
+    extend(mechanism, rng, MOVING, range(-1, len(MOVING) - 1), name="arm", root=root, shift=shift)
     return mechanism.build()
 
 
@@ -206,7 +206,9 @@ def test_trees_far_apart_do_not_disturb_each_other(rng):
     alone = arm_on((), seed)
     mechanism = mb.Mechanism()
     for name, shift in (("left", -FAR), ("right", FAR)):
-        extend(mechanism, np.random.default_rng(seed), MOVING, range(-1, 7), name=name, shift=shift)
+        extend(
+            mechanism, np.random.default_rng(seed), MOVING, range(-1, len(MOVING) - 1), name=name, shift=shift
+        )
     both = mechanism.build()
     q, v = sample(alone, rng)
     n = alone.nv

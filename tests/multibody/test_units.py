@@ -25,7 +25,7 @@ UNITS = [
     Units(mass=1e9, time=1e-9),
     Units(1e-6, 1e3, 1e-3),
 ]
-PARENTS = [-1, 0, 1, 1, 3, 2, -1, 6, 7, 8, 6, 10, 11, 4, 13, 0]
+PARENTS = [-1, 0, 1, 1, 3, 2, -1, 6, 7, 8, 6, 10, 11, 4, 13, 0, *range(15, 2 * len(MOVING) - 1)]
 TREES = {
     "tree": lambda: random_tree(3, [*MOVING, *MOVING[::-1]], PARENTS),
     "floating base": lambda: random_tree(5, [mb.Free, *[mb.Revolute] * 4], [-1, 0, 1, 0, 3]),
