@@ -2,7 +2,7 @@
 
 Numba caches machine code on disk. To find out whether the code is current, it looks only at the file of the
 entry itself, not at the files of the functions that are compiled into it. So every entry contains the
-fingerprint of the sources from which it was compiled, and `functions.Functions` compiles it again if they
+fingerprint of the sources from which it was compiled, and `registry.Registry` compiles it again if they
 have changed.
 """
 
