@@ -238,9 +238,9 @@ def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Ru
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken = length <= shortest, False
         if of.any(short):
-            taken = (
-                short & (error >= 1.0) & of.numbers(is_taken(step, errors, tried, moved, f, of.column(rest)))
-            )
+            leaving = least > run.tolerances[0] * moved
+            taken = of.numbers(is_taken(step, errors, tried, moved, f, leaving))
+            taken = short & (error >= 1.0) & taken
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
         if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
             at_rest = clock_errors(f, rates, run.whole) > run.tolerances[0] * farther

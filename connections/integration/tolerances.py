@@ -81,7 +81,7 @@ def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, leaving: An
     step, errors, found : as in `errors_of`.
     moved : (..., k) the largest distance of components from their origin before the step.
     f : (..., k) dy/dt at its beginning.
-    leaving : (..., 1) or a boolean, whether the step before was taken in this way.
+    leaving : (..., k) or a boolean, whether a component leaves rest since such a step, and has hardly moved.
     """
     before, after = numpy.abs(f), numpy.abs(found[1])
     at_rest = (moved <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)

@@ -177,7 +177,8 @@ def _followed(
         least = jnp.where(at.leaves_rest, allowed, 0.0)
         errors = errors_of(length, found, farther, least, rtol, atol, jnp)
         error, short = jnp.fmin(jnp.max(errors, initial=0.0), jnp.inf), length <= shortest
-        taken = (error >= 1.0) & short & is_taken(length, errors, found, at.moved, at.f, at.leaves_rest, jnp)
+        leaving = least > rtol * at.moved
+        taken = (error >= 1.0) & short & is_taken(length, errors, found, at.moved, at.f, leaving, jnp)
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
         arrives, at_rest, steps = kept & ends, jnp.any(allowed > rtol * farther), at.steps

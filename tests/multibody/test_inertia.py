@@ -89,8 +89,8 @@ def test_small_bodies_warn_as_large_ones(unit):
 def test_the_round_off_of_an_inertia_carried_to_the_centre_is_no_flaw():
     """A point mass of 0.3 kg at (0.1, 0.2, -0.3) m: I - m (c c 1 - c c^T) is 1e-18 or so, of either sign."""
     m, c = 0.3, np.array([0.1, 0.2, -0.3])
-    left = sum(-m * skew(c) @ skew(c) for _ in range(1)) - m * (c @ c * np.eye(3) - np.outer(c, c))
-    left = left - 1e-18 * np.eye(3)
+    about_origin = -m * skew(c) @ skew(c)
+    left = about_origin - m * (c @ c * np.eye(3) - np.outer(c, c)) - 1e-18 * np.eye(3)
     assert inertia_flaw(left) is not None
     assert inertia_flaw(left, m, c) is None
     assert inertia_flaw(left - 1e-12 * np.eye(3), m, c) is not None

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from connections._figures import figure_of
+from connections._jax import Array
 from connections.checks import html_table, is_traced
 from connections.evaluation.describing import IN_TABLE, fitting, short
 
@@ -40,11 +41,11 @@ class Motion:
     ``q, v = motion`` is the pair, and so are ``motion[0]`` and ``motion[1]``.
     """
 
-    times: jax.Array
+    times: Array
     """(T,), s."""
-    q: jax.Array
+    q: Array
     """(..., T, nq) configurations, points on the manifold."""
-    v: jax.Array
+    v: Array
     """(..., T, n) velocities, frame components."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -55,7 +56,7 @@ class Motion:
     COMPUTED: ClassVar[tuple[str, ...]] = ()
     """Properties that are shown beside the fields."""
 
-    def __iter__(self) -> Iterator[jax.Array]:
+    def __iter__(self) -> Iterator[Array]:
         """q, then v."""
         return iter((self.q, self.v))
 
@@ -63,7 +64,7 @@ class Motion:
         """Two: q and v."""
         return 2
 
-    def __getitem__(self, index: int) -> jax.Array:
+    def __getitem__(self, index: int) -> Array:
         """q at 0, v at 1."""
         return (self.q, self.v)[index]
 

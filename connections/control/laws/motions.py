@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-import jax
-
+from connections._jax import Array
 from connections.affine.motions.motion import Motion, largest, motion_class
 
 _LAW = (
@@ -22,28 +21,28 @@ _LAW = (
 class ClosedLoopMotion(Motion):
     """A motion under a law that follows a reference; components of forces are in the dual frame."""
 
-    v_r: jax.Array
+    v_r: Array
     """(..., T, n) reference velocities."""
-    a_r: jax.Array
+    a_r: Array
     """(..., T, n) rates of the components of v_r."""
-    tau: jax.Array
+    tau: Array
     """(..., T, n) control forces."""
-    lyapunov: jax.Array
+    lyapunov: Array
     """(..., T), the law's Lyapunov function, J."""
-    lyapunov_rate: jax.Array
+    lyapunov_rate: Array
     """(..., T), by [W] (14), W."""
-    q_d: jax.Array | None = None
+    q_d: Array | None = None
     """(..., T, nq) desired configurations; None where the reference is no trajectory of configurations."""
-    error: jax.Array | None = None
+    error: Array | None = None
     """(..., T, m) what the reference drives to zero, in its own components; None if it does not say."""
-    betas: jax.Array | None = None
+    betas: Array | None = None
     """(m, C(n, 3)) the members that a sweep has gone through; None if it is no sweep."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = _LAW
     COMPUTED: ClassVar[tuple[str, ...]] = ("s",)
 
     @property
-    def s(self) -> jax.Array:
+    def s(self) -> Array:
         """The sliding variable v - v_r, (..., T, n)."""
         return self.v - self.v_r
 
@@ -57,7 +56,7 @@ class ClosedLoopMotion(Motion):
 class AdaptiveMotion(ClosedLoopMotion):
     """A closed-loop motion with estimates of parameters, whose error V contains, too."""
 
-    parameters: jax.Array = field(kw_only=True)
+    parameters: Array = field(kw_only=True)
     """(..., T, p) estimates pihat."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = (*_LAW, ("parameters", "estimated parameters pi"))
@@ -67,11 +66,11 @@ class AdaptiveMotion(ClosedLoopMotion):
 class ObservedMotion(Motion):
     """A motion of a plant with a momentum observer beside it; covector components."""
 
-    tau: jax.Array
+    tau: Array
     """(..., T, n) the control that the observer knows."""
-    momentum: jax.Array
+    momentum: Array
     """(..., T, n) p = H v, H the observer's."""
-    residual: jax.Array
+    residual: Array
     """(..., T, n) the estimate r of the force that it does not know."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
