@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if python is None:
         rows = run_all(subjects, options.tol)
     else:
-        from connections.verify.python_files import explained
+        from connections.verify.subjects_from_files import explained
 
         _print_ignored(given, options, subjects[0])
         with explained(python, f"{subjects[0].name} cannot be verified"):

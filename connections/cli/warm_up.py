@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile the missing functions, and print a line for each."""
     from connections.multibody.program import warm_up
-    from connections.multibody.program.compiled import compiled, description
+    from connections.multibody.program.compiled_functions import compiled, description
 
     start, folder = time.perf_counter(), warm_up.cache_folder()
     count, missing = warm_up.processes_given(options.processes), warm_up.not_compiled()

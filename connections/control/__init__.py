@@ -25,10 +25,10 @@ from connections.control.laws.attractors import (
 )
 from connections.control.laws.closed_loop import ClosedLoop
 from connections.control.laws.gains import GainError, gain_matrix
-from connections.control.laws.motions import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 from connections.control.laws.observer import MomentumObserver
 from connections.control.laws.passivity import PassivityController, reference_force_at
 from connections.control.laws.references import AccelerationReference, FieldReference, Reference
+from connections.control.laws.results import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 from connections.control.laws.robot_laws import (
     AdaptiveRobotController,
     RobotController,

@@ -25,8 +25,8 @@ from connections.affine import ContorsionFamily
 from connections.checks import ShapeError, as_array, require_finite
 from connections.control.laws.attractors import trajectory_reference
 from connections.control.laws.closed_loop import ClosedLoop, simulate_members
-from connections.control.laws.motions import ClosedLoopMotion
 from connections.control.laws.passivity import PassivityController
+from connections.control.laws.results import ClosedLoopMotion
 from connections.coriolis import MechanicalSystem
 from connections.geometry import ConstantMetric, CoordinateFrame
 

@@ -28,7 +28,7 @@ from connections._jax import Array, Value
 from connections.checks import NonFiniteError, ShapeError, as_array, is_traced, raise_at, require_finite
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.compilation import OPTIONS, compiled
-from connections.evaluation.memory import (
+from connections.evaluation.memory_chunks import (
     common_count,
     is_small,
     over_pieces,

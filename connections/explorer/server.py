@@ -102,7 +102,7 @@ def serve(
         )
     viser = _viser()
     _require_free(host, port)
-    from connections.explorer.door import Door, behind
+    from connections.explorer.access import Door, behind
     from connections.explorer.page import Page
     from connections.explorer.robot import Robot
 

@@ -8,7 +8,7 @@ from connections.sweeps.store import Store
 from connections.sweeps.sweep import Chunk, Output, Sweep
 from connections.sweeps.tables import QUANTITIES, christoffel_bounds, random_configurations, table_sweep
 from connections.sweeps.tracking import Tracking
-from connections.sweeps.work import Done
+from connections.sweeps.worker import Done
 
 __all__ = [
     "Chunk",

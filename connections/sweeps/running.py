@@ -21,7 +21,7 @@ from connections.sweeps.errors import SchedulerError, SweepError
 from connections.sweeps.fingerprint import require_installed
 from connections.sweeps.store import Store, description, open_inputs, require_place
 from connections.sweeps.sweep import Sweep, whole
-from connections.sweeps.work import Done, Job, hand_over, pack, work
+from connections.sweeps.worker import Done, Job, hand_over, pack, work
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,10 +1,7 @@
 """Every proposition of the theory as a check over a system, with two routes and a negative control each."""
 
 from connections.verify.built_in import built_in_subjects
-from connections.verify.named import system_names, system_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
-from connections.verify.objects import as_subject
-from connections.verify.python_files import subject_from_file
 from connections.verify.report import (
     FAILS,
     HOLDS,
@@ -17,6 +14,9 @@ from connections.verify.report import (
 )
 from connections.verify.row_groups import GROUPS, Group, GroupResult, by_group
 from connections.verify.subjects import Bodies, Subject, subject
+from connections.verify.subjects_from_files import subject_from_file
+from connections.verify.subjects_from_objects import as_subject
+from connections.verify.system_names import system_names, system_subject
 
 __all__ = [
     "AnySubject",

@@ -11,9 +11,9 @@ from cases import always, further
 from scipy.spatial.transform import Rotation
 
 import connections as cn
-from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import MARGIN, free_of_conjugate_points
-from connections.affine.logarithms.fan import by_fan, directions, distance
+from connections.affine.logarithms.ray_guesses import by_fan, directions, distance
 from connections.affine.logarithms.search import searched
 from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError

@@ -25,7 +25,7 @@ from coriolis_oracles import ROUTES
 from recursions_page import Entry, heading
 
 from connections import multibody as mb
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 
 TENSORS, CONFIGURATIONS = 64, 1024
 TREE_GOAL = 1.0 / 1.3  # C: at most 1.3 times the time of a tree with as many bodies

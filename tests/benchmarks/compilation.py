@@ -3,7 +3,7 @@
     python tests/benchmarks/compilation.py [--only WORDS ...] [--processes N]
 
 Seconds of processor time, without the imports, beside the estimates that a first call gives
-(`connections.multibody.program.compiled`).
+(`connections.multibody.program.compiled_functions`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numba
 
-from connections.multibody.program.compiled import compiled, seconds
+from connections.multibody.program.compiled_functions import compiled, seconds
 
 
 def measured(name: str) -> float:

@@ -11,7 +11,7 @@ import pytest
 from connections import cli
 from connections import multibody as mb
 from connections.multibody.program import warm_up
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 
 FEW = ["gravity_at", "mass_matrix_at"]
 WARM_UP = """

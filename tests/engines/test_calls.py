@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from connections.engines import pieces, registry
+from connections.engines import registry, thread_chunks
 from connections.engines.arguments import apart, as_rows, plain
 from connections.engines.source_fingerprint import fingerprint
 from connections.engines.threads import get_num_threads, set_num_threads
@@ -65,7 +65,7 @@ def test_workspaces_are_kept_and_never_shared():
 
 
 def test_pieces_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
     threads = get_num_threads()
     for count in (1, 3):
         set_num_threads(count)
@@ -77,8 +77,8 @@ def test_pieces_cover_all_rows_once(monkeypatch):
                     filled[piece] += 1
                 return True
 
-            assert pieces.in_pieces(rows, fill) and (filled == 1).all()
-            assert pieces.in_pieces(rows, lambda piece: piece.stop < 900) is (rows < 900)
+            assert thread_chunks.in_pieces(rows, fill) and (filled == 1).all()
+            assert thread_chunks.in_pieces(rows, lambda piece: piece.stop < 900) is (rows < 900)
     set_num_threads(threads)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connections.engines.notices import NOTICEABLE, announce_callbacks, announce_compilation
-from connections.multibody.program import compiled as functions
+from connections.multibody.program import compiled_functions as functions
 
 COLUMNS = 80
 PENDULUMS = """

@@ -110,7 +110,7 @@ def test_batches_are_rows_of_single_calls(name, function, rng):
 
 
 def test_threads_do_not_meet(rng, monkeypatch):
-    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
     arguments = states("legged robot", rng, 700)
     threads = mb.get_num_threads()
     try:

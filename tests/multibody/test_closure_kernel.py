@@ -15,7 +15,7 @@ from connections.multibody.clusters import POSITION
 from connections.multibody.kernels import loop_continuation
 from connections.multibody.kernels.layout import BAD_INPUT
 from connections.multibody.program.closure_conditions import HostConditions
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure
 from connections.multibody.program.solutions import SolutionLayout
 

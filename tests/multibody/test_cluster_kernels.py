@@ -20,7 +20,7 @@ from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.cluster_packing import pack_clusters
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_packing import pack_closure
 from connections.multibody.program.solutions import SolutionLayout

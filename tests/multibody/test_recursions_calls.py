@@ -60,7 +60,7 @@ def test_leading_axes_broadcast(name, rng):
 @pytest.fixture
 def threads(monkeypatch):
     """Of which each is worth its while, however little there is to do."""
-    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
     before = mb.get_num_threads()
     yield mb.set_num_threads
     mb.set_num_threads(before)
@@ -81,14 +81,14 @@ def test_the_number_of_threads_changes_nothing(name, threads, rng):
 def test_a_small_batch_stays_in_the_calling_thread(monkeypatch, rng):
     """512 H of an arm are 0.1 ms of work; what is worth a thread is done by as many as there are."""
     asked = []
-    monkeypatch.setattr("connections.engines.pieces.pool", lambda: asked.append(1))
-    monkeypatch.setattr("connections.engines.pieces.get_num_threads", lambda: 2)
+    monkeypatch.setattr("connections.engines.thread_chunks.pool", lambda: asked.append(1))
+    monkeypatch.setattr("connections.engines.thread_chunks.get_num_threads", lambda: 2)
     clock = itertools.count(step=1e-6)  # what a busy machine takes is not tested
-    monkeypatch.setattr("connections.engines.pieces.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("connections.engines.thread_chunks.time.perf_counter", lambda: next(clock))
     arguments = states("mass_matrix", rng, 512)
     expected = call("mass_matrix", *arguments)
     assert not asked
-    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
     with pytest.raises(AttributeError, match="submit"):
         call("mass_matrix", *arguments)
     monkeypatch.undo()
@@ -105,7 +105,7 @@ FORKING = """
 import os, signal, sys
 import numpy as np
 from connections import multibody as mb
-from connections.engines import pieces
+from connections.engines import thread_chunks
 
 pieces.WORTH_A_THREAD = 0.0
 mechanism = mb.Mechanism()

@@ -10,7 +10,7 @@ from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
 from connections.engines import registry
 from connections.multibody.kernels import layout
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 
 
 def pendulum(*joints):

@@ -12,7 +12,7 @@ from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
 from connections.multibody.kernels.layout import CLUSTERS, PARAMETERS, TREE
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.table import BODY_FACTOR, FRAME, FRAME_AND_AXES, RECURSIONS
 from connections.multibody.program.tree_packing import _DEGREE
 
@@ -26,7 +26,7 @@ LINEAR = {name for name, (_, names, _) in FUNCTIONS.items() if len(names) <= 2} 
 @pytest.fixture
 def two_threads(monkeypatch):
     before = mb.get_num_threads()
-    monkeypatch.setattr("connections.engines.pieces.WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
     mb.set_num_threads(2)
     yield
     mb.set_num_threads(before)

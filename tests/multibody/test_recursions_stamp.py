@@ -10,9 +10,9 @@ from pathlib import Path
 
 import connections
 from connections.engines.source_fingerprint import INLINED
-from connections.multibody.kernels import stamp
+from connections.multibody.kernels import kernel_fingerprint
 
-STAMP_FILE = Path(stamp.__file__)
+STAMP_FILE = Path(kernel_fingerprint.__file__)
 SCRIPT = """
 import numpy as np
 from connections import multibody as mb
@@ -40,10 +40,10 @@ def run(folder: Path) -> float:
 #: Prints the fingerprint of the sources, again after each line that it reads.
 FINGERPRINTS = """
 import importlib, sys
-from connections.multibody.kernels import stamp
-print(stamp.STAMP, flush=True)
+from connections.multibody.kernels import kernel_fingerprint
+print(kernel_fingerprint.STAMP, flush=True)
 for line in sys.stdin:
-    print(importlib.reload(stamp).STAMP, flush=True)
+    print(importlib.reload(kernel_fingerprint).STAMP, flush=True)
 """
 
 
@@ -138,7 +138,7 @@ def test_all_that_kernels_import_is_in_the_fingerprint():
     kinds = set()
     for package, folder in folders.items():
         for path in folder.glob("*.py"):
-            if path.name in ("__init__.py", "stamp.py"):
+            if path.name in ("__init__.py", "kernel_fingerprint.py"):
                 continue
             for module, names in _imported(f"{package}.{path.stem}").items():
                 inside = module in whole or module.rpartition(".")[0] in folders

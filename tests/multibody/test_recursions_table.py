@@ -11,7 +11,7 @@ from recursion_functions import FUNCTIONS, core_shape, model
 
 from connections import multibody as mb
 from connections.engines.registry import Registry
-from connections.multibody.program import compiled, entries
+from connections.multibody.program import compiled_functions, entries
 from connections.multibody.program.table import BODY_FACTOR, PARAMETERS, RECURSIONS, N, Recursion
 
 KINDS = [(closed, rows) for closed in (False, True) for rows in (False, True)]
@@ -73,7 +73,7 @@ def test_symbols_without_a_choice(monkeypatch):
     exec("def toy(tree, work, out, all_of_them):\n    original(tree, work, out, False, all_of_them)", names)
     monkeypatch.setattr(christoffel, "toy", inlined(names["toy"]), raising=False)
     monkeypatch.setitem(RECURSIONS, "toy", TO_COME["n^3 without a choice"])
-    toys = Registry(["toy_at", "toy_rows"], compiled._find, lambda name: None)
+    toys = Registry(["toy_at", "toy_rows"], compiled_functions._find, lambda name: None)
     robot = random_mechanism(np.random.default_rng(5), 4, (mb.Revolute, mb.Spherical))
     q, _ = sample(robot, np.random.default_rng(6), 9)
     expected = mb.christoffel_symbols(robot, q)

@@ -6,8 +6,8 @@ import pytest
 
 import connections as cn
 from connections.verify import applicable, system_subject, verify_subject
-from connections.verify.objects import as_subject
 from connections.verify.report import excluded_by_torsion
+from connections.verify.subjects_from_objects import as_subject
 
 METRIC = cn.MatrixMetric(
     cn.CoordinateFrame(3),

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.shooting import Shooting
 
 _MODES, _PIECES, _STEPS = 16, 32, 100

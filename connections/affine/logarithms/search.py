@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from connections.affine.connection import AffineConnection
-from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
-from connections.affine.logarithms.fan import by_fan, distance
+from connections.affine.logarithms.ray_guesses import by_fan, distance
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
 from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
 from connections.checks import ConvergenceError

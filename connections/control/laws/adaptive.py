@@ -30,9 +30,9 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.gains import gain_matrix
-from connections.control.laws.motions import AdaptiveMotion
 from connections.control.laws.passivity import reference_force_at
 from connections.control.laws.references import Reference
+from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound, Parametrized, plain

@@ -22,9 +22,9 @@ from connections.affine.motions.flow import Flow, Trajectories, as_max_step, as_
 from connections.affine.motions.sizes import motion_sizes
 from connections.affine.motions.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
-from connections.control.laws.motions import ClosedLoopMotion
 from connections.control.laws.passivity import PassivityController, connection_of, reference_force_at
 from connections.control.laws.references import FieldReference, Reference
+from connections.control.laws.results import ClosedLoopMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, as_given
 from connections.evaluation.describing import Described

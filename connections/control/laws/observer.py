@@ -22,8 +22,8 @@ from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_s
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import require_same_frame, require_shape, require_type
 from connections.control.laws.gains import gain_matrix
-from connections.control.laws.motions import ObservedMotion
 from connections.control.laws.passivity import connection_of
+from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound, Parametrized

@@ -9,11 +9,11 @@ import numpy as np
 from connections.affine.motions.host_motions import HostMotion
 from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
-from connections.engines.pieces import in_pieces
+from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned
 from connections.integration.dop853 import A, E
 from connections.multibody.definition.host_kinematics import configuration
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 
 if TYPE_CHECKING:
     from connections.multibody.definition.kinematics import Kinematics

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from connections.engines import xla
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS
 
 

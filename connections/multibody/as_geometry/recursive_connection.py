@@ -1,7 +1,7 @@
 """The Levi-Civita connection of a robot by recursion: the same as that of `Model.definition`, but faster.
 
 Values come from the recursions, as operations inside JAX's compiled functions. For a tree, the first
-derivatives of the coefficients along tangents of the configuration space do, too (`slopes.py`): the
+derivatives of the coefficients along tangents of the configuration space do, too (`polarization.py`): the
 derivatives of Gamma(v, v), along the frame and in v, are minus those of the forward dynamics without forces.
 All other derivatives come from the definition: the derivative along a curve is the jvp of the definition. So
 this connection can be used for any purpose for which the definition can, and agrees with it to round-off.
@@ -25,7 +25,7 @@ from connections.affine.koszul import raise_first_index
 from connections.engines.platforms import with_derivatives
 from connections.evaluation.parameters import is_same
 from connections.geometry import FrameField, Metric
-from connections.multibody.as_geometry.slopes import slopes_of, with_slopes
+from connections.multibody.as_geometry.polarization import slopes_of, with_slopes
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.loops.closed_kinematics import ClosedKinematics

@@ -19,11 +19,11 @@ from connections.engines.inlined.simd import beyond, inlined, load, put, store, 
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
 from connections.multibody.kernels import coriolis
 from connections.multibody.kernels.algebra import energy_scale, momentum
-from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined

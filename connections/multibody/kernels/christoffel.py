@@ -26,9 +26,9 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
-from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
+from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined

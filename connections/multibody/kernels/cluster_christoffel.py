@@ -32,10 +32,10 @@ from connections.multibody.kernels.cluster_coriolis import (
     store_entries,
     zero6,
 )
-from connections.multibody.kernels.forward import link_inertia, place_links
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
+from connections.multibody.kernels.poses import link_inertia, place_links
 
 
 @inlined

@@ -29,10 +29,10 @@ from connections.multibody.kernels.algebra import (
     momentum,
 )
 from connections.multibody.kernels.coriolis import add_transpose
-from connections.multibody.kernels.forward import link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined

@@ -28,10 +28,10 @@ from connections.engines.inlined.twists import add6, dot6, force_cross, motion_c
 from connections.engines.inlined.vectors import dot3
 from connections.multibody.kernels import articulated
 from connections.multibody.kernels.algebra import body_factor, factor_times, factor_transpose_times, momentum
-from connections.multibody.kernels.forward import add_to_parent, link_inertia, place_links, store_columns
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined

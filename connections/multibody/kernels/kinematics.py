@@ -27,10 +27,10 @@ from connections.engines.inlined.vectors import (
     transpose_times,
 )
 from connections.multibody.kernels.coriolis import outward_twist
-from connections.multibody.kernels.forward import add_to_parent, place_links, store_columns, world_shift
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN, CORIOLIS_LINK, FRAME, PARAMETERS, POSE
 from connections.multibody.kernels.layout import MASS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import MASS_POINT as POINT
+from connections.multibody.kernels.poses import add_to_parent, place_links, store_columns, world_shift
 
 
 @inlined

@@ -9,7 +9,7 @@ pointers).
 from connections.engines.inlined.householder import factorization_slots
 from connections.engines.inlined.records import Layout, record
 from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
-from connections.multibody.kernels.stamp import STAMP
+from connections.multibody.kernels.kernel_fingerprint import STAMP
 
 # Kinds of links, in an order on which comparisons in kernels rely; the ground is -1.
 KINDS = ("revolute", "helical", "prismatic", "spherical", "free")

@@ -11,11 +11,11 @@ and return whether no loop is singular. ``conditions_at`` evaluates the conditio
 import math
 
 from connections.engines.inlined.simd import beyond, flat_slots_of, inlined, load, one, rows, store
+from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import BAD_INPUT, POSE, unpack_closure, unpack_loop
 from connections.multibody.kernels.loop_bias_rates import rates_of_loop
 from connections.multibody.kernels.loop_continuation import solve_from
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
-from connections.multibody.kernels.stamp import STAMP
 
 
 @one

@@ -20,11 +20,11 @@ from connections.engines.inlined.vectors import (
     subtract3,
     transpose_times,
 )
-from connections.multibody.kernels.forward import place_links, store_columns
 from connections.multibody.kernels.layout import PARAMETERS, POSE
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
 from connections.multibody.kernels.layout import REGRESSOR_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.poses import place_links, store_columns
 
 
 @inlined

@@ -12,7 +12,7 @@ from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure
 from connections.multibody.program.solutions import SolutionLayout
 

@@ -34,8 +34,8 @@ from connections.engines.arguments import (
     require_output,
 )
 from connections.engines.inlined.simd import LANES
-from connections.engines.pieces import in_pieces
 from connections.engines.rendered import execute
+from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
 from connections.multibody.definition.host_kinematics import body_motions
@@ -44,7 +44,7 @@ from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters
-from connections.multibody.program.compiled import compiled
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solutions import Loops
 from connections.multibody.program.regularity import first_irregular

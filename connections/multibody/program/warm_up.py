@@ -13,7 +13,7 @@ from pathlib import Path
 
 from connections.engines.notices import announce_compilation
 from connections.engines.threads import get_num_threads
-from connections.multibody.program.compiled import compiled, seconds
+from connections.multibody.program.compiled_functions import compiled, seconds
 
 # What a process does: it compiles the functions named in its arguments, and writes each name when it is done.
 _PROGRAM = "from connections.multibody.program.warm_up import _work; _work()"

@@ -1,4 +1,4 @@
-"""The explorer's door: foreign pages and malformed messages stay out, and who leaves leaves nothing."""
+"""The explorer's access control: foreign pages and malformed messages stay out, and who leaves leaves nothing."""
 
 import gc
 import http.client
@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from connections import explorer
-from connections.explorer import door, page
+from connections.explorer import access, page
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -133,8 +133,8 @@ def test_foreign_pages_and_names_are_refused(
 
 
 def test_who_serves_on_all_addresses_is_reached_by_them_and_by_the_machines_name() -> None:
-    everywhere, one = door.Door("0.0.0.0"), door.Door("Robot-Lab")
-    for name in ("192.0.2.1:80", "[2001:db8::1]", f"{door.socket.gethostname()}:8080", "localhost"):
+    everywhere, one = access.Door("0.0.0.0"), access.Door("Robot-Lab")
+    for name in ("192.0.2.1:80", "[2001:db8::1]", f"{access.socket.gethostname()}:8080", "localhost"):
         assert everywhere._is_ours(name)
     assert not everywhere._is_ours("evil.example")
     assert one._is_ours("robot-lab:8080") and one._is_ours("127.0.0.1")
@@ -142,7 +142,7 @@ def test_who_serves_on_all_addresses_is_reached_by_them_and_by_the_machines_name
 
 
 def test_a_ninth_browser_is_told_why_it_must_wait(server: explorer.Explorer) -> None:
-    clients = [enter(server) for _ in range(door.MOST_CLIENTS)]
+    clients = [enter(server) for _ in range(access.MOST_CLIENTS)]
     with enter(server) as ninth, pytest.raises(ConnectionClosed) as end:
         ninth.recv(timeout=10)
     assert end.value.rcvd.code == 1002 and "8 browsers have this explorer open" in end.value.rcvd.reason
@@ -267,11 +267,11 @@ def test_a_viser_that_cannot_be_guarded_is_stopped(monkeypatch: pytest.MonkeyPat
 
         def __init__(self, **options: object) -> None:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(door.websockets_server, "serve", serve)
+                patch.setattr(access.websockets_server, "serve", serve)
                 super().__init__(**options)
             made.append(self)
 
-    serve = door.websockets_server.serve
+    serve = access.websockets_server.serve
     monkeypatch.setattr(viser, "ViserServer", Other)
     with pytest.raises(RuntimeError, match="cannot be guarded"):
         explorer.serve(port=0)

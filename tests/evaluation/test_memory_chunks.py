@@ -8,7 +8,7 @@ import systems
 
 import connections as cn
 from connections.checks import NonFiniteError, ShapeError
-from connections.evaluation import boundary, memory
+from connections.evaluation import boundary, memory_chunks
 
 NABLA, METRIC = systems.ADMISSIBLE, systems.METRIC
 FUNCTIONS = {
@@ -27,7 +27,7 @@ def points_at_once(monkeypatch):
     """Sets how many points with tensors of so many indices, 3 in each, fit in the memory."""
 
     def fit(count, indices=4):
-        monkeypatch.setattr(memory, "MEMORY", 8 * memory.TERMS * 3**indices * count)
+        monkeypatch.setattr(memory_chunks, "MEMORY", 8 * memory_chunks.TERMS * 3**indices * count)
 
     return fit
 
@@ -77,23 +77,23 @@ def test_the_error_of_a_point_in_a_later_piece(points_at_once, rng):
 
 
 def test_piece_sizes(monkeypatch):
-    monkeypatch.setattr(memory, "MEMORY", 8 * memory.TERMS * 100)
-    assert memory.piece_size(10**6, 0) == 0  # small at every point
-    assert memory.piece_size(10, 10) == 0  # all fit
-    assert memory.piece_size(11, 10) == 6  # two of six, not ten and one
-    assert memory.piece_size(3, 1000) == 1  # not even one fits: one at a time
+    monkeypatch.setattr(memory_chunks, "MEMORY", 8 * memory_chunks.TERMS * 100)
+    assert memory_chunks.piece_size(10**6, 0) == 0  # small at every point
+    assert memory_chunks.piece_size(10, 10) == 0  # all fit
+    assert memory_chunks.piece_size(11, 10) == 6  # two of six, not ten and one
+    assert memory_chunks.piece_size(3, 1000) == 1  # not even one fits: one at a time
 
 
 def test_what_does_not_fit_in_the_machine(monkeypatch, rng):
     q = systems.points(rng, 5)
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: 50)  # a machine of 2500 bytes
+    monkeypatch.setattr(memory_chunks.os, "sysconf", lambda name: 50)  # 2500 bytes
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection at one point"):
         NABLA.curvature(q)
-    monkeypatch.setattr(memory, "MEMORY", 1)
+    monkeypatch.setattr(memory_chunks, "MEMORY", 1)
     with pytest.raises(MemoryError, match="curvature"):
         NABLA.curvature(q[0])
-    monkeypatch.setattr(memory.os, "sysconf", lambda name: 75)  # of 5625: one point, but not the result
-    monkeypatch.setattr(memory, "TERMS", 1)
+    monkeypatch.setattr(memory_chunks.os, "sysconf", lambda name: 75)  # 5625: one point, not the result
+    monkeypatch.setattr(memory_chunks, "TERMS", 1)
     with pytest.raises(MemoryError, match="curvature of ContorsionConnection: "):
         NABLA.curvature(np.broadcast_to(q[0], (20, 3)))
 
@@ -119,5 +119,5 @@ def test_the_stated_size_bounds_what_the_compiler_asks_for():
     nabla, q = cn.LeviCivita(metric), jnp.zeros((3, n))
     for at, indices in ((nabla.coefficients_at, 3), (nabla.curvature_at, 4)):
         needed = jax.jit(jax.vmap(at)).lower(q).compile().memory_analysis().temp_size_in_bytes
-        stated = 3 * 8 * memory.TERMS * nabla._numbers(indices)
+        stated = 3 * 8 * memory_chunks.TERMS * nabla._numbers(indices)
         assert stated / 20 < needed < stated

@@ -17,8 +17,8 @@ from connections.checks import SubjectError
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.verify.built_in import BUILT_IN, built_in_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
-from connections.verify.objects import random_subject
 from connections.verify.subjects import Subject
+from connections.verify.subjects_from_objects import random_subject
 
 
 def system_names() -> tuple[str, ...]:

@@ -20,8 +20,8 @@ import jax
 from connections._words import alternatives, did_you_mean, nearest, with_article
 from connections.checks import SubjectError
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
-from connections.verify.objects import ACCEPTED, as_subject, is_acceptable
 from connections.verify.subjects import Subject
+from connections.verify.subjects_from_objects import ACCEPTED, as_subject, is_acceptable
 
 _EXPECTED = f"Expected {ACCEPTED}, or a function without arguments that returns one."
 _LONGEST = 300  # characters of a message that are shown

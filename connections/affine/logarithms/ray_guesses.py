@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.logarithms.chords import Chords
+from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.shooting import ROUGH, ROUND_OFF, Shooting, on
 
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
