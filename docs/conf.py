@@ -26,7 +26,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
 exclude_patterns = ["_build", "gallery/GALLERY_HEADER.rst"]
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
@@ -103,6 +103,11 @@ def _escape(line):
     return "".join(pieces)
 
 
+def link_gallery(app, docname, source):
+    """Lead to an example's page in the gallery; in the repository, the same link leads to its file."""
+    source[0] = re.sub(rf"\]\(\.\./examples/({_CHOSEN})\.py\)", r"](gallery/\1.rst)", source[0])
+
+
 def list_modules(app, docname, source):
     """Fill the line `@modules ROOM` of api.md with every public module of that room, folders included."""
 
@@ -125,5 +130,6 @@ def _is_public(path):
 
 def setup(app):
     """Prepare docstrings before napoleon (priority 500) reads them; fill the list of modules."""
+    app.connect("source-read", link_gallery)
     app.connect("source-read", list_modules)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)

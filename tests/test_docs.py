@@ -5,12 +5,33 @@ import runpy
 from pathlib import Path
 
 import pytest
-from pages import ROOT, execute, run_page
+from pages import ROOT, dead_links, execute, run_page
 
 import connections
 from connections import multibody
 
 PACKAGE = Path(connections.__file__).parent
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_links_of_pages_lead_to_files_and_headings() -> None:
+    assert {page.name: dead for page in PAGES if (dead := dead_links(page))} == {}
+    assert len(PAGES) > 30
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A Title: here\n[a](#a-title-here) [b](#b) [c](c.py) [d](https://d) `[e](e)` ![f](page.md)\n"
+    )
+    assert dead_links(page) == ["#b", "c.py"]
+
+
+def test_pages_are_read_as_text() -> None:
+    """A code host shows links and formulas between dollars, but roles of Sphinx as they are written."""
+    role = re.compile(r"\{[\w:]+\}`[^`]+`")
+    assert {page.name: found for page in PAGES if (found := role.findall(page.read_text()))} == {}
+    assert role.findall("see {doc}`page`")
 
 
 def test_conventions_hold() -> None:
