@@ -1,0 +1,72 @@
+"""Formulas of the documentation are shown by a browser that has neither a network nor scripts."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+from sphinx.application import Sphinx
+
+PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "api")
+#: docs/conf.py without the packages' docstrings, the gallery and the theme.
+CONFIGURATION = """
+extensions = ["myst_parser", "mathml"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+html_math_renderer = "mathml"
+html_theme = "basic"
+"""
+
+
+class Words(HTMLParser):
+    """What a browser shows of a page, without code, and the addresses from which it loads something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words, self.loaded, self.hidden, self.formulas = "", [], 0, 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.hidden += tag in ("code", "pre", "script", "style")
+        self.formulas += tag == "math"
+        self.loaded += [values.get("src") or ""] + [values.get("href") or ""] * (tag == "link")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden -= tag in ("code", "pre", "script", "style")
+
+    def handle_data(self, data: str) -> None:
+        self.words += "" if self.hidden else data
+
+
+def raw_tex(words: str) -> list[str]:
+    return re.findall(r"\\[a-zA-Z(\[]+|\$[^$]+\$", words)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("docs")
+    for path in PAGES:
+        (folder / path.name).write_text(path.read_text())
+    (folder / "formula.md").write_text("# A\n\n$\\notatexcommand x$ and \\dot q\n")
+    (folder / "conf.py").write_text(CONFIGURATION)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        Sphinx(folder, folder, folder / "html", folder / "trees", "html", status=None, warning=None).build()
+    yield folder / "html"
+
+
+def test_no_tex_is_left_and_nothing_is_loaded(built: Path) -> None:
+    formulas = 0
+    for path in PAGES:
+        page = Words((built / f"{path.stem}.html").read_text())
+        assert raw_tex(page.words) == [], path.name
+        assert [place for place in page.loaded if re.match(r"(https?:)?//", place)] == [], path.name
+        formulas += page.formulas
+    assert formulas > 400
+
+
+def test_tex_that_is_left_is_found(built: Path) -> None:
+    assert raw_tex(Words((built / "formula.html").read_text()).words) == ["\\notatexcommandx", "\\dot"]
+    assert raw_tex(r"the matrix \(C(q, v)\) and $\dot H$")
