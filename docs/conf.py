@@ -78,7 +78,9 @@ def prepare_docstring(app, what, name, obj, options, lines):
 def _raise_source(lines):
     """Move the closing `Source:` paragraph before the first section, where it is text and not a field."""
     starts = [number for number, line in enumerate(lines) if line.startswith("Source:")]
-    rules = [number for number, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)]
+    rules = [
+        number for number, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)
+    ]
     if not starts or not rules or starts[-1] < rules[0]:
         return lines
     start, first_section = starts[-1], rules[0] - 1
@@ -106,7 +108,9 @@ def _escape(line):
 
 def link_gallery(app, docname, source):
     """Lead to an example's page in the gallery; in the repository, the same link leads to its file."""
-    source[0] = re.sub(rf"\]\(\.\./examples/({_CHOSEN})\.py\)", r"](gallery/\1.rst)", source[0])
+    source[0] = re.sub(
+        rf"\]\(\.\./examples/({_CHOSEN})\.py\)", r"](gallery/\1.rst)", source[0]
+    )
 
 
 def list_modules(app, docname, source):
@@ -114,14 +118,23 @@ def list_modules(app, docname, source):
 
     def directives(match):
         room = ROOT / "connections" / match.group(1)
-        paths = sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+        paths = (
+            sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+        )
         paths = [path for path in paths if path.exists() and _is_public(path)]
-        names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
-        blocks = [f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n" for name in names]
+        names = [
+            ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths
+        ]
+        blocks = [
+            f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
+            for name in names
+        ]
         return "\n".join(blocks) or "Not built yet."
 
     if docname == "api":
-        source[0] = re.sub(r"^@modules (\w+)$", directives, source[0], flags=re.MULTILINE)
+        source[0] = re.sub(
+            r"^@modules (\w+)$", directives, source[0], flags=re.MULTILINE
+        )
 
 
 def _is_public(path):

@@ -53,7 +53,10 @@ def figures(block, block_vars, gallery_conf):
     written = sorted(Path(block_vars["folder"]).glob("*.png"))
     pairs = zip(written, block_vars["image_path_iterator"], strict=False)
     # One block each: at the width of the page, below one another.
-    return "\n".join(figure_rst([shutil.move(path, image)], gallery_conf["src_dir"]) for path, image in pairs)
+    return "\n".join(
+        figure_rst([shutil.move(path, image)], gallery_conf["src_dir"])
+        for path, image in pairs
+    )
 
 
 if __name__ == "__main__":

@@ -13,9 +13,19 @@ def mathml(tex, display="inline", place=None):
     markup = convert(" ".join(tex.split()), display=display)
     unknown = re.findall(r"\\[a-zA-Z]+", markup)
     if unknown:
-        logging.getLogger(__name__).warning("no MathML for %s", ", ".join(unknown), location=place)
-    upright = re.sub(r"<mi>(&#x003(?:9|A)[0-9A-F];)</mi>", r'<mi mathvariant="normal">\1</mi>', markup)
-    return re.sub(r'<mi mathvariant="(bold|script|sans-serif|double-struck)">(\w)</mi>', _letter, upright)
+        logging.getLogger(__name__).warning(
+            "no MathML for %s", ", ".join(unknown), location=place
+        )
+    upright = re.sub(
+        r"<mi>(&#x003(?:9|A)[0-9A-F];)</mi>",
+        r'<mi mathvariant="normal">\1</mi>',
+        markup,
+    )
+    return re.sub(
+        r'<mi mathvariant="(bold|script|sans-serif|double-struck)">(\w)</mi>',
+        _letter,
+        upright,
+    )
 
 
 def _letter(match):

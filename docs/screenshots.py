@@ -60,7 +60,10 @@ def views_of_space(folder, profile):
 
 def view_of_a_robot(folder, profile, model, name, picture):
     """A robot in the middle of its motion."""
-    with explorer.serve(model, name, port=0) as server, browser(profile, *SIZE) as driver:
+    with (
+        explorer.serve(model, name, port=0) as server,
+        browser(profile, *SIZE) as driver,
+    ):
         window = open_page(driver, server.url, "angle between the two at the end")
         save(window, folder / picture)
 
@@ -74,10 +77,22 @@ def main():
     with tempfile.TemporaryDirectory() as profiles:
         views_of_space(folder, Path(profiles, "1"))
         view_of_a_robot(
-            folder, Path(profiles, "2"), mb.from_urdf(robot_path("ur5")), "ur5", "explorer_robot.png"
+            folder,
+            Path(profiles, "2"),
+            mb.from_urdf(robot_path("ur5")),
+            "ur5",
+            "explorer_robot.png",
         )
-        view_of_a_robot(folder, Path(profiles, "3"), quadruped, "anymal", "explorer_quadruped.png")
-        view_of_a_robot(folder, Path(profiles, "4"), mb.from_urdf(six_bar), "six_bar", "explorer_loops.png")
+        view_of_a_robot(
+            folder, Path(profiles, "3"), quadruped, "anymal", "explorer_quadruped.png"
+        )
+        view_of_a_robot(
+            folder,
+            Path(profiles, "4"),
+            mb.from_urdf(six_bar),
+            "six_bar",
+            "explorer_loops.png",
+        )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from pages import ROOT, dead_links, execute, run_page
+from pages import ROOT, dead_links, execute, python_blocks, run_page
 
 import connections
 from connections import multibody
@@ -32,6 +32,29 @@ def test_pages_are_read_as_text() -> None:
     role = re.compile(r"\{[\w:]+\}`[^`]+`")
     assert {page.name: found for page in PAGES if (found := role.findall(page.read_text()))} == {}
     assert role.findall("see {doc}`page`")
+
+
+@pytest.mark.parametrize("name", ["compilation.md", "multibody.md", "precision.md", "verify.md"])
+def test_page_runs(name: str) -> None:
+    run_page(name, blocks=1)
+
+
+def test_every_page_with_code_is_run_by_a_test_and_fits_the_screen() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for page in PAGES:
+        lines = [line for _, code, _ in python_blocks(page) for line in code.splitlines()]
+        assert not lines or f'"{page.name}"' in tests, page.name
+        assert [line for line in lines if len(line) > 88] == [], page.name
+
+
+def test_a_page_that_shows_another_output_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1.5)\n```\n\n```text\n1.6\n```\n")
+    with pytest.raises(AssertionError, match="shown"):
+        execute(page)
+    page.write_text("```python\nprint(1.5)\n```\n")
+    with pytest.raises(AssertionError, match="shown"):
+        execute(page)
 
 
 def test_conventions_hold() -> None:

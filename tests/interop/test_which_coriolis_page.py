@@ -2,15 +2,13 @@
 
 import re
 
-import pytest
 from pages import ROOT, execute, python_blocks
 
 PAGE = ROOT / "docs" / "which_coriolis.md"
 TABLE = ROOT / "docs" / "which_coriolis_table.md"
 
 
-def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(ROOT)
+def test_the_page_runs() -> None:
     execute(PAGE)
     assert len(python_blocks(PAGE)) == 4
     assert PAGE.read_text().count("assert ") == 6

@@ -1,9 +1,7 @@
 """The page docs/robots.md is executed."""
 
-import pytest
-from pages import ROOT, run_page
+from pages import run_page
 
 
-def test_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_the_page_runs() -> None:
     run_page("robots.md", blocks=9, assertions=15)

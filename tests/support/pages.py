@@ -1,29 +1,65 @@
 """Pages of the documentation, whose code is run."""
 
 import re
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 
 
-def python_blocks(path: Path) -> list[tuple[int, str]]:
-    """(line number, source) of the fenced python blocks of a Markdown file."""
+BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
+
+
+def python_blocks(path: Path) -> list[tuple[int, str, str]]:
+    """(line number, source, what it prints as shown) of the fenced python blocks of a Markdown file."""
     text = path.read_text()
     return [
-        (text[: match.start(1)].count("\n"), match.group(1))
-        for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        (text[: match.start("code")].count("\n"), match["code"], match["shown"] or "")
+        for match in BLOCK.finditer(text)
     ]
 
 
 def execute(path: Path) -> dict:
-    """Run all python blocks of a page in one namespace; tracebacks carry the page's own line numbers."""
+    """Run all python blocks of a page in one namespace, in an empty folder; they print what the page shows.
+
+    Tracebacks carry the page's own line numbers.
+    """
     namespace: dict = {"__name__": path.stem}
-    for line, source in python_blocks(path):
-        exec(compile("\n" * line + source, str(path), "exec"), namespace)
+    with TemporaryDirectory() as folder, chdir(folder):
+        for line, source, shown in python_blocks(path):
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile("\n" * line + source, str(path), "exec"), namespace)
+            found = printed.getvalue()
+            assert agrees(found, shown), f"{path.name}, line {line}, printed:\n{found}\nshown:\n{shown}"
     return namespace
 
 
-def run_page(name: str, blocks: int, assertions: int) -> None:
+def agrees(printed: str, shown: str) -> bool:
+    """Whether the words are equal, and the numbers to the digits shown; spaces are free.
+
+    Numbers below 1e-9 are rounding errors, and numbers above 1e9 are ratios to rounding errors.
+    """
+
+    def words(text: str) -> list[str]:
+        return NUMBER.sub("#", text).replace("[ ", "[").split()
+
+    def close(a: float, b: str) -> bool:
+        digits, _, power = b.partition("e")
+        unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+        return abs(a - float(b)) <= 0.5 * unit or max(abs(a), abs(float(b))) < 1e-9 or min(a, float(b)) > 1e9
+
+    here, there = NUMBER.findall(printed), NUMBER.findall(shown)
+    return words(printed) == words(shown) and all(
+        close(float(a), b) for a, b in zip(here, there, strict=True)
+    )
+
+
+def run_page(name: str, blocks: int, assertions: int = 0) -> None:
     """Run a page of docs/, which has at least so many blocks and assertions."""
     page = ROOT / "docs" / name
     execute(page)
