@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import vehicles
+from cases import always
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.special import jv
 
@@ -221,7 +222,7 @@ STARTS = {  # away from what is not stable: nothing amplifies round-off
 }
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", always(STARTS, "rolling_disc", "snakeboard"))
 def test_energy_and_constraints_stay(name):
     """Over 300 s; velocities never leave the distribution, as they are components in a basis of it."""
     system, times = vehicle(name), np.linspace(0.0, 300.0, 7)

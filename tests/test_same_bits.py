@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always, further
 from public_calls import ARGUMENTS, CALLS, FAMILY, FRAME, METRIC, SYSTEM, TIMES, mass, public_names
 
 import connections as cn
@@ -96,9 +97,9 @@ def test_in_threads(first: dict[str, Any]) -> None:
         assert found == first
 
 
-def in_threads() -> list[dict[str, Any]]:
-    """Everything, in threads that begin at other places."""
-    names = list(CALLS)
+def in_threads(step: int = 1) -> list[dict[str, Any]]:
+    """Everything, or each function of `step`, in threads that begin at other places."""
+    names = list(CALLS)[::step]
 
     def all_from(start: int) -> dict[str, Any]:
         turned = names[start * len(names) // THREADS :] + names[: start * len(names) // THREADS]
@@ -108,19 +109,23 @@ def in_threads() -> list[dict[str, Any]]:
         return list(pool.map(all_from, range(THREADS)))
 
 
-def test_in_a_new_process(first: dict[str, Any]) -> None:
+@pytest.mark.parametrize("step", [further(1), 3])
+def test_in_a_new_process(step: int, first: dict[str, Any]) -> None:
     code = (
         "import pickle, sys; sys.path.append('support'); import test_same_bits as t;"
-        " sys.stdout.buffer.write(pickle.dumps(t.in_threads()))"
+        f" sys.stdout.buffer.write(pickle.dumps(t.in_threads({step})))"
     )
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True)
     assert not found.returncode, found.stderr.decode()
     for of_thread in pickle.loads(found.stdout):
-        assert of_thread == first
+        assert of_thread and of_thread == {name: first[name] for name in of_thread}
 
 
-@pytest.mark.parametrize("name", [name for name, call in CALLS.items() if call.batches])
+BATCHES = [name for name, call in CALLS.items() if call.batches]
+
+
+@pytest.mark.parametrize("name", always(BATCHES, *BATCHES[::2]))
 def test_alone_and_in_a_batch(name: str) -> None:
     call = CALLS[name]
     together = call(slice(None))

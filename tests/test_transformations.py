@@ -238,7 +238,7 @@ def test_control(name: str) -> None:
         if inside:
             trace(transformation, function, [POINT])
             continue
-        with pytest.raises(TypeError, match="JAX traces|traced array"):
+        with pytest.raises(TypeError, match="JAX traces"):
             trace(transformation, function, [POINT])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import systems
 import underactuated
-from cases import always
+from cases import always, further
 
 import connections as cn
 from connections.affine import geodesic_flow, linearization, transport_flow
@@ -154,7 +154,10 @@ def test_frames_and_metrics():
     compare(quantities)
 
 
-@pytest.mark.parametrize("kind", ["levi_civita", "contorsion", "coefficients", "torsion_free"])
+@pytest.mark.parametrize(
+    "kind",
+    always(["levi_civita", "contorsion", "coefficients", "torsion_free"], "contorsion", "torsion_free"),
+)
 def test_tensors_of_a_connection(kind):
     def quantities(u):
         metric, back, q = u.metric(systems.METRIC), u.back, u.c * Q
@@ -262,6 +265,7 @@ def test_geodesics_and_transport(kind):
     compare(quantities, MIXED)
 
 
+@pytest.mark.further
 def test_flows():
     """How a transported vector depends on where its curve starts, and the exponential."""
 
@@ -458,6 +462,7 @@ def test_nonholonomic_systems():
     compare(quantities, equal)
 
 
+@pytest.mark.further
 def test_reduction():
     """By translations along the first coordinate, on which nothing depends; two shapes of two units."""
 
@@ -504,7 +509,7 @@ def points():
     return np.random.default_rng(5).uniform(-0.5, 0.5, (3, 3))
 
 
-@pytest.mark.parametrize("kind", ["admissible", "general"])
+@pytest.mark.parametrize("kind", [further("admissible"), "general"])
 def test_checks_say_the_same(kind):
     def measured(u):
         metric, q = u.metric(systems.METRIC), points() * np.asarray(u.c)

@@ -4,6 +4,7 @@ import numpy as np
 import oracles
 import pytest
 import systems
+from cases import always
 
 import connections as cn
 
@@ -24,7 +25,7 @@ POINT_FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", POINT_FUNCTIONS)
+@pytest.mark.parametrize("name", always(POINT_FUNCTIONS, "frame", "torsion", "curvature", "scalar"))
 def test_functions_of_a_point(name, rng):
     function, core = POINT_FUNCTIONS[name]
     q = systems.points(rng, *BATCH)

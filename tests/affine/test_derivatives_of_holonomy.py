@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import systems
 
 import connections as cn
@@ -43,6 +44,7 @@ def cone_in_closed_form(width):
     return rotation(TURN * width) * lengths / lengths[:, None]
 
 
+@pytest.mark.further
 def test_by_the_loop():
     """First and second derivatives, and a batch inside of `jit`."""
 

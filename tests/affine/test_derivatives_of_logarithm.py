@@ -80,6 +80,7 @@ def test_batches_and_jit():
     np.testing.assert_allclose(slopes(ks, ends[0]), expected, atol=1e-8)
 
 
+@pytest.mark.further
 def test_on_the_hyperboloid():
     """Points in R^3: log = d / sinh(d) (q1 - cosh(d) q0)."""
     frame = HyperboloidFrame(2)
@@ -128,6 +129,7 @@ def test_first_and_second_variation_of_the_energy():
     assert d / np.tan(d) < 0.8
 
 
+@pytest.mark.further
 def test_with_torsion_in_a_frame_that_turns():
     """Against differences of the search itself; and where q1 = q0, the derivative is that of coordinates."""
     nabla = systems.GENERAL

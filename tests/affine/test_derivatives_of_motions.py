@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
@@ -64,7 +65,7 @@ MOTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MOTIONS)
+@pytest.mark.parametrize("name", always(MOTIONS, "geodesic", "transport", "closed loop"))
 def test_first_and_second(name):
     """Forward, reverse, and reverse over forward, which is inside of `jit`."""
     motion, closed, a = MOTIONS[name]

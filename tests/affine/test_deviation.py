@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import further
 
 import connections as cn
 from connections.affine.motions.deviation import deviation_map_at
@@ -23,8 +24,15 @@ def with_torsion_and_nonmetricity(q):
 GENERAL = cn.ContorsionConnection(systems.METRIC, with_torsion_and_nonmetricity)
 
 
-@pytest.mark.parametrize("force", [None, push], ids=["free", "forced"])
-@pytest.mark.parametrize("nabla", [systems.LEVI_CIVITA, GENERAL], ids=["riemannian", "general"])
+@pytest.mark.parametrize(
+    ("nabla", "force"),
+    [
+        further(systems.LEVI_CIVITA, None, id="riemannian, free"),
+        further(systems.LEVI_CIVITA, push, id="riemannian, forced"),
+        pytest.param(GENERAL, None, id="general, free"),
+        pytest.param(GENERAL, push, id="general, forced"),
+    ],
+)
 def test_covariant_and_left_trivialized(nabla, force, rng):
     """A_cov = (Mdot + M A) M^-1 along the motion."""
     q, v, t = 0.3 * rng.normal(size=3), rng.normal(size=3), 0.7

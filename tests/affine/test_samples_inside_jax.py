@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always, further
 from scipy.interpolate import make_interp_spline
 
 import connections as cn
@@ -35,7 +36,7 @@ def slopes(function, x, h=1e-4):
     return found
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 8, 20])
+@pytest.mark.parametrize("count", always([2, 3, 4, 5, 6, 7, 8, 20], 2, 3, 5, 20))
 def test_the_spline_is_scipys(count, rng):
     t = np.cumsum(rng.uniform(0.5, 1.0, count))
     q = rng.standard_normal((count, 2))
@@ -51,6 +52,7 @@ def carried(times, points):
     return cn.parallel_transport(NABLA, (times, points), Z, ENDS)
 
 
+@pytest.mark.further
 def test_transport_along_traced_samples():
     """By `jit` and `vmap`; with times traced or not; as a `SampledCurve` that is made inside."""
     expected = carried(T, POINTS)
@@ -188,6 +190,7 @@ print(*counts)
 """
 
 
+@pytest.mark.further
 def test_another_number_of_samples_compiles_nothing():
     """Up to 64 samples; one more is the negative control."""
     done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
@@ -217,7 +220,7 @@ print(*[call({"own": own, "other": other}[name]) for name in sys.argv[1:]])
 """
 
 
-@pytest.mark.parametrize("order", [("own", "other"), ("other", "own"), ("other", "other")])
+@pytest.mark.parametrize("order", [("own", "other"), further(("other", "own")), further(("other", "other"))])
 def test_a_curve_of_another_frame_is_refused(order):
     """In a new process, whatever was called before."""
     arguments = [sys.executable, "-c", OTHER_FRAME, *order]

@@ -74,11 +74,14 @@ def test_only_the_minus_sign_converges():
 @pytest.mark.parametrize(
     ("frame", "trajectory"),
     [
-        (SO3, turning),
-        (SE3, pose),
-        (cn.ProductFrame(SE3, cn.CoordinateFrame(3)), lambda t: jnp.concatenate([pose(t), curve(t)])),
+        further(SO3, turning, id="rotations"),
+        further(SE3, pose, id="poses"),
+        pytest.param(
+            cn.ProductFrame(SE3, cn.CoordinateFrame(3)),
+            lambda t: jnp.concatenate([pose(t), curve(t)]),
+            id="product",
+        ),
     ],
-    ids=["rotations", "poses", "product"],
 )
 def test_trajectory_on_groups_damps_the_error_exactly(frame, trajectory, rng):
     q = rng.normal(size=frame.ambient_dim)

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from cases import further
 
 from connections import control
 from connections.checks import ConvergenceError
@@ -116,7 +117,7 @@ def residual_and_sizes(A, B, Q, R, K, P, discrete):
     return sum([*terms, *cost]), sum([*sizes, *(np.abs(a) for a in cost)])
 
 
-@pytest.mark.parametrize("kind", ["weights", "units", "stable part", "discrete"])
+@pytest.mark.parametrize("kind", ["weights", further("units"), further("stable part"), "discrete"])
 def test_against_many_digits(kind):
     """Nearly all are solved; no gain is wrong, and the residual is small beside its own terms."""
     discrete, solved, total = kind == "discrete", 0, 16

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import always
 
 import connections as cn
 from connections.checks import NonFiniteError, ShapeError
@@ -32,7 +33,7 @@ def points_at_once(monkeypatch):
     return fit
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", always(FUNCTIONS, "sectional", "curvature", "coefficients"))
 def test_pieces_are_equal_to_one_by_one(name, points_at_once, rng, monkeypatch):
     function, indices = FUNCTIONS[name]
     q = systems.points(rng, 7)

@@ -1,4 +1,4 @@
-"""The explorer's access control: foreign pages and malformed messages stay out, and who leaves leaves nothing."""
+"""The explorer's access control: foreign pages and messages stay out, and who leaves leaves nothing."""
 
 import gc
 import http.client

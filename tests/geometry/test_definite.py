@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 
 from connections.geometry.numerics.definite import (
     LARGEST,
@@ -153,7 +153,7 @@ def test_integers_are_numbers():
     assert is_definite(H)
 
 
-@pytest.mark.parametrize("n, imported", [(2, False), (LARGEST, False), (LARGEST + 1, True)])
+@pytest.mark.parametrize("n, imported", [further(2, False), (LARGEST, False), (LARGEST + 1, True)])
 def test_a_chart_does_without_scipy(n, imported):
     """Half of the time of a first number was the import of SciPy, for LAPACK."""
     done = subprocess.run([sys.executable, "-c", PROGRAM.format(n=n)], capture_output=True, text=True)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import further
 
 import connections as cn
 from connections.checks import FrameError, MetricError, ShapeError
@@ -189,7 +190,7 @@ print(geomstats.__version__, wrong)
 """
 
 
-@pytest.mark.parametrize("name", ["autograd", "pytorch"])
+@pytest.mark.parametrize("name", ["autograd", further("pytorch")])
 def test_other_backends(name: str) -> None:
     """In a process of its own; NumPy's backend is that of the other tests. PyTorch's curvature is off."""
     if name == "pytorch" and importlib.util.find_spec("torch") is None:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from closed_chains import PLANS
 from coriolis_oracles import ROUTES
 from mechanisms import move
@@ -76,7 +77,7 @@ def definitions(model):
     return jax.jit(jax.vmap(at))
 
 
-@pytest.mark.parametrize("name", [*MIXED, *FILES])
+@pytest.mark.parametrize("name", always([*MIXED, *FILES], "belt leg", "loop with balls", "cam", "six_bar"))
 def test_recursions_are_the_definition(name, models, rng):
     model = models(name)
     q, v, w = states(model, rng, BATCH)

@@ -92,7 +92,13 @@ def test_second_derivative_of_a_function():
     np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["four-bar", further("loop of wide joints"), further("crank-slider"), "cam"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        further(name) if name != "cam" else name
+        for name in ("four-bar", "loop of wide joints", "crank-slider", "cam")
+    ],
+)
 def test_reverse_mode(name, rng):
     """Gradient and Hessian of a function of the energies, by reverse mode, against differences."""
     robot = model(name)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import move, random_mechanism
 from pinocchio_oracle import PinocchioRobot
 from recursion_functions import MECHANISMS, configurations, model, with_tip
@@ -20,7 +21,7 @@ TOL = 1e-9
 AXES = ("body", "world")
 
 
-@pytest.fixture(params=MECHANISMS)
+@pytest.fixture(params=always(MECHANISMS, "tree", "planar robot", "legged robot"))
 def state(request, rng):
     """A mechanism, with joints for which qdot != v, and a state of it."""
     robot = model(request.param)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
 from scipy.spatial.transform import Rotation
@@ -118,7 +119,7 @@ def test_body_jacobians_and_poses(name, robots, rng):
 # --- against itself --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROBOTS[:3])
+@pytest.mark.parametrize("name", always(ROBOTS[:3], "ur5", "branched_floating"))
 def test_induced_connection_is_the_koszul_connection(name, robots, rng):
     robot = robots(name)
     q, v = robot.samples(rng)

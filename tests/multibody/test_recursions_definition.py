@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import (
     MOVING,
     assemble,
@@ -108,7 +109,7 @@ def test_the_large_mechanisms_are_what_they_claim(large):
     assert len(tree.joints) >= 58 and np.sum(tree.parents < 0) >= 3
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", always(LARGE, "all pairs"))
 def test_large_mechanisms(name, large, rng):
     model, definition = large(name)
     q, v = sample(model, rng, BATCH)
@@ -160,7 +161,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", always(SMALL, "every joint"))
 def test_small_mechanisms(name, rng):
     """Metric and connection of `model.definition`: lowered coefficients and Coriolis matrix."""
     model = SMALL[name](rng)

@@ -8,6 +8,7 @@ import itertools
 import dask.array as da
 import numpy as np
 import pytest
+import recursion_functions
 from mechanisms import NO_BODY, random_body
 from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
 
@@ -15,6 +16,7 @@ from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
+each_case = recursion_functions.each_case()
 each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
 
 
@@ -26,8 +28,7 @@ def replaced(arguments, number, value):
 # --- wrong arguments --------------------------------------------------------------------------------------
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_wrong_sizes_are_named(name, of, rng):
     robot = model(of)
     for batch in ((), (3,)):
@@ -55,8 +56,7 @@ def test_wrong_sizes_are_named(name, of, rng):
                     call(name, *replaced(right, number, value), of=robot)
 
 
-@each_mechanism
-@each_function
+@each_case
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_not_finite_are_named(name, of, value, rng):
     robot = model(of)
@@ -94,8 +94,7 @@ def test_quaternions_of_another_norm_are_named(name, of, rng):
         assert agree(call(name, accepted, *rest, of=robot), call(name, q, *rest, of=robot), 1e-11)
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_things_that_are_not_numbers(name, of, rng):
     robot = model(of)
     for batch in ((), (3,)):
@@ -111,8 +110,7 @@ def test_things_that_are_not_numbers(name, of, rng):
                 call(name, *replaced(right, number, None), of=robot)
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_masked_entries_are_refused(name, of, rng):
     """What is masked is no number; a masked array without any is an array (negative control)."""
     robot = model(of)
@@ -138,8 +136,7 @@ def test_unknown_body_factor(function, of, rng):
             function(model(of), *arguments, body_factor=wrong)
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_batches_that_do_not_broadcast(name, of, rng):
     q, *rest = states(name, rng, 3, of=model(of))
     for number, argument in enumerate(rest):
@@ -147,8 +144,7 @@ def test_batches_that_do_not_broadcast(name, of, rng):
             call(name, q, *replaced(rest, number, np.stack([argument[0]] * 2)), of=model(of))
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_dask_arrays_have_the_same_errors(name, of, rng):
     """Sizes and types at the call, numbers where it is computed; `out` cannot be filled later."""
     robot = model(of)
@@ -201,8 +197,7 @@ def test_a_singular_mass_matrix_names_the_joint():
 # --- out --------------------------------------------------------------------------------------------------
 
 
-@each_mechanism
-@each_function
+@each_case
 @pytest.mark.parametrize("batch", [(), (1,), (8,), (3, 5)])
 def test_out_is_filled_and_returned(name, of, batch, rng):
     robot = model(of)
@@ -216,8 +211,7 @@ def test_out_is_filled_and_returned(name, of, batch, rng):
     np.testing.assert_array_equal(out, call(name, *others, of=robot))
 
 
-@each_mechanism
-@each_function
+@each_case
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_an_out_of_another_shape_is_refused(name, of, batch, rng):
     """Also where its size is right."""
@@ -232,8 +226,7 @@ def test_an_out_of_another_shape_is_refused(name, of, batch, rng):
     np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
 
 
-@each_mechanism
-@each_function
+@each_case
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_an_out_that_cannot_be_filled_is_refused(name, of, batch, rng):
     robot = model(of)
@@ -254,8 +247,7 @@ def test_an_out_that_cannot_be_filled_is_refused(name, of, batch, rng):
     np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_an_out_that_overlaps_an_argument_is_right(name, of, rng):
     robot = model(of)
     for batch in ((), (2,)):
@@ -276,8 +268,7 @@ ROWS = 160  # more than are read at a time, from loops too
 LATE = 132  # a row that is read after others are written
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of, rng):
     """`out` begins with the argument, or at a late row of it: the first results would replace that."""
     robot = model(of)
@@ -322,8 +313,7 @@ LAYOUTS = {
 }
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_any_layout_of_the_same_numbers_gives_the_same(name, of, rng):
     robot = model(of)
     for batch in ((), (5,)):
@@ -338,8 +328,7 @@ def test_any_layout_of_the_same_numbers_gives_the_same(name, of, rng):
                 np.testing.assert_array_equal(call(name, *mixed, of=robot), expected)
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_other_number_types_are_converted(name, of, rng):
     robot = model(of)
     for batch in ((), (3,)):

@@ -6,6 +6,7 @@ behind that (`tree_packing._limit`) is measured here.
 
 import numpy as np
 import pytest
+import recursion_functions
 from cases import further
 from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
 
@@ -17,7 +18,7 @@ from connections.multibody.program.table import BODY_FACTOR, FRAME, FRAME_AND_AX
 from connections.multibody.program.tree_packing import _DEGREE
 
 # From the last to the first: in another process, test_recursions_input.py compiles them from the first.
-each_function = pytest.mark.parametrize("name", [*reversed(FUNCTIONS)])
+each_case = recursion_functions.each_case([*reversed(FUNCTIONS)])
 each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
 #: These are not quadratic in vectors, all vectors together.
 LINEAR = {name for name, (_, names, _) in FUNCTIONS.items() if len(names) <= 2} - {"nonlinear_effects"}
@@ -40,10 +41,9 @@ def with_row(arguments, row, others):
     return arguments
 
 
-@each_mechanism
-@each_function
+@each_case
 @pytest.mark.parametrize(
-    ("batch", "row"), [((), ()), ((11,), (10,)), further((2, 4), (1, 3)), ((300,), (290,))]
+    ("batch", "row"), [((), ()), ((11,), (10,)), further((2, 4), (1, 3)), further((300,), (290,))]
 )
 def test_a_result_that_is_not_finite_is_an_error(name, of, batch, row, rng, two_threads):
     """All vectors are 1e160: what is quadratic in velocities, or a product of two of them, overflows."""
@@ -62,8 +62,7 @@ def test_a_result_that_is_not_finite_is_an_error(name, of, batch, row, rng, two_
     np.testing.assert_array_equal(call(name, *right, of=robot), expected)  # nothing stays in a workspace
 
 
-@each_mechanism
-@each_function
+@each_case
 def test_large_numbers_whose_result_is_finite_are_right(name, of, rng):
     """Vectors 2^60 times as large, above every limit: what is homogeneous in them has the same digits."""
     robot = model(of)

@@ -3,6 +3,8 @@
 from functools import cache, partial
 
 import numpy as np
+import pytest
+from cases import further
 from closed_chains import PLANS
 from mechanisms import MOVING, move, random_mechanism, sample
 from scipy.spatial.transform import Rotation
@@ -104,6 +106,28 @@ FUNCTIONS = {
 
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
+#: One of each form of a row of the table: what tests of arguments and of batches call on closed chains, too.
+#: Entries are rendered from one template; all functions are compared with oracles on closed chains elsewhere.
+SOME = (
+    "mass_matrix",
+    "christoffel_symbols with torsion",
+    "inverse_dynamics",
+    "forward_dynamics",
+    "forward_dynamics_derivatives",
+    "frame_jacobian_rate",
+)
+
+
+def each_case(names=FUNCTIONS):
+    """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases."""
+    return pytest.mark.parametrize(
+        ("name", "of"),
+        [
+            pytest.param(name, of) if name in SOME or of in MECHANISMS[:2] else further(name, of)
+            for of in MECHANISMS
+            for name in names
+        ],
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 import sympy
-from cases import always
+from cases import always, further
 from scipy.integrate import solve_ivp
 from sympy import Matrix, cos, sin, symbols
 
@@ -41,7 +41,7 @@ SPANNED = SymbolicSystem(  # a basis and no forms
 SYSTEMS = {"one form": ONE_FORM, "curved": CURVED, "one field": ONE_FIELD, "spanned": SPANNED}
 SYSTEMS |= {name: make().with_basis(None) for name, make in systems.NAMES.items() if name != "planar_body"}
 SYSTEMS |= {f"{name}, printed": make() for name, make in systems.NAMES.items() if name != "planar_body"}
-SOME = ("one form", "one field", "snakeboard", "trailer, printed")
+SOME = ("one form", "one field", "snakeboard")
 
 
 def closed(system, array, q):
@@ -147,9 +147,9 @@ def test_a_motion_of_the_equations_is_the_motion_of_the_numbers():
         ("one form", [np.pi / 2, -0.4, 0.5], r"velocity 1 .* cos\(x\) = 6.1e-17"),
         ("one form", [np.pi / 2, 0.0, 0.5], r"velocity 1 .* cos\(x\) = 6.1e-17"),
         ("one field", [np.pi / 2, 0.0, 0.5], r"velocity 1, 2 .* 2\*cos\(x\) = 1.2e-16"),
-        ("roller_racer", [0.1, 0.2, 0.3, 0.0], r"velocity 1, 2 .* sin\(psi\) = 0"),
+        further("roller_racer", [0.1, 0.2, 0.3, 0.0], r"velocity 1, 2 .* sin\(psi\) = 0"),
         ("snakeboard", [0.1, 0.2, 0.3, 0.4, 0.0], r"velocity 1, 2 .* 2\*sin\(phi\)\*cos\(phi\) = 0"),
-        ("heisenberg_particle", [0.1, 0.0, 0.3], "velocity 1 .* -y = "),
+        further("heisenberg_particle", [0.1, 0.0, 0.3], "velocity 1 .* -y = "),
     ],
 )
 def test_a_singular_basis_says_so_and_names_another(name, singular, divisor):
@@ -179,7 +179,7 @@ def test_the_connection_on_everything_needs_no_basis():
     assert np.abs(full).max() > 0.1
 
 
-@pytest.mark.parametrize("unit", always([1e-9, 1e-6, 1e3, 1e6, 1e9], 1e-9, 1e6))
+@pytest.mark.parametrize("unit", always([1e-9, 1e-6, 1e3, 1e6, 1e9], 1e-9))
 @pytest.mark.parametrize("basis", ["printed", "symbolic", "orthonormal"])
 def test_units_of_length_change_nothing_but_numbers(unit, basis):
     """The snakeboard in other units, kg kept: velocities, coefficients and errors scale with them."""
