@@ -272,9 +272,9 @@ def require_finite(name: str, value: Any) -> None:
 
 
 def require_untraced(**given: Any) -> None:
-    """Raise `TypeError` naming the first argument that is a tracer, for functions that need values."""
+    """Raise `TypeError` naming the first argument that JAX traces, for functions that need values."""
     for name, value in given.items():
-        if isinstance(value, jax.core.Tracer):
+        if is_traced(value):
             raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
 
 

@@ -31,6 +31,7 @@ from connections.checks import (
     require_function,
     require_positive_int,
     require_type,
+    require_untraced,
 )
 from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
 from connections.control.controllability.symmetric_products import (
@@ -186,6 +187,7 @@ def control_system(
     if order is not None:
         require_positive_int("order", order)
     frame = nabla.frame
+    require_untraced(nabla=nabla, q=q)
     q = np.asarray(as_array("q", q, (frame.ambient_dim,)))
     if q.ndim != 1:
         raise ShapeError("q (one point)", (frame.ambient_dim,), q.shape)

@@ -22,7 +22,14 @@ from scipy.linalg import qr
 
 from connections._jax import solve
 from connections.affine.connection import AffineConnection
-from connections.checks import Check, ShapeError, as_array, require_finite, require_function
+from connections.checks import (
+    Check,
+    ShapeError,
+    as_array,
+    require_finite,
+    require_function,
+    require_untraced,
+)
 from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.field_closures import (
@@ -166,6 +173,7 @@ def is_decoupling(
 
     Source: [BLy].
     """
+    require_untraced(nabla=nabla, q=q)
     points = np.asarray(as_array("q", q, (nabla.frame.ambient_dim,)))
     require_finite("q", points)
     rows = points.reshape(-1, points.shape[-1])

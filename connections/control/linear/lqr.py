@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
+from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
 from connections.control.laws.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
 from connections.control.linear.reachability import checked_pair, require_detectable, within_digits
 from connections.control.linear.riccati import solve_riccati
@@ -53,6 +53,7 @@ def lqr(
 
     Source: Kalman (1960); solved as `riccati.py` says.
     """
+    require_untraced(A=A, B=B, Q=Q, R=R)
     A, B, names = checked_pair(A, B, names)
     n, m = B.shape
     Q = _weight("weight Q", Q, n)
@@ -86,6 +87,7 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
 
     Source: Kalman (1960).
     """
+    require_untraced(A=A, B=B, Q=Q, R=R, Q_final=Q_final)
     A = np.asarray(as_array("A", A, (None, None, None)))
     count, n = A.shape[0], A.shape[-1]
     if A.ndim != 3 or A.shape[1] != n or not count:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
-from connections.checks import ConvergenceError, ShapeError, as_array, require_finite
+from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
 from connections.evaluation.boundary import kind_kept
 from connections.geometry.numerics.scales import balance
 
@@ -202,6 +202,7 @@ def beyond_reach(
 
 def checked_pair(A: Any, B: Any, names: Sequence[str] | None) -> tuple[np.ndarray, np.ndarray, Sequence[str]]:
     """A (n, n), B (n, m) and the names of the components, checked; x[0], x[1], ... if None."""
+    require_untraced(A=A, B=B)
     A, B = (np.asarray(as_array(name, value, (None, None))) for name, value in (("A", A), ("B", B)))
     n = len(A)
     if A.shape != (n, n) or not n:
