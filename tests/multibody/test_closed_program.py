@@ -13,7 +13,7 @@ from recursion_functions import FUNCTIONS, SOME, configurations, model
 
 from connections import multibody as mb
 from connections.checks import ClosureError, MetricError
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.compiled_functions import compiled
 
 NAMES = ["four-bar", "legged robot", "belt leg", "cam"]  # the last is solved in JAX
 TOL = 1e-11
@@ -149,13 +149,34 @@ def test_loops_that_cannot_close_are_named(function, rng):
             FUNCTIONS[function][0](robot, angle, *vectors[: len(FUNCTIONS[function][1]) - 1])
 
 
-def test_the_definition_is_asked_only_where_loops_are_open(monkeypatch):
-    """It solves loops fifty times slower than compiled code: only the row with an open one is given to it."""
-    robot, solve, asked = rocking(), ClosedKinematics.solve, []
-    monkeypatch.setattr(ClosedKinematics, "solve", lambda *given: asked.append(given[1]) or solve(*given))
+def test_an_open_loop_is_solved_once(monkeypatch):
+    """The error tells how far the path led: to the fold, where coupler and rocker are in line."""
+    robot, asked, far = rocking(), [], np.array([np.pi])
+    C, solve = mb.mass_matrix(robot, np.array([0.5])), compiled.require("closure_at")
+    assert np.isfinite(C).all()
+    counted = lambda *given: asked.append(given[1]) or solve(*given)  # noqa: E731
+    monkeypatch.setattr(compiled, "closure_at", counted, raising=False)
     with pytest.raises(ClosureError, match="'bar'"):
-        mb.mass_matrix(robot, np.array([[0.5]] * 9 + [[np.pi]]))
+        mb.mass_matrix(robot, far)
     assert len(asked) == 1 and asked[0] == np.pi
+    fold = np.arccos((1.0 + 0.8**2 - (0.5 + 0.6) ** 2) / (2.0 * 0.8))
+    found, of_definition = robot.program.loops.failure(far), robot.kinematics.failure_from(far)
+    assert robot.program.loops.failure(np.array([0.6])) is None
+    for failure in (found, of_definition):
+        assert failure.reached == pytest.approx((fold - 0.5) / (np.pi - 0.5), abs=1e-4)
+        assert not failure.singular
+    assert found.body == of_definition.body
+
+
+def test_the_definition_corrects_a_solution_and_rejects_what_is_none():
+    """Newton's method in JAX from the compiled solution ends where the definition's own path does."""
+    closed, q = model("four-bar").kinematics, model("four-bar").neutral() + 0.4
+    q_s = np.asarray(jax.jit(closed.spanning_at)(q))
+    path = jax.jit(closed.followed_at)(q, closed.reference)
+    np.testing.assert_allclose(q_s, path, atol=1e-13)
+    corrected = jax.jit(closed.loops.corrected_at)
+    np.testing.assert_allclose(corrected(q, q_s + 1e-5), q_s, atol=1e-13)
+    assert np.isnan(corrected(q, q_s + 1.0)).all()  # negative control: too far for two steps
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.affine.motions.host_motions import HostMotion
+from connections.checks import ClosureError
 from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
 from connections.engines.thread_chunks import in_pieces
@@ -167,7 +169,8 @@ class HostRobot:
         ------
         InputRefused : the input is bad.
         """
-        result: Array | None = self._program.quiet[name](*arguments)
-        if result is None:
-            raise InputRefused(self._program.functions[name], arguments)
-        return result
+        with suppress(ClosureError):
+            result: Array | None = self._program.quiet[name](*arguments)
+            if result is not None:
+                return result
+        raise InputRefused(self._program.functions[name], arguments)

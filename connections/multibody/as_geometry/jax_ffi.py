@@ -29,10 +29,10 @@ def operation(
 
     Parameters
     ----------
-    name : name of a recursion, with ``closed_`` before it for closed chains; or ``closure``, to solve loops.
+    name : name of a recursion, with ``closed_`` before it for closed chains.
     shape : shape of the result at one configuration.
     vectors : q (nq,) and then vectors (nv,).
-    tree : the tree's array from `tree_packing.pack`; for ``closure``, the array of the loops.
+    tree : the tree's array from `tree_packing.pack`.
     size : number of slots of `tree` and its workspace together.
     loops : for ``closed_`` names, the arrays of `loop_packing` and `cluster_packing`.
     solved : for ``closed_`` names, whether the first vector is a solution of the loops instead of q.
@@ -41,6 +41,6 @@ def operation(
     if loops:
         closure, clusters = loops
         before += [xla.Work(closure, len(closure)), xla.Read(clusters), xla.Flag(solved)]
-    row = RECURSIONS.get(name.removeprefix("closed_"))
-    choice = [xla.Flag(BODY_FACTORS["christoffel"])] if row is not None and row.choice is BODY_FACTOR else []
+    row = RECURSIONS[name.removeprefix("closed_")]
+    choice = [xla.Flag(BODY_FACTORS["christoffel"])] if row.choice is BODY_FACTOR else []
     return xla.operation(name, compiled.require(f"{name}_at"), shape, before, vectors, choice)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -254,17 +254,12 @@ class _Operations:
 
     def _argument(self, q: jax.Array) -> jax.Array:
         """q, or the loops' solution at q, by the definition if compiled code cannot solve the loops."""
-        from connections.multibody.as_geometry.jax_ffi import operation  # imports Numba
-
         loops = self._program.loops
         if loops is None or loops.linear:
             return q
         if not loops.solvable:
             return loops.definition.packed_solution_at(q)
-        closure = self._arrays[2][0]
-        reference = cast("ClosedKinematics", self._kinematics).reference
-        vectors = (jnp.asarray(q, dtype=jnp.float64), jnp.asarray(reference))
-        return operation("closure", (loops.size,), vectors, closure, len(closure))
+        return loops.solution_at(q)
 
     def _call(self, name: str, *vectors: jax.Array) -> jax.Array:
         """The result of a recursion; the first vector is the result of `_argument`."""

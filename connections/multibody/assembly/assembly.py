@@ -33,6 +33,7 @@ from connections.multibody.loops.constraints import (
 )
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
+from connections.multibody.program.loop_solutions import Loops
 from connections.multibody.tolerances import CLOSED
 
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
@@ -98,7 +99,8 @@ def assemble(
     if other is not None and say is not None:
         say(assembler.choice(q, other, independent))
     clusters = Clusters(of_body, parents, supports, independent, sizes)
-    return ClosedKinematics(spanning, clusters, rows, functions, names, q)
+    solver = None if functions else Loops
+    return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver)
 
 
 def _scaled(

@@ -5,10 +5,12 @@ dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities
 
     v_s = G v,   G_d = -K_d^+ K_i,   G_i = 1,   A = A_s(q_s(q)) G(q_s(q)).
 
-q_s(q) is found by continuation along a path from the reference configuration, so the reference chooses the
-assembly mode of the loops. It is a function of q alone, and is differentiated implicitly. A cluster with only
-linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
-the fast algorithm is in `kernels`. Source: [W] VI-C.
+q_s(q) is defined by phi(q_s) = 0 and differentiated implicitly. Loops may close in several ways; the path of
+the independent joints from the reference to q chooses one of them, so q_s is a function of q alone. A solver
+follows this path (`Solver`), and Newton's method with phi and K brings its result to round-off, which proves
+it. There is no solver if a closure is a user's function, and none on devices other than the processor; then
+`LoopClosure.solution_at` follows the path. A cluster with only linear couplings has constant G. The functions
+named `_at` are JAX-traceable definitions; the fast algorithm is in `kernels`. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
+from connections.engines.platforms import by_platform
 from connections.evaluation.compilation import compiled
 from connections.geometry import FrameField
 from connections.geometry.numerics.least_squares import least_sine
@@ -31,13 +34,31 @@ from connections.multibody.clusters import LINEAR, Clusters, Rows, make_read_onl
 from connections.multibody.definition.kinematics import Coordinates, Kinematics
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
-from connections.multibody.loops.conditions import Continuation, LoopClosure
+from connections.multibody.loops.conditions import LoopClosure
 from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # least `_least_sine` of configurations of `random`, or half the reference's
 _NOTHING = 1e-14  # entries of constant G below this, relative to the terms of their sums, are round-off
+
+
+class Failure(NamedTuple):
+    """Why loops could not be followed to a configuration."""
+
+    body: int  #: the body, of the cluster whose loops failed, whose dependent joint is determined least
+    reached: float  #: the fraction of the path up to the last point at which the loops closed
+    singular: bool  #: whether the loops are singular there; otherwise they are open beyond
+
+
+class Solver(Protocol):
+    """What follows the loops from the reference outside of this room."""
+
+    def followed_at(self, q: jax.Array) -> jax.Array:
+        """q_s (nq_s,) at q (nq,), not finite if the loops do not close; JAX-traceable on the processor."""
+
+    def failure(self, q: np.ndarray) -> Failure | None:
+        """Why the loops do not close at q (nq,); None if they do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +72,8 @@ class ClosedKinematics(Coordinates):
     functions: tuple[FunctionCondition, ...]
     names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
     reference: np.ndarray  #: (nq_s,) a regular spanning configuration in which all loops close
+    #: makes the solver of these kinematics; None if only JAX can evaluate the conditions
+    make_solver: Callable[[ClosedKinematics], Solver] | None = None
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -251,17 +274,23 @@ class ClosedKinematics(Coordinates):
             return self._explicit_at(q)
         return self._spanning(q)
 
-    def spanning_from_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) at q (nq,), by continuation from the spanning configuration `start` (nq_s,)."""
-        if not self.implicit_clusters.any():
-            return self._explicit_at(q)
-        return self._followed_at(q, start)
+    def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (nq_s,) at q (nq,), by continuation in JAX from the spanning configuration `start` (nq_s,)."""
+        solution = self.loops.solution_at(q, start)
+        good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
+        return jnp.where(good, solution.q, jnp.nan)
 
     @cached_property
     def _spanning(self) -> Callable[[jax.Array], jax.Array]:
+        def followed(q: jax.Array) -> jax.Array:
+            return self.followed_at(q, jnp.asarray(self.reference))
+
         @jax.custom_jvp
         def spanning(q: jax.Array) -> jax.Array:
-            return self._followed_at(q, jnp.asarray(self.reference))
+            if self._solver is None:
+                return followed(q)
+            start = by_platform(q, processor=self._solver.followed_at, others=followed)
+            return self.loops.corrected_at(q, start)
 
         @spanning.defjvp
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
@@ -303,38 +332,40 @@ class ClosedKinematics(Coordinates):
         q_s = self.spanning_at(q)
         return self.spanning.body_jacobians_at(q_s) @ self.G_at(q_s)
 
-    def explain_loops(self, q: np.ndarray, start: np.ndarray | None = None) -> None:
-        """Raise `ClosureError` if a loop is open or singular at q (nq,), followed as in `solve`."""
-        solution = self.solve(q, start)
-        body = self.spanning.body_of[self.loops.dependent[int(np.argmin(solution.pivot))]]
-        cluster = self.clusters.of_body[body]
+    def explain_loops(self, q: np.ndarray) -> None:
+        """Raise `ClosureError` if a loop is open or singular at q (nq,)."""
+        failure = self.failure_from(q) if self._solver is None else self._solver.failure(q)
+        if failure is not None:
+            self.refuse(q, failure, "the reference configuration")
+
+    def failure_from(self, q: np.ndarray, start: np.ndarray | None = None) -> Failure | None:
+        """Why the continuation in JAX from `start`, or the reference, misses q (nq,); None if it does not."""
+        start = self.reference if start is None else start
+        _, reached, pivot = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
+        least, arrived = int(np.argmin(pivot)), bool(reached == 1.0)
+        if arrived and pivot[least] >= SINGULAR:
+            return None
+        return Failure(int(self.spanning.body_of[self.loops.dependent[least]]), float(reached), arrived)
+
+    def refuse(self, q: np.ndarray, failure: Failure, origin: str) -> NoReturn:
+        """Raise `ClosureError` at q (nq,), naming the loops, and where the path to it began: the `origin`."""
+        cluster = self.clusters.of_body[failure.body]
         owners = set(self.rows.owners[self.rows.clusters == cluster].tolist())
         owners |= {function.owner for function in self.functions if function.cluster == cluster}
         names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
         names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
-        origin = "the reference configuration" if start is None else "the guess"
-        if solution.reached < 1.0:
-            raise_at(
-                ClosureError,
-                f"{names} cannot close: from {origin} the loops could be followed over "
-                f"{100 * float(solution.reached):.3g} % of the way. Either no configuration closes them, or "
-                "one on the way is singular; a reference (or a guess) nearer to q avoids the latter",
-                q,
+        why = (
+            f"{names} cannot close: from {origin} the loops could be followed over "
+            f"{100 * failure.reached:.3g} % of the way. Either no configuration closes them, or "
+            "one on the way is singular; a reference (or a guess) nearer to q avoids the latter"
+        )
+        if failure.singular:
+            why = (
+                f"{names} is singular: the dependent joint '{self.tree.joint_names[failure.body]}' is not "
+                "determined by the independent ones, as where bars are aligned. Choose other independent "
+                "joints, or a configuration away from this one"
             )
-        if not np.min(solution.pivot) >= SINGULAR:
-            raise_at(
-                ClosureError,
-                f"{names} is singular: the dependent joint '{self.tree.joint_names[body]}' is not determined "
-                "by the independent ones, as where bars are aligned. Choose other independent joints, or a "
-                "configuration away from this one",
-                q,
-            )
-
-    def solve(self, q: Any, start: Any = None) -> Continuation:
-        """`LoopClosure.solution_at`, compiled; from the reference if `start` is None."""
-        start = self.reference if start is None else start
-        solution: Continuation = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
-        return solution
+        raise_at(ClosureError, why, q)
 
     # --- parts of the above ------------------------------------------------------------------------------
 
@@ -342,11 +373,9 @@ class ClosedKinematics(Coordinates):
         """Whether all loops close at q (nq,); one boolean."""
         return jnp.all(jnp.isfinite(self.spanning_at(q)))
 
-    def _followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) by continuation from `start` (nq_s,); NaN if loops do not close or are singular."""
-        solution = self.loops.solution_at(q, start)
-        good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
-        return jnp.where(good, solution.q, jnp.nan)
+    @cached_property
+    def _solver(self) -> Solver | None:
+        return None if self.make_solver is None else self.make_solver(self)
 
     def _least_sine(self, K: np.ndarray) -> float:
         """`least_sine` of the dependent columns of K."""

@@ -21,8 +21,15 @@ from connections.geometry.numerics.least_squares import least_squares
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.constraints import FunctionCondition
-from connections.multibody.tolerances import CLOSED, LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN
+from connections.multibody.tolerances import (
+    CLOSED,
+    LARGEST_CHANGE,
+    LARGEST_CORRECTION,
+    LARGEST_TURN,
+    SINGULAR,
+)
 
+_STEPS = 2  # of Newton's method from a solution, of which the first leaves only round-off
 _SMALLEST_STEP = 1e-6  # as a fraction of the path; the continuation gives up below it
 _CORRECTIONS = 12
 _CONVERGED, _POLISHING = 1e-12, 3  # a step ends after so many corrections that are smaller than the first
@@ -175,6 +182,18 @@ class LoopClosure:
         )
         at_goal = self._with_independent(path.q, q)
         return Continuation(jnp.where(path.t == 1.0, at_goal, path.q), path.t, self._sines(path.K))
+
+    def corrected_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (nq_s,) at q (nq,) by Newton's method from a solution `start` (nq_s,); NaN if it is none."""
+
+        def corrected(_: int, q_s: jax.Array) -> jax.Array:
+            phi, K = self.conditions_at(q_s)
+            return self._moved(q_s, -least_squares(self._dependent(K), phi[:, None])[:, 0])
+
+        q_s = jax.lax.fori_loop(0, _STEPS, corrected, self._with_independent(start, q))
+        phi, K = self.conditions_at(q_s)
+        good = jnp.all(jnp.abs(phi) < CLOSED) & jnp.all(self._sines(K) >= SINGULAR)
+        return jnp.where(good, q_s, jnp.nan)
 
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).

@@ -41,7 +41,8 @@ class Definition:
 
         Raises
         ------
-        Refused : loops do not close, or are singular.
+        Refused : q is not finite, or off the manifold.
+        ClosureError : loops do not close, or are singular.
         """
         if q.ndim == 1:
             solution = np.array(self._one(q))
@@ -51,15 +52,18 @@ class Definition:
             count = len(q)
             repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
             solution = np.array(self._many(repeated)[:count])
-        if not np.isfinite(solution).all():
-            raise Refused
+        self._require(q, solution, self._closed.reference, "the reference configuration")
         return solution
 
     def spanning(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,). Raises `Refused`."""
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,).
+
+        Raises
+        ------
+        Refused, ClosureError : as `solve`.
+        """
         q_s = np.asarray(self._followed(q, start))
-        if not np.isfinite(q_s).all():
-            raise Refused
+        self._require(q, q_s, start, "the guess")
         return q_s
 
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -68,6 +72,20 @@ class Definition:
         rows = zip(np.atleast_2d(q_s), np.atleast_2d(v), strict=True)
         turned = [np.asarray(self._bias_rates(*row)).ravel()[in_G] for row in rows]
         return np.array(turned).reshape(*v.shape[:-1], len(in_G))
+
+    def _require(self, q: np.ndarray, solution: np.ndarray, start: np.ndarray, origin: str) -> None:
+        """Raise the error of the first of the solutions that is not finite."""
+        bad = ~np.isfinite(solution).reshape(-1, solution.shape[-1]).all(axis=1)
+        if bad.any():
+            at = jnp.asarray(q.reshape(-1, q.shape[-1])[np.argmax(bad)])
+            frame = self._closed.joint_frame
+            if not frame.near_at(at):
+                raise Refused
+            point = np.asarray(frame.project_at(at))
+            failure = self._closed.failure_from(point, start)
+            if failure is None:
+                raise Refused
+            self._closed.refuse(point, failure, origin)
 
     @cached_property
     def _one(self) -> Callable[[np.ndarray], jax.Array]:
@@ -83,7 +101,7 @@ class Definition:
         closed, frame = self._closed, self._closed.joint_frame
 
         def at(q: jax.Array, start: jax.Array) -> jax.Array:
-            return jnp.where(frame.near_at(q), closed.spanning_from_at(frame.project_at(q), start), jnp.nan)
+            return jnp.where(frame.near_at(q), closed.followed_at(frame.project_at(q), start), jnp.nan)
 
         return jax.jit(jax.vmap(at, in_axes=(0, None)))
 

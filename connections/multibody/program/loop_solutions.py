@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ClosureError, raise_at
+from connections.checks import ClosureError
 from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, LOOP
+from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
@@ -52,7 +55,8 @@ class Loops:
 
         Raises
         ------
-        Refused : q has another shape or is not finite, or a loop does not close or is singular.
+        Refused : q has another shape or is not finite.
+        ClosureError : a loop does not close or is singular.
         TypeError : q has another dtype (raised by Numba).
         """
         if self.solvable:
@@ -62,7 +66,12 @@ class Loops:
         return self.definition.solve(q)
 
     def spanning(self, q: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or the reference. Raises `Refused`."""
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or the reference.
+
+        Raises
+        ------
+        Refused, ClosureError : as `solve`.
+        """
         if not self.solvable:
             return self.definition.spanning(q, self._closed.reference if start is None else start)
         return self._solutions(q, _REFERENCE if start is None else plain(start))[:, : self.layout.nq]
@@ -71,7 +80,7 @@ class Loops:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         try:
             return self.spanning(q[None], None).reshape(-1)
-        except Refused:
+        except ClosureError:
             return np.full(self.layout.nq, np.nan)
 
     def derivative(self, q_s: np.ndarray) -> np.ndarray:
@@ -100,43 +109,91 @@ class Loops:
         _accept(good)
         return result
 
-    def refused(self, q: np.ndarray) -> np.ndarray:
-        """Those of the rows of q (m, nq) that compiled code refuses; all of them if it solves no loops."""
-        return q if not self.solvable else q[[self._status(row) != 0 for row in q]]
+    def solution_at(self, q: jax.Array) -> jax.Array:
+        """The solution (size,) at q (nq,) by compiled code, NaN if it is refused; JAX-traceable."""
+        from connections.engines import xla  # imports llvmlite
 
-    def explain(self, q: np.ndarray) -> None:
-        """Raise `ClosureError` if compiled code refuses loops at q (nq,), which the definition may close."""
-        if not self.solvable:
-            return
-        status = self._status(q)
-        if 0 < abs(status) <= self._closed.clusters.count:
-            rows = self._closed.rows
-            owners = np.unique(rows.owners[rows.clusters == abs(status) - 1])
-            names = ", ".join(f"'{self._closed.names[owner]}'" for owner in owners)
-            how = "singular or nearly so" if status < 0 else "open"
-            raise_at(ClosureError, f"what {names} ties together is {how}", q)
+        work = CLOSURE.read(self.closure, "work")
+        before = [xla.Work(self.closure[:work].copy(), len(self.closure))]
+        vectors = jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._closed.reference)
+        return xla.operation("closure", compiled.require("closure_at"), (self.size,), before, vectors)
+
+    def followed_at(self, q: jax.Array) -> jax.Array:
+        """The first part of `solution_at`: q_s (nq_s,) at q (nq,)."""
+        return self.solution_at(q)[: self.layout.nq]
+
+    def failure(self, q: np.ndarray) -> Failure | None:
+        """Why the loops do not close at q (nq,); None if they do."""
+        q, start = plain(q), _REFERENCE
+        status = compiled.closure_at(self.closure, q, start, np.empty(self.size))
+        return self._failure(self.closure, q, start, status) if 0 < abs(status) < BAD_INPUT else None
 
     @cached_property
     def _conditions(self) -> HostConditions:
         closed = self._closed
         return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
 
-    def _status(self, q: np.ndarray) -> int:
-        """0 if the loops are closed at q (nq,)."""
-        status: int = compiled.closure_at(self.closure, plain(q), _REFERENCE, np.empty(self.size))
-        return status
-
     def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions by compiled code, along paths from `start` (nq_s,)."""
         solution = np.empty((*q.shape[:-1], self.size))
         if q.ndim == 1:
-            status = compiled.closure_at(self.closure, q, start, solution)
-        else:
-            closure = self._copies.take()
+            self._require(compiled.closure_at(self.closure, q, start, solution), self.closure, q, start)
+            return solution
+        closure = self._copies.take()
+        try:
             status = compiled.closure_rows(closure, q, start, solution)
+            if (
+                status != 0
+            ):  # what is in the workspace belongs to the last row; so the bad one is solved again
+                bad = int(np.argmax(np.isnan(solution[:, :1]).any(axis=1)))
+                for _, base in self._paths(closure).values():
+                    base[:] = np.nan  # it stays so if the loop cannot even be closed at the start
+                status = compiled.closure_rows(closure, q[bad : bad + 1], start, solution[:1])
+                self._require(status, closure, q[bad], start)
+        finally:
             self._copies.give_back(closure)
-        _accept(status == 0)
         return solution
+
+    def _require(self, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray) -> None:
+        """Raise an error if the status of compiled code is not zero; `closure` is what it worked in."""
+        _accept(abs(status) < BAD_INPUT)
+        if status != 0:
+            origin = "the guess" if len(start) else "the reference configuration"
+            self._closed.refuse(q, self._failure(closure, q, start, status), origin)
+
+    def _failure(self, closure: np.ndarray, q: np.ndarray, start: np.ndarray, status: int) -> Failure:
+        """What a status says, with the last point of the path, which is in the workspace of `closure`."""
+        closed, cluster = self._closed, abs(status) - 1
+        home = start if len(start) else closed.reference
+        columns, base = self._paths(closure)[cluster]
+        q_s = home.copy()
+        if np.isfinite(base).all():
+            q_s[columns] = base
+        goal, here, origin = q.copy(), q_s[closed.q_columns], home[closed.q_columns]
+        for _, at in closed.quaternions:  # the path of a rotation is the shorter of two
+            goal[at] *= np.copysign(1.0, goal[at] @ origin[at])
+        own = np.isin(closed.q_columns, columns)
+        way, done = (np.linalg.norm((end - origin)[own]) for end in (goal, here))
+        loops, of_column = closed.loops, closed.clusters.of_body[closed.spanning.body_of]
+        dependent = np.flatnonzero(of_column[loops.dependent] == cluster)
+        K = (self.derivative(q_s)[:, loops.dependent] * loops.lengths)[:, dependent]
+        sines = np.abs(np.diagonal(np.linalg.qr(K, mode="r"))) / np.linalg.norm(K, axis=0)
+        body = closed.spanning.body_of[loops.dependent[dependent[int(np.argmin(sines))]]]
+        return Failure(int(body), float(done / way) if way > 0.0 else 0.0, status < 0)
+
+    def _paths(self, closure: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """For the cluster of each loop, the loop's spanning coordinates, and the last point of its path."""
+        tables, work, first, count = (
+            CLOSURE.read(closure, part) for part in ("tables", "work", "loop_starts", "loops")
+        )
+        found = {}
+        for start in closure.view(np.int64)[first : first + count]:
+            loop = closure[tables + start :]
+            source, base, size = (LOOP.read(loop, part) for part in ("source", "base", "coordinates"))
+            base += work
+            columns = loop.view(np.int64)[source : source + size]
+            found[LOOP.read(loop, "number")] = columns, closure[base : base + size]
+        return found
 
 
 def _accept(good: bool) -> None:

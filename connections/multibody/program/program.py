@@ -8,7 +8,7 @@ Batches are cut into pieces for threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, cast
@@ -16,6 +16,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from connections.checks import (
+    ClosureError,
     MetricError,
     ModelError,
     NonFiniteError,
@@ -76,6 +77,9 @@ def call(q, {vectors}{chosen}out):
             {solve}
             if at({given}, {vectors}{choice}{bias_rates}result):
                 return result
+    except ClosureError:
+        require_finite((q, {vectors}))
+        raise
     except NOT_AS_THEY_ARE:
         pass
     {otherwise}
@@ -112,7 +116,8 @@ class Program:
     Attributes
     ----------
     functions : name of a recursion -> its call ``(q, vectors..., choice..., out)``; see `table.Recursion`.
-    quiet : the same for one configuration in float64 arrays; None if the input is bad, without saying why.
+    quiet : the same for one configuration in float64 arrays; if the input is bad, its result is None, without
+        the reason, except that loops that do not close are an error.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
         chains the flat arrays of the loops and of the clusters.
     loops : the solver of the loops, None for trees.
@@ -186,14 +191,24 @@ class Program:
             require_output(out, (*batch, *core))
             vectors = apart(vectors, out)
         result = np.empty((*batch, *core)) if out is None else out
+        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
         if batch:
             rows = [as_rows(vector, batch) for vector in vectors]
             flat = result.reshape(len(rows[0]), math.prod(core))
-            good = in_pieces(
-                len(flat), lambda piece: self._fill(name, [x[piece] for x in rows], choice, flat[piece])
-            )
+
+            def fill(piece: slice) -> bool:  # may run in several threads
+                try:
+                    return self._fill(name, [x[piece] for x in rows], choice, flat[piece])
+                except ClosureError as error:
+                    open_loops[piece.start] = error
+                    return False
+
+            good = in_pieces(len(flat), fill)
         else:
             good = self.quiet[name](*map(plain, vectors), *chosen, result) is not None
+        if open_loops:
+            _require_finite(names, vectors)
+            raise open_loops[min(open_loops)]
         if not good:
             self._explain(name, names, vectors, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
@@ -223,16 +238,11 @@ class Program:
         ------
         ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
         """
-        assert self.loops is not None and isinstance(self._kinematics, ClosedKinematics)
+        assert self.loops is not None
         q = numbers("q", q, self.sizes[0])
         try:
             q_s = self.loops.spanning(as_rows(q, q.shape[:-1]), start)
         except Refused:
-            require_finite("q", q)
-            if start is not None:
-                for each in q.reshape(-1, q.shape[-1]):
-                    point = self._kinematics.joint_frame.require_near("q", each)
-                    self._kinematics.explain_loops(point, start)
             self._explain("mass_matrix", ("q",), [q], q)
         return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
 
@@ -315,14 +325,10 @@ class Program:
         self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
     ) -> NoReturn:
         """Raise the error that says why the recursion `name` refused its input, or what it got from it."""
-        for vector_name, vector in zip(names, vectors, strict=True):
-            require_finite(vector_name, vector)
+        _require_finite(names, vectors)
         configurations = vectors[0].reshape(-1, self._kinematics.nq)
-        # A definition in JAX takes fifty times as long, so it is asked only about what was refused.
-        for q in configurations if self.loops is None else self.loops.refused(configurations):
-            self._kinematics.explain(q)
-            if self.loops is not None:
-                self.loops.explain(q)
+        for q in configurations:  # the loops close: their solver has raised an error otherwise
+            self._kinematics.joint_frame.explain(q)
         if RECURSIONS[name].inverse:
             for q in configurations:
                 self._require_regular(q)
@@ -373,6 +379,11 @@ class Program:
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
 
 
+def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
+    for name, array in zip(names, arrays, strict=True):
+        require_finite(name, array)
+
+
 def _evaluated(program: Program, name: str, chosen: tuple[Any, ...], *given: np.ndarray) -> np.ndarray:
     """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
     return program.evaluate(name, given, None, chosen)
@@ -416,6 +427,8 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         "ndarray": np.ndarray,
         "evaluate": program.evaluate,
         "choices": program.choices[row.choice] if row.choice else None,
+        "ClosureError": ClosureError,
+        "require_finite": partial(_require_finite, ("q", *row.vectors)),
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
         "memory": program.memory,
     }
