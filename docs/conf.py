@@ -32,6 +32,20 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_math_renderer = "mathml"
 html_title = "connections"
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["docs.css"]
+
+# The top bar. Each of these pages lists its own; the list is also the table of contents.
+SECTIONS = {
+    "tutorials": "Tutorials",
+    "how_to": "How-to guides",
+    "explanation": "Explanation",
+    "reference": "Reference",
+    "gallery/index": "Gallery",
+}
+html_context = {"sections": list(SECTIONS.items())}
+html_theme_options = {"announcement": "sections"}  # docs/_templates/page.html fills it
 
 nitpicky = False
 default_role = "literal"
@@ -113,6 +127,18 @@ def link_gallery(app, docname, source):
     )
 
 
+def list_pages(app, docname, source):
+    """Make a section's table of contents from the list of links on its page."""
+    if docname in SECTIONS and docname != "gallery/index":
+        links = re.findall(r"^- \[(.*)\]\((\w+)\.md\)", source[0], re.MULTILINE)
+    elif docname == "index":
+        links = [(title, name) for name, title in SECTIONS.items()]
+    else:
+        return
+    entries = "\n".join(f"{title} <{name}>" for title, name in links)
+    source[0] += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+
+
 def list_modules(app, docname, source):
     """Fill the line `@modules ROOM` of api.md with every public module of that room, folders included."""
 
@@ -145,5 +171,6 @@ def _is_public(path):
 def setup(app):
     """Prepare docstrings before napoleon (priority 500) reads them; fill the list of modules."""
     app.connect("source-read", link_gallery)
+    app.connect("source-read", list_pages)
     app.connect("source-read", list_modules)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)
