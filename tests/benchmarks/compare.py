@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-import json, os, sys, time
+import functools, json, os, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.path[:0] = [sys.argv[1] + "/tests/support", sys.argv[1] + "/tests"]
 import numpy as np
@@ -36,7 +36,8 @@ vectors = {
     "mass_matrix": 0, "coriolis_matrix": 1, "mass_matrix_rate": 1, "christoffel_symbols": 0,
     "coriolis_product": 2, "coriolis_transpose_product": 2, "inverse_dynamics": 2, "gravity": 0,
     "forward_dynamics": 2, "inverse_mass_matrix": 0, "regressor": 3, "inverse_dynamics_derivatives": 2,
-    "forward_dynamics_derivatives": 2,
+    "forward_dynamics_derivatives": 2, "nonlinear_effects": 1, "forward_kinematics": 0, "frame_pose": 0,
+    "frame_jacobian": 0, "frame_jacobian_rate": 1, "center_of_mass": 0, "center_of_mass_jacobian": 0,
 }
 found = {}
 for robot, model in robots.items():
@@ -44,6 +45,8 @@ for robot, model in robots.items():
     few = np.stack([model.random(rng) for _ in range(8)])
     for name, count in vectors.items():
         function = getattr(mb, name)
+        if name.startswith("frame_"):
+            function = functools.partial(function, frame=model.body_names[-1])
         for batch in ((), (64,)):
             what = f"{robot}, {name}, {batch[0] if batch else 1}"
             if words and not any(word in what for word in words):
