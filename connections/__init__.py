@@ -13,6 +13,7 @@ from connections import (
     _interrupt,  # noqa: F401, I001  (imported first, so that Ctrl-C works while the rest is imported)
     _jax,  # noqa: F401  (then float64)
 )
+from connections._citation import citation
 from connections.affine import (
     AffineConnection,
     CoefficientConnection,
@@ -89,6 +90,7 @@ __all__ = [
     "SO3Frame",
     "SampledCurve",
     "audit_coriolis",
+    "citation",
     "connection_from_coriolis",
     "coriolis_matrix",
     "covariant_derivative_along",

@@ -1,0 +1,268 @@
+"""BibTeX of the papers behind what was used, by the keys of docstrings and of `docs/references.md`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from connections._distribution import NAME, version
+
+
+class Paper(NamedTuple):
+    """An entry of BibTeX.
+
+    Parameters
+    ----------
+    kind : article, inproceedings, book or misc.
+    fields : of BibTeX.
+    words : another way in which docstrings name it, beside its key in brackets.
+    """
+
+    kind: str
+    fields: dict[str, str]
+    words: str = ""
+
+    def bibtex(self, key: str) -> str:
+        """The entry."""
+        lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
+        return "\n".join([f"@{self.kind}{{{key},", *lines, "}"])
+
+
+def _article(
+    author: str, title: str, journal: str, volume: str, number: str, year: str, words: str = ""
+) -> Paper:
+    fields = {"author": author, "title": title, "journal": journal, "volume": volume}
+    return Paper("article", fields | ({"number": number} if number else {}) | {"year": year}, words)
+
+
+def _talk(author: str, title: str, booktitle: str, year: str, words: str = "") -> Paper:
+    fields = {"author": author, "title": title, "booktitle": booktitle, "year": year}
+    return Paper("inproceedings", fields, words)
+
+
+def _book(author: str, title: str, publisher: str, year: str, words: str = "") -> Paper:
+    return Paper("book", {"author": author, "title": title, "publisher": publisher, "year": year}, words)
+
+
+_IJRR = "International Journal of Robotics Research"
+PAPERS = {
+    "W": Paper(
+        "misc",
+        {
+            "author": "Wensing, Patrick M. and Englsberger, Johannes and Slotine, Jean-Jacques E.",
+            "title": "Coriolis Factorizations and their Connections to {Riemannian} Geometry",
+            "year": "2023",
+            "eprint": "2312.14425",
+            "archiveprefix": "arXiv",
+        },
+    ),
+    "E": _article(
+        "Echeandia, Sebastian and Wensing, Patrick M.",
+        "Numerical Methods to Compute the {Coriolis} Matrix and {Christoffel} Symbols for Rigid-Body Systems",
+        "Journal of Computational and Nonlinear Dynamics",
+        "16",
+        "9",
+        "2021",
+    ),
+    "B": _article(
+        "Bos, Martijn and Traversaro, Silvio and Pucci, Daniele and Saccon, Alessandro",
+        "Efficient geometric linearization of moving-base rigid robot dynamics",
+        "Journal of Geometric Mechanics",
+        "14",
+        "4",
+        "2022",
+    ),
+    "Z": _article(
+        r"Bullo, Francesco and {\v{Z}}efran, Milo{\v{s}}",
+        "On mechanical control systems with nonholonomic constraints and symmetries",
+        "Systems and Control Letters",
+        "45",
+        "2",
+        "2002",
+    ),
+    "F": _book(
+        "Featherstone, Roy",
+        "Rigid Body Dynamics Algorithms",
+        "Springer",
+        "2008",
+        r"Featherstone, Rigid\s+Body",
+    ),
+    "NS": _article(
+        "Niemeyer, G. and Slotine, J.-J. E.",
+        "Performance in adaptive manipulator control",
+        _IJRR,
+        "10",
+        "2",
+        "1991",
+        r"Niemeyer\s+and\s+Slotine",
+    ),
+    "SL": _article(
+        "Slotine, J.-J. E. and Li, W.",
+        "On the adaptive control of robot manipulators",
+        _IJRR,
+        "6",
+        "3",
+        "1987",
+        r"Slotine\s+and\s+Li",
+    ),
+    "DL": _talk(
+        "De Luca, A. and Mattone, R.",
+        "Actuator failure detection and isolation using generalized momenta",
+        "IEEE International Conference on Robotics and Automation",
+        "2003",
+        r"De\s+Luca\s+and\s+Mattone",
+    ),
+    "DL2": _talk(
+        r"De Luca, A. and Albu-Sch{\"a}ffer, A. and Haddadin, S. and Hirzinger, G.",
+        "Collision detection and safe reaction with the {DLR-III} lightweight manipulator arm",
+        "IEEE/RSJ International Conference on Intelligent Robots and Systems",
+        "2006",
+        r"De\s+Luca\s+et\s+al",
+    ),
+    "L": _book("Lee, J. M.", "{Riemannian} Manifolds: An Introduction to Curvature", "Springer", "1997"),
+    "M": _article(
+        "Milnor, J.",
+        "Curvatures of left invariant metrics on {Lie} groups",
+        "Advances in Mathematics",
+        "21",
+        "3",
+        "1976",
+    ),
+    "CS": _article(
+        r"Cartan, {\'E}. and Schouten, J. A.",
+        "On the geometry of the group-manifold of simple and semi-simple groups",
+        "Proceedings of the Koninklijke Akademie van Wetenschappen te Amsterdam",
+        "29",
+        "",
+        "1926",
+        r"Cartan\s+and\s+Schouten",
+    ),
+    "LM": _article(
+        "Lewis, A. D. and Murray, R. M.",
+        "Configuration controllability of simple mechanical control systems",
+        "SIAM Journal on Control and Optimization",
+        "35",
+        "3",
+        "1997",
+    ),
+    "BL": _book("Bullo, F. and Lewis, A. D.", "Geometric Control of Mechanical Systems", "Springer", "2004"),
+    "AL": _talk(
+        "Lewis, A. D.",
+        "Local configuration controllability for a class of mechanical systems with a single input",
+        "European Control Conference",
+        "1997",
+    ),
+    "HL": _talk(
+        "Hirschorn, R. M. and Lewis, A. D.",
+        "Geometric first-order controllability conditions for affine connection control systems",
+        "IEEE Conference on Decision and Control",
+        "2001",
+    ),
+    "BLy": _article(
+        "Bullo, F. and Lynch, K. M.",
+        "Kinematic controllability for decoupled trajectory planning in underactuated mechanical systems",
+        "IEEE Transactions on Robotics and Automation",
+        "17",
+        "4",
+        "2001",
+    ),
+    "BLL": _talk(
+        "Bullo, F. and Lewis, A. D. and Lynch, K. M.",
+        "Controllable kinematic reductions for mechanical systems: concepts, computational tools, and "
+        "examples",
+        "Mathematical Theory of Networks and Systems",
+        "2002",
+    ),
+    "H": _article(
+        "Hamel, G.",
+        "Die {Lagrange-Eulerschen} Gleichungen der Mechanik",
+        r"Zeitschrift f{\"u}r Mathematik und Physik",
+        "50",
+        "",
+        "1904",
+        r"Hamel\s+\(?1904",
+    ),
+    "Bl": _book("Bloch, A. M.", "Nonholonomic Mechanics and Control", "Springer", "2003"),
+    "BS": _article(
+        r"Bates, L. and {\'S}niatycki, J.",
+        "Nonholonomic reduction",
+        "Reports on Mathematical Physics",
+        "32",
+        "1",
+        "1993",
+    ),
+    "MS": _article(
+        "Murray, R. M. and Sastry, S. S.",
+        "Nonholonomic motion planning: steering using sinusoids",
+        "IEEE Transactions on Automatic Control",
+        "38",
+        "5",
+        "1993",
+    ),
+    "O": _talk(
+        "Ostrowski, J. and Lewis, A. and Murray, R. and Burdick, J.",
+        "Nonholonomic mechanics and locomotion: the snakeboard example",
+        "IEEE International Conference on Robotics and Automation",
+        "1994",
+    ),
+    "GW": _book("Griewank, A. and Walther, A.", "Evaluating Derivatives", "SIAM", "2008"),
+    "GUW": _article(
+        "Griewank, A. and Utke, J. and Walther, A.",
+        "Evaluating higher derivative tensors by forward propagation of univariate {Taylor} series",
+        "Mathematics of Computation",
+        "69",
+        "",
+        "2000",
+    ),
+}
+_FOLLOWED = ("W", "E", "B", "Z")  # the papers that the whole library follows
+
+
+def citation(*used: Any) -> None:
+    """Print BibTeX of this software and of the papers behind what was used.
+
+    Parameters
+    ----------
+    used : functions, classes, modules or objects of the library, such as ``mb.coriolis_matrix``, a connection
+        or a controller; without any, the four papers that the whole library follows are printed.
+
+    Raises
+    ------
+    TypeError : something is not of this library.
+
+    Source: the lines "Source:" of their docstrings.
+    """
+    keys = dict.fromkeys(key for thing in used for key in _keys(thing)) if used else dict.fromkeys(_FOLLOWED)
+    fields = {"title": f"connections ({NAME}), version {version()}", "author": "{The connections developers}"}
+    print("\n\n".join([Paper("software", fields).bibtex("connections"), *map(_entry, keys)]))
+
+
+def _entry(key: str) -> str:
+    return PAPERS[key].bibtex(f"connections-{key}")
+
+
+def _keys(thing: Any) -> Iterator[str]:
+    """The keys of the papers that docstrings of a thing, of its classes and of its file name."""
+    own = (
+        thing
+        if isinstance(thing, type) or inspect.isroutine(thing) or inspect.ismodule(thing)
+        else type(thing)
+    )
+    module = own if inspect.ismodule(own) else inspect.getmodule(own)
+    if module is None or module.__name__.split(".")[0] != "connections":
+        raise TypeError(f"{own!r} is not of connections: give functions, classes or objects of this library")
+    classes = own.__mro__ if isinstance(own, type) else (own,)
+    texts = [each.__doc__ or "" for each in (*classes, module) if _is_ours(each)]
+    for text in texts:
+        named = set(re.findall(r"\[([A-Z][A-Za-z]*2?)\]", text))
+        yield from (
+            key
+            for key, paper in PAPERS.items()
+            if key in named or (paper.words and re.search(paper.words, text))
+        )
+
+
+def _is_ours(thing: Any) -> bool:
+    return (thing.__name__ if inspect.ismodule(thing) else thing.__module__).split(".")[0] == "connections"
