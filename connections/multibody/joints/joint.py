@@ -76,14 +76,14 @@ class Joint(abc.ABC):
 
 
 class ElementaryJoint(Joint):
-    """A joint with a constant Phi; what packings, kernels and NumPy code ask of it stands here.
+    """A joint with a constant Phi. Its attributes are all that packings, kernels and NumPy code read.
 
     Arrays are NumPy's. The defaults are those of coordinates with v = qdot; a joint whose q contains a unit
     quaternion gives all of them.
 
     Parameters
     ----------
-    kind : the kernels' name of it, one of ``kernels.layout.KINDS``.
+    kind : its name in the kernels, one of ``kernels.layout.KINDS``.
     lengths : (nq,) whether a coordinate is a length, not an angle or part of a quaternion.
     quaternion : where in q a unit quaternion (x, y, z, w) begins; None if v = qdot.
     """

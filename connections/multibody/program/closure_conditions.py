@@ -1,6 +1,6 @@
 """Closure conditions and poses at one spanning configuration, by the kernel that also solves loops.
 
-Used while a model is built, to find a configuration in which the loops close, and by what asks whether one is
+The assembly finds a configuration in which the loops close by them; other files test whether one is
 regular. All conditions and all links are one `layout.LOOP` here, carried by the ground. Source: [W] VI-C.
 """
 

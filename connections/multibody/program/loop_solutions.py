@@ -39,7 +39,7 @@ class Loops:
     linear : whether all conditions are linear couplings, which every recursion solves itself.
 
     Single calls share a workspace; the interpreter's lock, which they do not release, keeps them apart.
-    Pieces of batches have workspaces of their own, kept for later batches.
+    Chunks of batches have workspaces of their own, which later batches use again.
     """
 
     def __init__(self, closed: ClosedKinematics) -> None:
@@ -142,12 +142,12 @@ class Loops:
         closure = self._copies.take()
         try:
             status = compiled.closure_rows(closure, q, start, solution)
-            if (
-                status != 0
-            ):  # what is in the workspace belongs to the last row; so the bad one is solved again
+            _accept(abs(status) < BAD_INPUT)
+            if status != 0:
+                # The workspace holds the path of the last row; so the first row that failed is solved again.
                 bad = int(np.argmax(np.isnan(solution[:, :1]).any(axis=1)))
                 for _, base in self._paths(closure).values():
-                    base[:] = np.nan  # it stays so if the loop cannot even be closed at the start
+                    base[:] = np.nan  # it stays NaN if the loop cannot even be closed at the start
                 status = compiled.closure_rows(closure, q[bad : bad + 1], start, solution[:1])
                 self._require(status, closure, q[bad], start)
         finally:
@@ -155,14 +155,14 @@ class Loops:
         return solution
 
     def _require(self, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray) -> None:
-        """Raise an error if the status of compiled code is not zero; `closure` is what it worked in."""
+        """Raise an error if the status of compiled code is not zero; `closure` holds its workspace."""
         _accept(abs(status) < BAD_INPUT)
         if status != 0:
             origin = "the guess" if len(start) else "the reference configuration"
             self._closed.refuse(q, self._failure(closure, q, start, status), origin)
 
     def _failure(self, closure: np.ndarray, q: np.ndarray, start: np.ndarray, status: int) -> Failure:
-        """What a status says, with the last point of the path, which is in the workspace of `closure`."""
+        """The failure that a status means, from the last point of the path, which `closure` holds."""
         closed, cluster = self._closed, abs(status) - 1
         home = start if len(start) else closed.reference
         columns, base = self._paths(closure)[cluster]

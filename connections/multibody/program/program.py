@@ -1,8 +1,8 @@
-"""A model made ready for the recursions: flat arrays, workspaces, calls, batches, and errors for bad input.
+"""A model as the recursions need it: flat arrays, workspaces, calls, batches, and errors for bad input.
 
 A call with float64 arrays of the right shapes goes straight to compiled code. Everything else (lists, other
 dtypes, batches, bad input) goes to `Program.evaluate`, which converts, broadcasts, and raises the errors.
-Batches are cut into pieces for threads.
+Batches are cut into chunks for threads.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Program:
     slots : of a workspace, without results.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
-    them apart. Pieces of batches have workspaces of their own, kept for later batches.
+    them apart. Chunks of batches have workspaces of their own, which later batches use again.
     """
 
     def __init__(self, kinematics: Kinematics | ClosedKinematics, gravity: Gravity) -> None:
@@ -196,11 +196,11 @@ class Program:
             rows = [as_rows(vector, batch) for vector in vectors]
             flat = result.reshape(len(rows[0]), math.prod(core))
 
-            def fill(piece: slice) -> bool:  # may run in several threads
+            def fill(chunk: slice) -> bool:  # may run in several threads
                 try:
-                    return self._fill(name, [x[piece] for x in rows], choice, flat[piece])
+                    return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk])
                 except ClosureError as error:
-                    open_loops[piece.start] = error
+                    open_loops[chunk.start] = error
                     return False
 
             good = in_pieces(len(flat), fill)
@@ -324,7 +324,7 @@ class Program:
     def _explain(
         self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
     ) -> NoReturn:
-        """Raise the error that says why the recursion `name` refused its input, or what it got from it."""
+        """Raise the error that says why the recursion `name` refused its input or is not finite."""
         _require_finite(names, vectors)
         configurations = vectors[0].reshape(-1, self._kinematics.nq)
         for q in configurations:  # the loops close: their solver has raised an error otherwise

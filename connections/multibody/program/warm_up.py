@@ -1,4 +1,4 @@
-"""Everything compiled now, by several processes, so that no later call on this machine has to compile."""
+"""Compilation of all recursions in advance, in several processes, so that later calls need not compile."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def processes_given(processes: int | None) -> int:
 
 
 def cache_folder() -> Path:
-    """The folder below which machine code is kept. Raises `OSError` if none can be written."""
+    """The folder below which machine code is cached. Raises `OSError` if none can be written."""
     found = [folder for folder in map(compiled.folder, compiled.names) if folder is not None]
     if len(found) < len(compiled.names):
         raise OSError(
-            "no folder can be written in which compiled functions could be kept: let the variable "
+            "no folder can be written in which compiled functions could be cached: let the variable "
             "NUMBA_CACHE_DIR name one"
         )
     return Path(os.path.commonpath(found))
@@ -110,7 +110,7 @@ def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
 
 
 def _shares(names: Sequence[str], processes: int) -> list[list[str]]:
-    """The names cut into pieces of about equal time, one for each process."""
+    """The names, divided into lists that take about the same time, one for each process."""
     ends = list(accumulate(map(seconds, names)))
     shares: list[list[str]] = [[] for _ in range(processes)]
     for name, end in zip(names, ends, strict=True):
