@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "docs"))
 
+from api_build import link_pages, write_pages  # noqa: E402
 from gallery_build import EXAMPLES  # noqa: E402
 
 project = "connections"
@@ -57,6 +58,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_class_signature = "mixed"
+add_module_names = False
 
 # Each example runs when its page is built (`-D plot_gallery=0`: none runs).
 _CHOSEN = "|".join(EXAMPLES)
@@ -71,16 +73,6 @@ sphinx_gallery_conf = {
     "capture_repr": (),
     "download_all_examples": False,
     "write_computation_times": False,
-}
-
-# The other modules of these folders are kernels, and what makes calls of them.
-SHOWN: dict[str, tuple[str, ...]] = {
-    "inlined": (),
-    "internals": (),
-    "engines": ("threads",),
-    "kernels": (),
-    "program": ("warm_up",),
-    "as_geometry": ("recursive_connection",),
 }
 
 
@@ -139,38 +131,10 @@ def list_pages(app, docname, source):
     source[0] += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
 
 
-def list_modules(app, docname, source):
-    """Fill the line `@modules ROOM` of api.md with every public module of that room, folders included."""
-
-    def directives(match):
-        room = ROOT / "connections" / match.group(1)
-        paths = (
-            sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
-        )
-        paths = [path for path in paths if path.exists() and _is_public(path)]
-        names = [
-            ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths
-        ]
-        blocks = [
-            f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
-            for name in names
-        ]
-        return "\n".join(blocks) or "Not built yet."
-
-    if docname == "api":
-        source[0] = re.sub(
-            r"^@modules (\w+)$", directives, source[0], flags=re.MULTILINE
-        )
-
-
-def _is_public(path):
-    shown = SHOWN.get(path.parent.name)
-    return not path.name.startswith("_") if shown is None else path.stem in shown
-
-
 def setup(app):
-    """Prepare docstrings before napoleon (priority 500) reads them; fill the list of modules."""
+    """Write the pages of names; prepare docstrings before napoleon (priority 500) reads them."""
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", link_pages)
     app.connect("source-read", link_gallery)
     app.connect("source-read", list_pages)
-    app.connect("source-read", list_modules)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)
