@@ -201,6 +201,7 @@ def immersion(q):
     return jnp.stack([0.3 * q[0], 0.2 * q[1] + 0.1 * q[0] ** 2, 0.2 * jnp.sin(q[0] + q[1])])
 
 
+@pytest.mark.further
 def test_induced_and_constrained_connections():
     """The units of the surface, and of the constraint, are others than those of the space."""
 

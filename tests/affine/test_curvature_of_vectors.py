@@ -158,6 +158,7 @@ def test_batches_and_shapes(rng):
         nabla.apply_curvature(q, u, w, w[:, :2])
 
 
+@pytest.mark.further
 def test_inside_of_jit_and_grad(rng):
     nabla, q, (u, w) = systems.LEVI_CIVITA, systems.points(rng), rng.standard_normal((2, 3))
 

@@ -151,6 +151,7 @@ def test_with_torsion_in_a_frame_that_turns():
     np.testing.assert_allclose(still[0], -dual, atol=1e-8)
 
 
+@pytest.mark.further
 def test_of_rotations(rng):
     """Unit quaternions, of either sign: along body axes it is the inverse of the right Jacobian."""
     nabla, frame = systems.BI_INVARIANT_NABLA, systems.SO3

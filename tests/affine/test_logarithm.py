@@ -228,6 +228,7 @@ def test_three_coordinates_of_different_units(units):
     assert (np.abs(ends / units - q1).max(axis=1) > 1e-3).all()  # 0.9 of it does not lead there
 
 
+@pytest.mark.further
 def test_units_of_a_product_with_rotations(rng):
     """Quaternions have a normal direction, whose length depends on no unit of the chart."""
     q0, w = oracles.random_quaternion(rng), np.array([0.9, -0.7, 1.1])

@@ -166,6 +166,7 @@ def test_steps_are_as_accurate_at_late_times():
         np.testing.assert_allclose(r[:, 0], np.arctan(t), atol=1e-7)
 
 
+@pytest.mark.further
 def test_a_pulse_between_steps():
     """A couple on the wheels for 20 ms in 10 s is missed without `max_step`, found with it."""
 
