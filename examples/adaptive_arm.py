@@ -19,7 +19,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control import AdaptiveRobotController, RobotController, with_payload
+from connections.control import AdaptiveController, UnknownInertia, with_payload
 from connections.control.tracking_example import zero_crossings
 
 HAND = "panda_link7"
@@ -105,7 +105,7 @@ def measure(motion):
 
 def track(arm, plant, truth):
     """The payload learned in flight, and not: prints, returns both motions and V of the first."""
-    controller = AdaptiveRobotController(RobotController(arm, K_D), [HAND], ADAPTATION)
+    controller = AdaptiveController(UnknownInertia(arm.system(), [HAND]), K_D, ADAPTATION)
     motions = {adapt: simulate(plant, controller, 20.0, adapt) for adapt in (True, False)}
     print("rms of |q - q_d| [rad] in     0-2 s      8-10 s    18-20 s")
     for adapt, motion in motions.items():
@@ -116,12 +116,14 @@ def track(arm, plant, truth):
             sep="   ",
         )
     motion = motions[True]
-    V = controller.lyapunov(plant, motion["q"], motion["v"] - motion["v_r"], motion["parameters"] - truth)
+    V = controller.lyapunov(
+        plant.system(), motion["q"], motion["v"] - motion["v_r"], motion["parameters"] - truth
+    )
     balance = np.abs(V + motion["work"] - V[0]).max() / V[0]
     print(f"V falls from {V[0]:.3f} J to {V[-1]:.4f} J, largest step {np.diff(V).max():.1e} J; ", end="")
     print(f"V + integral of s^T K_D s is constant to {balance:.0e} of V(0)")
     assert np.diff(V).max() < 0.0 and balance < 1e-6
-    Y = controller.regressor(*(motion[name] for name in ("q", "v", "v_r", "a_r"))) * SIZES
+    Y = controller.family.regressor(*(motion[name] for name in ("q", "v", "v_r", "a_r"))) * SIZES
     seen = 1.0 / np.sqrt(np.diag(np.linalg.inv(np.einsum("tip,tir->pr", Y, Y) / len(Y))))
     print("payload      true   estimate   excitation [N m]: rms torque of an error of this size, others free")
     for name, size, value, last, torque in zip(
@@ -140,7 +142,7 @@ def sweep(arm, plant):
     print("                                     [rad]  [N^2m^2s]   [N m]     of s     of s [Hz]")
     rows = {True: [], False: []}
     for name, law in laws.items():
-        controller = AdaptiveRobotController(RobotController(arm, K_D, **law), [HAND], ADAPTATION)
+        controller = AdaptiveController(UnknownInertia(arm.system(**law), [HAND]), K_D, ADAPTATION)
         for adapt, found in rows.items():
             found.append(measure(simulate(plant, controller, 8.0, adapt, rtol=1e-7)))
             label = name + (", adapting" if adapt else "")

@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import connections as cn
-from connections.control import AdaptiveLoop, LinearlyParametrizedSystem, trajectory_reference
+from connections.control import (
+    AdaptiveController,
+    AdaptiveLoop,
+    LinearlyParametrizedSystem,
+    trajectory_reference,
+)
 
 frame = cn.SO3Frame()
 entries = jnp.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
@@ -34,9 +39,8 @@ def attitude(t):
 true = np.array([1.0, 0.1, 0.0, 1.6, 0.2, 2.1])
 guess = np.array([1.5, 0.0, 0.0, 1.5, 0.0, 1.5])
 family = LinearlyParametrizedSystem(spinning_body, guess)
-loop = AdaptiveLoop(
-    family, true, gain=2.0, adaptation=1.0, reference=trajectory_reference(frame, attitude, 1.0)
-)
+controller = AdaptiveController(family, gain=2.0, adaptation=1.0)
+loop = AdaptiveLoop(controller, true, trajectory_reference(frame, attitude, 1.0))
 motion = loop.simulate([0.0, 0.6, 0.0, 0.8], [0.0, 0.0, 0.0], guess, np.linspace(0.0, 20.0, 201))
 
 print("time [s]   |s| [rad/s]      V [J]")

@@ -24,7 +24,7 @@ from adaptive_arm import HAND, K_D, MIDDLE, panda, reference
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control.laws.robot_laws import RobotController, RobotMomentumObserver, with_payload
+from connections.control import MomentumObserver, PassivityController, with_payload
 
 TOUCHED, POINT = "panda_link5", np.array([0.0, 0.08, -0.1])  # m, in the axes of the link
 PUSH = np.array([-20.0, -10.0, 30.0])  # N, world axes, at the top of a half sine
@@ -102,8 +102,8 @@ def draw(path, t, pushed, residuals, thresholds, found):
 def main():
     arm = panda()
     plant = with_payload(arm, HAND, 0.1, (0.0, 0.02, 0.2))
-    controller = RobotController(arm, K_D)
-    observers = [RobotMomentumObserver(model, GAIN) for model in (plant, arm, plant)]
+    controller = PassivityController(arm.system(), K_D)
+    observers = [MomentumObserver(model.system(), GAIN) for model in (plant, arm, plant)]
 
     rehearsal = simulate(plant, controller, observers, touch(plant, 0.0 * PUSH))[-1]
     thresholds = 1.5 * np.abs(rehearsal[1]).max(axis=0)

@@ -20,6 +20,7 @@ from cases import always, further
 import connections as cn
 from connections.affine import geodesic_flow, linearization, transport_flow
 from connections.control import (
+    AdaptiveController,
     AdaptiveLoop,
     ClosedLoop,
     FieldReference,
@@ -385,13 +386,11 @@ def test_adaptation():
         object.__setattr__(family, "_nominal_system", family.make_system(family.nominal))
         field = lambda t, p: jnp.cos(u.k * t) * u.k * swirl(p / u.c) / u.a  # noqa: E731
         reference = FieldReference(family.frame, field)
+        gain, P = jnp.diag(u.a**2) * u.mu * u.k, jnp.array([[0.5]]) * u.mu / u.k**2
         loop = AdaptiveLoop.__new__(AdaptiveLoop)
-        gain = jnp.diag(u.a**2) * u.mu * u.k
         settings = {
-            "family": family,
+            "controller": AdaptiveController(family, gain, P),
             "parameters": jnp.array([1.0]) * u.mu,
-            "gain": gain,
-            "adaptation": jnp.array([[0.5]]) * u.mu / u.k**2,
             "reference": reference,
         }
         for name, value in settings.items():

@@ -16,7 +16,7 @@ from connections.control.controllability import (
     kinematic_controllability,
     symmetric_closure,
 )
-from connections.control.laws.adaptive import AdaptiveLoop, LinearlyParametrizedSystem
+from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop, LinearlyParametrizedSystem
 from connections.control.laws.attractors import (
     configuration_error_at,
     submanifold_reference,
@@ -26,15 +26,10 @@ from connections.control.laws.attractors import (
 from connections.control.laws.closed_loop import ClosedLoop
 from connections.control.laws.gains import GainError, gain_matrix
 from connections.control.laws.observer import MomentumObserver
-from connections.control.laws.passivity import PassivityController, reference_force_at
+from connections.control.laws.passivity import PassivityController
+from connections.control.laws.payload import UnknownInertia, with_payload
 from connections.control.laws.references import AccelerationReference, FieldReference, Reference
 from connections.control.laws.results import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
-from connections.control.laws.robot_laws import (
-    AdaptiveRobotController,
-    RobotController,
-    RobotMomentumObserver,
-    with_payload,
-)
 from connections.control.linear.lqr import lqr, time_varying_lqr
 from connections.control.linear.reachability import StabilizabilityError, reachable_directions
 from connections.control.linear.regulator import Regulator, state_names
@@ -42,9 +37,9 @@ from connections.control.linear.stabilizability import require_stabilizable
 
 __all__ = [
     "AccelerationReference",
+    "AdaptiveController",
     "AdaptiveLoop",
     "AdaptiveMotion",
-    "AdaptiveRobotController",
     "CentroidalCoordinates",
     "ClosedLoop",
     "ClosedLoopMotion",
@@ -62,9 +57,8 @@ __all__ = [
     "Rank",
     "Reference",
     "Regulator",
-    "RobotController",
-    "RobotMomentumObserver",
     "StabilizabilityError",
+    "UnknownInertia",
     "configuration_controllability",
     "configuration_error_at",
     "decoupling_fields",
@@ -75,7 +69,6 @@ __all__ = [
     "kinematic_controllability",
     "lqr",
     "reachable_directions",
-    "reference_force_at",
     "require_stabilizable",
     "state_names",
     "submanifold_reference",

@@ -112,6 +112,24 @@ class MechanicalSystem(Described, Parametrized):
         """H a + C v + g, (n,)."""
         return self.metric.matrix_at(q) @ a + self.bias_at(q, v) + self.gravity_at(q)
 
+    def reference_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """H a_r + C(q, v) v_r + g, (n,); C is not formed."""
+        bias = self._nabla.lowered_at(self.metric, q, v, v_r)
+        return self.metric.matrix_at(q) @ a_r + bias + self.gravity_at(q)
+
+    def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """p = H v, (n,)."""
+        return self.metric.matrix_at(q) @ v
+
+    def momentum_rate_at(self, q: jax.Array, v: jax.Array, t: Any = 0.0) -> jax.Array:
+        """C(q, v)^T v - g + F, (n,)."""
+        return self.coriolis_transpose_product_at(q, v) - self.gravity_at(q) + self.forces_at(t, q, v)
+
+    def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v)^T v, (n,), as (C^T v)_k = Gamma_ijk v^j v^i; C is not formed."""
+        product: jax.Array = jax.vjp(lambda w: self._nabla.apply_at(q, v, w), v)[1](self.momentum_at(q, v))[0]
+        return product
+
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
         """H^-1 (tau + F - g - C v), (n,)."""
         generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q) - self.bias_at(q, v)
@@ -197,7 +215,46 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.inverse_dynamics_at, q, v=v, a=a)
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Array:
+    def reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+        """H a_r + C(q, v) v_r + g, (..., n): the force along a reference, linear in the inertias.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities.
+        v_r, a_r : (..., n) reference velocities and the rates of their components along the motion.
+
+        Source: [W] eq. (13).
+        """
+        return self._evaluate(self.reference_force_at, q, v=v, v_r=v_r, a_r=a_r)
+
+    def momentum(self, q: Any, v: Any) -> Array:
+        """p = H v, (..., n), covector components.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities.
+        """
+        return self._evaluate(self.momentum_at, q, v=v)
+
+    def momentum_rate(self, q: Any, v: Any, t: Any = 0.0) -> Array:
+        """C(q, v)^T v - g + F(t, q, v), (..., n): the rate of H v if there is no control.
+
+        This holds for every connection that is metric compatible and has Riemannian geodesics; for these,
+        C^T v = Hdot v - C v is the same.
+
+        Parameters
+        ----------
+        q : (..., nq) points.
+        v : (..., n) velocities.
+        t : (...,) time at which the system's own forces are evaluated [s].
+
+        Source: [W] II.
+        """
+        return evaluate(self, self.momentum_rate_at, *self._arguments(q, v=v), Argument("t", t, ()))
+
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: Any = 0.0) -> Array:
         """vdot = H^-1 (tau + F(t, q, v) - C v - g), (..., n).
 
         Parameters
@@ -268,6 +325,16 @@ class MechanicalSystem(Described, Parametrized):
         recipe = Bound(self._flow, control, as_max_step(max_step))
         return Trajectories.of(self).motion("simulate", recipe, arguments, times)
 
+    def with_connection(self, connection: AffineConnection) -> MechanicalSystem:
+        """The same system with the Coriolis matrix of another connection.
+
+        Parameters
+        ----------
+        connection : in the frame of the system.
+        """
+        require_type("connection", connection, AffineConnection)
+        return MechanicalSystem(self.metric, self.potential, self.forces, connection)
+
     def host_motion(self, control: Forces | None) -> HostMotion | None:
         """The motion under `control` in NumPy, or None if the connection has no ``host``."""
         return None
@@ -298,5 +365,5 @@ class MechanicalSystem(Described, Parametrized):
             Argument(k, x, n) for k, x in vectors.items()
         ]
 
-    def _evaluate(self, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> jax.Array:
+    def _evaluate(self, at: Callable[..., jax.Array], q: Any, **vectors: Any) -> Array:
         return evaluate(self, at, *self._arguments(q, **vectors))

@@ -247,11 +247,20 @@ class Model:
         """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
         return self.potential_at
 
-    def system(self) -> MechanicalSystem:
-        """The robot as a mechanical system under gravity, computed by the recursions."""
+    def system(self, gamma: float = 0.0, beta: Any = None) -> MechanicalSystem:
+        """The robot as a mechanical system under gravity, computed by the recursions.
+
+        Parameters
+        ----------
+        gamma : the share of C_x - C* in its Coriolis matrix, C_x of the body-level factor (v x*) I; 0 is
+            without torsion.
+        beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
+
+        Source: [W] eq. (12); [E] eq. (11).
+        """
         from connections.multibody.as_geometry.robot_system import RobotSystem  # imports Numba
 
-        return RobotSystem(self)
+        return RobotSystem(self, gamma, beta)
 
     @cached_property
     def program(self) -> Program:

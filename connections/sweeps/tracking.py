@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.control.laws.robot_laws import RobotController
+from connections.control.laws.passivity import PassivityController
 from connections.control.tracking_example import high_frequency_fraction
 from connections.integration.driver import follow
 from connections.integration.steps import numpy_attempts
@@ -93,7 +93,7 @@ class Motions:
     plant: Model
     tracking: Tracking
     believed: Model = field(init=False)
-    law: RobotController = field(init=False)
+    law: PassivityController = field(init=False)
 
     def __post_init__(self) -> None:
         tree = self.plant.kinematics.tree
@@ -101,7 +101,7 @@ class Motions:
         believed = Model.of(scaled, self.plant.gravity)
         gain = self.tracking.damping * mass_matrix(believed, self.plant.neutral())
         object.__setattr__(self, "believed", believed)
-        object.__setattr__(self, "law", RobotController(believed, gain))
+        object.__setattr__(self, "law", PassivityController(believed.system(), gain))
 
     def start(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A random initial state and the reference's phases, (nv,) each."""
@@ -192,7 +192,7 @@ class Motions:
         Lambda = self.tracking.stiffness
         v_r = velocity - Lambda * (q - wanted)
         a_r = acceleration - Lambda * (v - velocity)
-        tau: np.ndarray = self.law.torque(q, v, v_r, a_r)
+        tau = np.asarray(self.law.torque(q, v, v_r, a_r))
         if gamma.any():
             turned = coriolis_product(self.believed, q, v, v_r, body_factor="force_cross")
             tau = tau + gamma[:, None] * (turned - coriolis_product(self.believed, q, v, v_r))

@@ -10,6 +10,7 @@ import pytest
 
 import connections as cn
 from connections.control import (
+    AdaptiveController,
     AdaptiveLoop,
     ClosedLoop,
     ClosedLoopMotion,
@@ -33,7 +34,7 @@ NABLA = SYSTEM.connection
 REFERENCE = trajectory_reference(FRAME, lambda t: jnp.stack([jnp.sin(t), jnp.cos(t)]), 2.0)
 LOOP = ClosedLoop(SYSTEM, PassivityController(SYSTEM, 5.0), REFERENCE)
 FAMILY = LinearlyParametrizedSystem(of_masses, [1.0, 2.0])
-ADAPTIVE = AdaptiveLoop(FAMILY, [1.5, 1.0], 5.0, 0.5, REFERENCE)
+ADAPTIVE = AdaptiveLoop(AdaptiveController(FAMILY, 5.0, 0.5), [1.5, 1.0], REFERENCE)
 SPACE = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
 SKATE = cn.NonholonomicSystem(
     cn.ConstrainedConnection(

@@ -6,7 +6,13 @@ import pytest
 
 import connections as cn
 from connections.checks import FrameError, NonFiniteError, ShapeError
-from connections.control import AdaptiveLoop, GainError, LinearlyParametrizedSystem, trajectory_reference
+from connections.control import (
+    AdaptiveController,
+    AdaptiveLoop,
+    GainError,
+    LinearlyParametrizedSystem,
+    trajectory_reference,
+)
 
 TRUE = np.array([3.2, 0.9, 1.1, 14.0, 6.0])
 GUESS = np.array([2.0, 0.3, 0.8, 8.0, 9.0])
@@ -50,7 +56,8 @@ def family():
 def loop(family):
     goal = lambda t: jnp.stack([jnp.sin(t), 0.5 * jnp.cos(2.0 * t)])  # noqa: E731
     reference = trajectory_reference(family.frame, goal, 2.0)
-    return AdaptiveLoop(family, TRUE, 5.0, [1.0, 1.0, 1.0, 20.0, 20.0], reference)
+    controller = AdaptiveController(family, 5.0, [1.0, 1.0, 1.0, 20.0, 20.0])
+    return AdaptiveLoop(controller, TRUE, reference)
 
 
 def test_regressor_equals_the_one_by_hand(family, rng):
@@ -87,8 +94,21 @@ def test_adaptation_never_raises_the_lyapunov_function_and_tracks(loop):
     assert motion.parameters.shape == (641, 5) and motion.tau.shape == (641, 2)
 
 
+def test_the_law_of_a_family_is_that_of_its_loop(loop, rng):
+    """tau and pihat_dot of points against the regressor by hand; V against H; a batch against its rows."""
+    law, (q, v, w, a), pi = loop.controller, rng.normal(size=(4, 6, 2)), rng.normal(size=(6, 5))
+    tau, rate = law.torque(q, v, w, a, pi), law.parameters_rate(q, v, w, a)
+    V = law.lyapunov(loop.plant, q, v - w, pi - TRUE)
+    for k in range(6):
+        Y, s = arm_regressor(q[k], v[k], w[k], a[k]), v[k] - w[k]
+        np.testing.assert_allclose(tau[k], Y @ pi[k] - 5.0 * s, atol=1e-10)
+        np.testing.assert_allclose(rate[k], [-1.0, -1.0, -1.0, -20.0, -20.0] * (Y.T @ s), atol=1e-10)
+        np.testing.assert_allclose(V[k], loop.lyapunov_at(q[k], s, pi[k]), rtol=1e-12)
+    assert np.abs(tau - law.torque(q, v, w, a, 0.0 * pi)).max() > 1.0  # negative control
+
+
 def test_without_adaptation_the_error_stays(family, loop):
-    frozen = AdaptiveLoop(family, TRUE, 5.0, 1e-9, loop.reference)
+    frozen = AdaptiveLoop(AdaptiveController(family, 5.0, 1e-9), TRUE, loop.reference)
     late = slice(480, None)
     with_it = np.asarray(loop.simulate([0.5, -0.8], [0.0, 1.0], GUESS, TIMES).s)[late]
     without = np.asarray(frozen.simulate([0.5, -0.8], [0.0, 1.0], GUESS, TIMES).s)[late]
@@ -103,7 +123,7 @@ def test_adaptation_on_the_rotation_group(rng):
     family.check_linear(*arguments).require()
     goal = lambda t: jnp.stack([jnp.sin(0.3 * t), 0.0 * t, 0.0 * t, jnp.cos(0.3 * t)])  # noqa: E731
     reference = trajectory_reference(family.frame, goal, 1.0)
-    loop = AdaptiveLoop(family, inertia, 2.0, 0.5, reference)
+    loop = AdaptiveLoop(AdaptiveController(family, 2.0, 0.5), inertia, reference)
     start = np.tile([0.0, 0.6, 0.0, 0.8], (2, 1))
     motion = loop.simulate(
         start, [1.0, -1.0, 0.5], [[1.0, 0, 0, 1.0, 0, 1.0], inertia], np.linspace(0, 8, 41)
@@ -120,14 +140,14 @@ def test_bad_input_is_named(family, loop, body):
     with pytest.raises(NonFiniteError, match="nominal"):
         LinearlyParametrizedSystem(arm, [1.0, np.nan, 1.0, 1.0, 1.0])
     with pytest.raises(ShapeError, match="parameters"):
-        AdaptiveLoop(family, TRUE[:4], 1.0, 1.0, loop.reference)
+        AdaptiveLoop(loop.controller, TRUE[:4], loop.reference)
     with pytest.raises(GainError, match="adaptation P must be symmetric"):
-        AdaptiveLoop(family, TRUE, 1.0, np.eye(5) + np.eye(5, k=1), loop.reference)
+        AdaptiveController(family, 1.0, np.eye(5) + np.eye(5, k=1))
     with pytest.raises(GainError, match="K_D"):
-        AdaptiveLoop(family, TRUE, 0.0, 1.0, loop.reference)
+        AdaptiveController(family, 0.0, 1.0)
     with pytest.raises(FrameError, match="family"):
         goal = lambda t: jnp.array([0.0, 0.0, 0.0, 1.0])  # noqa: E731
-        AdaptiveLoop(family, TRUE, 1.0, 1.0, trajectory_reference(body.frame, goal, 1.0))
+        AdaptiveLoop(loop.controller, TRUE, trajectory_reference(body.frame, goal, 1.0))
     with pytest.raises(ShapeError, match="initial"):
         loop.simulate([0.0, 0.0], [0.0, 0.0], TRUE[:3], TIMES)
     with pytest.raises(ShapeError, match="v_r"):

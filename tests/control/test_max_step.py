@@ -6,6 +6,7 @@ import pytest
 
 import connections as cn
 from connections.control import (
+    AdaptiveController,
     AdaptiveLoop,
     ClosedLoop,
     LinearlyParametrizedSystem,
@@ -36,7 +37,8 @@ LAW = PassivityController(MODEL, GAIN)
 STILL = trajectory_reference(FRAME, lambda t: 0.0 * t * jnp.ones(3), 2.0)
 LOOP = ClosedLoop(PLANT, LAW, STILL)
 # It learns so slowly that it is the loop without adaptation.
-ADAPTIVE = AdaptiveLoop(LinearlyParametrizedSystem(pushed, np.ones(1)), np.ones(1), GAIN, 1e-12, STILL)
+FAMILY = LinearlyParametrizedSystem(pushed, np.ones(1))
+ADAPTIVE = AdaptiveLoop(AdaptiveController(FAMILY, GAIN, 1e-12), np.ones(1), STILL)
 
 
 def observed(**most):

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections.control import (
     AccelerationReference,
+    AdaptiveController,
     AdaptiveLoop,
     ClosedLoop,
     FieldReference,
@@ -126,7 +127,8 @@ def adaptive_loop(forces=None):
         return cn.MechanicalSystem(cn.MatrixMetric(FRAME, mass), lambda q: pi[1] * jnp.sin(q[0]), forces)
 
     family = LinearlyParametrizedSystem(arm, [3.2, 0.9, 1.1])
-    return AdaptiveLoop(family, [3.0, 0.8, 1.0], 5.0, 0.7, trajectory_reference(FRAME, goal, 2.0))
+    controller = AdaptiveController(family, 5.0, 0.7)
+    return AdaptiveLoop(controller, [3.0, 0.8, 1.0], trajectory_reference(FRAME, goal, 2.0))
 
 
 @pytest.mark.parametrize("forces", [None, lambda t, q, v: jnp.stack([jnp.cos(t), -0.5 * v[1]])])
@@ -162,4 +164,4 @@ def test_what_an_observer_says():
 
 
 def test_the_page() -> None:
-    run_page("control.md", blocks=1, assertions=2)
+    run_page("control.md", blocks=2, assertions=4)

@@ -38,17 +38,20 @@ def test_known_forces_are_taken_off(curved):
     np.testing.assert_allclose(r[-1], PUSH * (1.0 - np.exp(-4.0 * TIMES[-1])), atol=1e-7)
 
 
+def transposed(system, q, v):
+    """C^T v by the rate of the momentum."""
+    return system.momentum_rate(q, v) + system.gravity(q)
+
+
 def test_every_admissible_connection_gives_the_same_product(
     curved, curved_with_torsion, curved_inadmissible, rng
 ):
     q, v = rng.normal(size=(2, 8, 3))
-    product = MomentumObserver(curved, 1.0).coriolis_transpose_product(q, v)
+    product = transposed(curved, q, v)
     matrix = np.swapaxes(np.asarray(curved.coriolis_matrix(q, v)), 1, 2)
     np.testing.assert_allclose(product, np.einsum("bij,bj->bi", matrix, v), rtol=1e-11, atol=1e-11)
-    torsion = MomentumObserver(curved, 1.0, curved_with_torsion.connection)
-    np.testing.assert_allclose(torsion.coriolis_transpose_product(q, v), product, rtol=1e-10, atol=1e-10)
-    bad = MomentumObserver(curved, 1.0, curved_inadmissible.connection)
-    assert np.linalg.norm(bad.coriolis_transpose_product(q, v) - product) > 1e-2
+    np.testing.assert_allclose(transposed(curved_with_torsion, q, v), product, rtol=1e-10, atol=1e-10)
+    assert np.linalg.norm(transposed(curved_inadmissible, q, v) - product) > 1e-2
 
 
 def test_an_inadmissible_connection_biases_the_residual(curved, curved_with_torsion, curved_inadmissible):
@@ -62,9 +65,12 @@ def test_an_inadmissible_connection_biases_the_residual(curved, curved_with_tors
 
 def test_residual_of_a_batch_and_its_definition(curved, rng):
     q, v, z = rng.normal(size=(3, 4, 3))
-    r = MomentumObserver(curved, RATES).residual(q, v, z)
+    observer = MomentumObserver(pushed(curved), RATES)
+    r, rate = observer.residual(q, v, z), observer.state_rate(q, v, 0.5 * v, z)
     H = np.asarray(curved.mass_matrix(q))
     np.testing.assert_allclose(r, RATES * (np.einsum("bij,bj->bi", H, v) - z), rtol=1e-12)
+    expected = 0.5 * v + transposed(curved, q, v) - curved.gravity(q) + PUSH + r  # the model's force is known
+    np.testing.assert_allclose(rate, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_bad_input_is_named(curved, body):

@@ -13,13 +13,12 @@ import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
 from connections.control import (
-    AdaptiveRobotController,
+    AdaptiveController,
     CentroidalCoordinates,
     GainError,
     MomentumObserver,
     PassivityController,
-    RobotController,
-    RobotMomentumObserver,
+    UnknownInertia,
     with_payload,
 )
 
@@ -79,26 +78,44 @@ def each(function, *rows):
 # --- the passivity-based law --------------------------------------------------------------------------
 
 
+def product(system, q, v, w):
+    """C(q, v) w, without C."""
+    return system.reference_force(q, v, w, 0.0 * w) - system.gravity(q)
+
+
 def test_torque_is_that_of_the_definition(floating, rng):
     q, v, v_r, a_r = states(floating, rng)
-    gain = np.arange(1.0, floating.nv + 1.0)
-    expected = PassivityController(floating.system(), gain).torque(q, v, v_r, a_r)
-    np.testing.assert_allclose(RobotController(floating, gain).torque(q, v, v_r, a_r), expected, atol=1e-10)
+    law = PassivityController(floating.system(), np.arange(1.0, floating.nv + 1.0))
+    np.testing.assert_allclose(law.torque(q, v, v_r, a_r), each(law.torque_at, q, v, v_r, a_r), atol=1e-10)
 
 
 def test_product_of_a_member_with_torsion(floating, rng):
     q, v, w, _ = states(floating, rng)
     beta, triples = rng.standard_normal(120), list(combinations(range(floating.nv), 3))
-    found = RobotController(floating, 1.0, gamma=1.7, beta=beta).coriolis_product(q, v, w)
+    system, plain = floating.system(gamma=1.7, beta=beta), floating.system()
+    found = product(system, q, v, w)
     star, other = (mb.christoffel_symbols(floating, q, body_factor=f) for f in ("christoffel", "force_cross"))
     expected = np.einsum("bijk,bj,bk->bi", star + 1.7 * (other - star), v, w)
     for value, S in zip(beta, map(list, triples), strict=True):
         expected[:, S] += value * np.cross(v[:, S], w[:, S])
     np.testing.assert_allclose(found, expected, atol=1e-11)
-    plain = RobotController(floating, 1.0)
-    assert np.abs(found - plain.coriolis_product(q, v, w)).max() > 1.0
-    same = RobotController(floating, 1.0, gamma=1.7, beta=beta).coriolis_product(q, v, v)
-    np.testing.assert_allclose(same, plain.coriolis_product(q, v, v), atol=1e-11)
+    np.testing.assert_allclose(np.einsum("bij,bj->bi", system.coriolis_matrix(q, v), w), found, atol=1e-11)
+    assert np.abs(found - product(plain, q, v, w)).max() > 1.0
+    np.testing.assert_allclose(product(system, q, v, v), product(plain, q, v, v), atol=1e-11)
+
+
+def test_torsion_is_that_of_the_definition(floating, rng):
+    """The contorsion in JAX, by which a robot with torsion is a system like any other."""
+    q, beta = states(floating, rng)[0], rng.standard_normal(120)
+    star, other = (mb.christoffel_symbols(floating, q, body_factor=f) for f in ("christoffel", "force_cross"))
+    for given in ({"gamma": 1.7}, {"gamma": -2.0, "beta": beta}):
+        system = floating.system(**given)
+        D = each(system.connection.contorsion_at, q)
+        expected = -given["gamma"] * (other - star)
+        if "beta" in given:
+            expected = expected + np.asarray(cn.ContorsionFamily(floating.metric).contorsion_of(beta))
+        np.testing.assert_allclose(D, expected, atol=1e-12)
+        assert np.abs(D).max() > 0.1
 
 
 CLOSED = {
@@ -139,8 +156,8 @@ def test_a_payload_leaves_loops_and_couplings_closed(name, rng):
 
 
 def test_one_state_is_a_row_of_many(arm, rng):
-    controller = RobotController(arm, 2.0, gamma=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
-    adaptive = AdaptiveRobotController(controller, ["link3", "link1"], 1.0)
+    system = arm.system(gamma=-1.0, beta=[0.1, 0.2, 0.3, 0.4])
+    adaptive = AdaptiveController(UnknownInertia(system, ["link3", "link1"]), 2.0, 1.0)
     rows, parameters = states(arm, rng), rng.standard_normal(20)
     tau, rate = adaptive.torque(*rows, parameters), adaptive.parameters_rate(*rows)
     for k, row in enumerate(zip(*rows, strict=True)):
@@ -159,14 +176,18 @@ def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
     added = mb.inertial_parameters(loaded) - mb.inertial_parameters(floating)
     pi = np.concatenate([added[floating.body_names.index(name)] for name in names])
     for gamma in (0.0, 2.0):
-        nominal = RobotController(floating, 3.0, gamma)
-        adaptive = AdaptiveRobotController(nominal, names, 1.0)
+        nominal = PassivityController(floating.system(gamma=gamma), 3.0)
+        adaptive = AdaptiveController(UnknownInertia(nominal.model, names), 3.0, 1.0)
         tau, rate = adaptive.torque(q, v, v_r, a_r, pi), adaptive.parameters_rate(q, v, v_r, a_r)
-        extra = nominal.coriolis_product(q, v, v_r) - mb.coriolis_product(floating, q, v, v_r)
+        extra = product(nominal.model, q, v, v_r) - mb.coriolis_product(floating, q, v, v_r)
         np.testing.assert_allclose(
-            tau, RobotController(loaded, 3.0).torque(q, v, v_r, a_r) + extra, atol=1e-10
+            tau, PassivityController(loaded.system(), 3.0).torque(q, v, v_r, a_r) + extra, atol=1e-10
         )
-        gap = RobotController(loaded, 3.0).torque(q, v, v_r, a_r) - nominal.torque(q, v, v_r, a_r) + extra
+        gap = (
+            PassivityController(loaded.system(), 3.0).torque(q, v, v_r, a_r)
+            - nominal.torque(q, v, v_r, a_r)
+            + extra
+        )
         # s^T Y pi, once as the power of the unknown forces and once as the rate of the estimate
         np.testing.assert_allclose(-rate @ pi, ((v - v_r) * gap).sum(axis=1), atol=1e-9)
 
@@ -191,7 +212,7 @@ def adaptive_motion(arm, law, scale=0.0):
     """V at 21 times, V plus the work of K_D, and |q - q_d|; `scale` (C^T - C) v_r is added to the torque."""
     plant = with_payload(arm, "link3", 1.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
     truth = (mb.inertial_parameters(plant) - mb.inertial_parameters(arm))[3]
-    controller = AdaptiveRobotController(RobotController(arm, GAIN, **law), ["link3"], 0.5)
+    controller = AdaptiveController(UnknownInertia(arm.system(**law), ["link3"]), GAIN, 0.5)
 
     def reference(t, q, v):
         phase = np.multiply.outer(t, PACE)
@@ -217,7 +238,7 @@ def adaptive_motion(arm, law, scale=0.0):
     start, times = np.zeros(19), np.linspace(0.0, 4.0, 21)
     y = solve_ivp(rates, (0.0, 4.0), start, t_eval=times, method="DOP853", rtol=1e-10, atol=1e-11).y.T
     v_r, _, error = reference(times, y[:, :4], y[:, 4:8])
-    V = controller.lyapunov(plant, y[:, :4], y[:, 4:8] - v_r, y[:, 8:18] - truth)
+    V = controller.lyapunov(plant.system(), y[:, :4], y[:, 4:8] - v_r, y[:, 8:18] - truth)
     return V, V + y[:, 18], np.linalg.norm(error, axis=1)
 
 
@@ -239,18 +260,18 @@ def test_another_product_breaks_the_balance(arm):
 
 def test_observer_is_that_of_the_definition(floating, rng):
     q, v, tau, z = states(floating, rng)
-    observer, definition = RobotMomentumObserver(floating, 4.0), MomentumObserver(floating.system(), 4.0)
+    observer = MomentumObserver(floating.system(), 4.0)
     H = mb.mass_matrix(floating, q)
     np.testing.assert_allclose(observer.momentum(q, v), np.einsum("bij,bj->bi", H, v), atol=1e-11)
     np.testing.assert_allclose(observer.residual(q, v, z), 4.0 * (observer.momentum(q, v) - z), atol=1e-12)
-    expected = each(definition.state_rate_at, jnp.zeros(4), q, v, tau, z)
+    expected = each(observer.state_rate_at, jnp.zeros(4), q, v, tau, z)
     np.testing.assert_allclose(observer.state_rate(q, v, tau, z), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_residual_follows_a_constant_push(arm, right):
     push, gains = np.array([0.7, -0.4, 1.1, 0.2]), np.array([4.0, 5.0, 6.0, 8.0])
-    observer = RobotMomentumObserver(arm, gains)
+    observer = MomentumObserver(arm.system(), gains)
 
     def rates(t, y):
         q, v, z = y.reshape(3, 4)
@@ -331,25 +352,29 @@ def test_coriolis_matrix_is_levi_civita_of_the_changed_frame(floating, rng):
 
 def test_bad_input_is_named(arm, floating, rng):
     q, v, *_ = states(arm, rng)
-    controller = RobotController(arm, 1.0)
+    system = arm.system()
+    controller = PassivityController(system, 1.0)
     with pytest.raises(GainError, match="gain K_D"):
-        RobotController(arm, -1.0)
+        PassivityController(system, -1.0)
     with pytest.raises(NonFiniteError, match="gamma"):
-        RobotController(arm, 1.0, gamma=np.nan)
+        arm.system(gamma=np.nan)
     with pytest.raises(ShapeError, match="beta"):
-        RobotController(arm, 1.0, beta=[1.0])
-    with pytest.raises(ShapeError, match="a_r|a:"):
+        arm.system(beta=[1.0])
+    with pytest.raises(ShapeError, match="a_r:"):
         controller.torque(q, v, v, v[:, :2])
+    with pytest.raises(NonFiniteError, match="v_r"):
+        controller.torque(q, v, np.nan * v, v)
     with pytest.raises(ModelError, match="'hand'"):
-        AdaptiveRobotController(controller, ["hand"], 1.0)
+        UnknownInertia(system, ["hand"])
     with pytest.raises(ModelError, match="list of names"):
-        AdaptiveRobotController(controller, "link3", 1.0)
+        UnknownInertia(system, "link3")
+    family = UnknownInertia(system, ["link3"])
     with pytest.raises(GainError, match="adaptation P"):
-        AdaptiveRobotController(controller, ["link3"], np.triu(np.ones((10, 10))))
+        AdaptiveController(family, 1.0, np.triu(np.ones((10, 10))))
     with pytest.raises(ShapeError, match="parameters"):
-        AdaptiveRobotController(controller, ["link3"], 1.0).torque(q, v, v, v, np.zeros(9))
+        AdaptiveController(family, 1.0, 1.0).torque(q, v, v, v, np.zeros(9))
     with pytest.raises(GainError, match="gain K"):
-        RobotMomentumObserver(arm, 0.0)
+        MomentumObserver(arm.system(), 0.0)
     with pytest.raises(ModelError, match="'hand'"):
         with_payload(arm, "hand", 1.0, np.zeros(3))
     with pytest.raises(ModelError, match="mass is negative"):

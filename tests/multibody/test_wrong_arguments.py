@@ -72,7 +72,7 @@ def test_what_is_no_robot(thing, text):
 
 HUGE = 10**400  # no float64
 PENDULUM = multibody.example("four_bar")
-LAW = control.RobotController(MODEL, 2.0)
+SYSTEM = MODEL.system()
 REFUSED = {
     "from_urdf(None)": (lambda: multibody.from_urdf(None), TypeError, "path"),
     "from_urdf(3)": (lambda: multibody.from_urdf(3), TypeError, "path"),
@@ -91,25 +91,25 @@ REFUSED = {
     "gravity of two": (lambda: MODEL.with_gravity((0, 1)), ModelError, "gravity"),
     "gravity of digits": (lambda: MODEL.with_gravity("123"), ModelError, "gravity"),
     "gravity None": (lambda: MODEL.with_gravity(None), ModelError, "gravity"),
-    "controller of a system": (lambda: control.RobotController(MODEL.system(), 2.0), TypeError, "model"),
-    "controller of a file": (lambda: control.RobotController("arm.urdf", 2.0), TypeError, "model"),
-    "gain of text": (lambda: control.RobotController(MODEL, "2"), TypeError, "gain K_D"),
-    "gain None": (lambda: control.RobotController(MODEL, None), TypeError, "gain K_D"),
-    "gain too large": (lambda: control.RobotController(MODEL, HUGE), NonFiniteError, "gain K_D"),
-    "gamma of text": (lambda: control.RobotController(MODEL, 2.0, "1"), TypeError, "gamma"),
-    "gammas": (lambda: control.RobotController(MODEL, 2.0, [1.0, 2.0]), TypeError, "gamma"),
-    "gamma None": (lambda: control.RobotController(MODEL, 2.0, None), TypeError, "gamma"),
-    "gamma too large": (lambda: control.RobotController(MODEL, 2.0, HUGE), NonFiniteError, "gamma"),
-    "beta of text": (lambda: control.RobotController(PENDULUM, 2.0, beta="1"), TypeError, "beta"),
-    "adaptive without a law": (
-        lambda: control.AdaptiveRobotController(MODEL, [MODEL.body_names[0]], 1.0),
+    "controller of a robot": (lambda: control.PassivityController(MODEL, 2.0), TypeError, "model"),
+    "controller of a file": (lambda: control.PassivityController("arm.urdf", 2.0), TypeError, "model"),
+    "gain of text": (lambda: control.PassivityController(SYSTEM, "2"), TypeError, "gain K_D"),
+    "gain None": (lambda: control.PassivityController(SYSTEM, None), TypeError, "gain K_D"),
+    "gain too large": (lambda: control.PassivityController(SYSTEM, HUGE), NonFiniteError, "gain K_D"),
+    "gamma of text": (lambda: MODEL.system("1"), TypeError, "gamma"),
+    "gammas": (lambda: MODEL.system([1.0, 2.0]), TypeError, "gamma"),
+    "gamma None": (lambda: MODEL.system(None), TypeError, "gamma"),
+    "gamma too large": (lambda: MODEL.system(HUGE), NonFiniteError, "gamma"),
+    "beta of text": (lambda: PENDULUM.system(beta="1"), TypeError, "beta"),
+    "adaptive of a robot": (
+        lambda: control.AdaptiveController(MODEL, 2.0, 1.0),
         TypeError,
-        "nominal",
+        "family",
     ),
-    "adaptive of numbers": (lambda: control.AdaptiveRobotController(LAW, [0], 1.0), ModelError, "bodies"),
-    "adaptive of None": (lambda: control.AdaptiveRobotController(LAW, None, 1.0), ModelError, "bodies"),
-    "observer of a system": (lambda: control.RobotMomentumObserver(MODEL.system(), 2.0), TypeError, "model"),
-    "observer's gain": (lambda: control.RobotMomentumObserver(MODEL, "2"), TypeError, "gain K"),
+    "adaptive of numbers": (lambda: control.UnknownInertia(SYSTEM, [0]), ModelError, "bodies"),
+    "adaptive of None": (lambda: control.UnknownInertia(SYSTEM, None), ModelError, "bodies"),
+    "unknown inertia of a robot": (lambda: control.UnknownInertia(MODEL, ["a"]), TypeError, "system"),
+    "observer's gain": (lambda: control.MomentumObserver(SYSTEM, "2"), TypeError, "gain K"),
     "centroid of a system": (lambda: control.CentroidalCoordinates(MODEL.system()), TypeError, "model"),
     "payload of a system": (
         lambda: control.with_payload(MODEL.system(), "b", 1.0, np.zeros(3)),

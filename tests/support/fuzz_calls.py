@@ -173,8 +173,9 @@ def _of_control() -> dict[str, Call]:
     reference = control.FieldReference(CHART, lambda t, q: -q)
     tree = recursions.model("tree")
     q, v = recursions.configurations(tree, np.random.default_rng(12))
-    nominal, of_tree = control.RobotController(tree, 2.0), {"q": q, "v": v, "v_r": v, "a_r": v}
-    adaptive = control.AdaptiveRobotController(nominal, [tree.body_names[-1]], 1.0)
+    nominal, of_tree = control.PassivityController(tree.system(), 2.0), {"q": q, "v": v, "v_r": v, "a_r": v}
+    family = control.UnknownInertia(tree.system(), [tree.body_names[-1]])
+    adaptive = control.AdaptiveController(family, 2.0, 1.0)
     pair = {"A": np.array([[0.0, 1.0], [0.0, 0.0]]), "B": np.array([[0.0], [1.0]])}
     weights = {"Q": np.eye(2), "R": np.eye(1)}
     states = {"q": Q, "v": V, "v_r": W, "a_r": V}
@@ -186,10 +187,10 @@ def _of_control() -> dict[str, Call]:
         "ClosedLoop.simulate": Call(
             control.ClosedLoop(system, law, reference).simulate, {"q0": Q, "v0": V, "times": TIMES}
         ),
-        "RobotController.torque": Call(nominal.torque, of_tree),
-        "AdaptiveRobotController.regressor": Call(adaptive.regressor, of_tree),
-        "AdaptiveRobotController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
-        "AdaptiveRobotController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
+        "PassivityController.torque of a robot": Call(nominal.torque, of_tree),
+        "UnknownInertia.regressor": Call(family.regressor, of_tree),
+        "AdaptiveController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
+        "AdaptiveController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
         "lqr": Call(control.lqr, pair | weights),
         "reachable_directions": Call(control.reachable_directions, pair),
         "require_stabilizable": Call(control.require_stabilizable, pair),

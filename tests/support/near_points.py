@@ -155,7 +155,7 @@ def observer():
 
 
 def _observer(q):
-    return observer().coriolis_transpose_product(q, _state(1)[0]), observer().residual(q, *_state(2))
+    return observer().residual(q, *_state(2)), observer().state_rate(q, *_state(3))
 
 
 def _audited(q):
@@ -214,8 +214,8 @@ PUBLIC = {
     ),
     "passivity": lambda q: controller().torque(q, *_state(3)),
     "observer": _observer,
-    "robot controller": lambda q: control.RobotController(robot(), 2.0, 0.5).torque(q, *_state(3)),
-    "robot observer": lambda q: control.RobotMomentumObserver(robot(), 2.0).state_rate(q, *_state(3)),
+    "robot controller": lambda q: control.PassivityController(robot().system(0.5), 2.0).torque(q, *_state(3)),
+    "robot observer": lambda q: control.MomentumObserver(robot().system(), 2.0).state_rate(q, *_state(3)),
     "regulator": _regulator,
     "trajectory_reference": _reference,
     "centroidal": lambda q: control.CentroidalCoordinates(robot()).coriolis_matrix(q, _state(1)[0]),

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
 from connections.checks import Check, NonFiniteError, PointError
-from connections.control.laws.robot_laws import RobotController
+from connections.control import PassivityController
 from connections.control.tracking_example import MEASURES, explore
 from connections.sweeps import (
     Store,
@@ -144,7 +144,7 @@ SHORT = Tracking(horizon=0.6)
 def test_a_robots_law_and_its_motion(rng: np.random.Generator) -> None:
     motions, gamma = Motions(ROBOT, SHORT), 3.0
     q, v, phase = motions.start(rng)
-    law = RobotController(motions.believed, motions.law.gain, gamma)
+    law = PassivityController(motions.believed.system(gamma=gamma), motions.law.gain)
 
     def torque(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         angle = np.pi * t + phase  # 0.5 Hz

@@ -1,41 +1,41 @@
 """Systems linear in their parameters, the regressor, and the adaptation law.
 
-    H vdot_r + C v_r + g = Y(q, v, v_r, vdot_r) pi,     pihat_dot = -P Y^T s,
-    V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~,           Vdot = -s^T K_D s.
+    H vdot_r + C v_r + g = known force + Y(q, v, v_r, vdot_r) pi,     pihat_dot = -P Y^T s,
+    V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~,                         Vdot = -s^T K_D s.
 
-The regressor is the Jacobian in pi, exact because the force is linear in pi.
+The law asks for the known force and the regressor of a `Parametrization`: of a family of systems, whose
+regressor is the Jacobian in pi, exact because the force is linear in pi; or of a robot with `UnknownInertia`
+(`payload.py`).
 Source: Slotine and Li (1987); [W] IV-A.
 """
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, solve
-from connections.affine.motions.flow import Flow, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import (
     Check,
     ShapeError,
-    as_array,
-    require_finite,
     require_function,
     require_same_frame,
     require_type,
 )
-from connections.control.laws.gains import gain_matrix
-from connections.control.laws.passivity import reference_force_at
+from connections.control.laws.gains import gain_matrix, one_vector, sliding, valid_vector
+from connections.control.laws.loop import Loop
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound, Parametrized, plain
+from connections.evaluation.parameters import Parametrized, plain
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import (
     FLOOR,
@@ -47,8 +47,30 @@ from connections.geometry.numerics.scales import (
 from connections.integration.tolerances import ATOL, RTOL
 
 
+class Parametrization(abc.ABC):
+    """What a law asks of a plant with p unknown parameters pi: its frame, p, known force and regressor."""
+
+    @property
+    @abc.abstractmethod
+    def frame(self) -> FrameField:
+        """The frame of velocities and forces."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """The number p of parameters."""
+
+    @abc.abstractmethod
+    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+        """Y, (..., n, p)."""
+
+    def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+        """The part of the force that does not depend on pi, (..., n); here the whole force does."""
+        return 0.0
+
+
 @dataclass(frozen=True, eq=False)
-class LinearlyParametrizedSystem(Parametrized):
+class LinearlyParametrizedSystem(Parametrization, Parametrized):
     """A family of mechanical systems whose H, C and g are linear in p parameters.
 
     Parameters
@@ -67,17 +89,21 @@ class LinearlyParametrizedSystem(Parametrized):
 
     def __post_init__(self) -> None:
         require_function("make_system", self.make_system, "parameters (p,) -> MechanicalSystem")
-        nominal = np.asarray(as_array("nominal", self.nominal, (None,)))
-        if nominal.ndim != 1 or nominal.size == 0:
+        nominal = one_vector("nominal", self.nominal)
+        if nominal.size == 0:
             raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
-        require_finite("nominal", nominal)
-        object.__setattr__(self, "nominal", jnp.asarray(nominal))
+        object.__setattr__(self, "nominal", nominal)
         object.__setattr__(self, "_nominal_system", plain(self.make_system)(self.nominal))
 
     @property
     def frame(self) -> FrameField:
         """The frame of every member."""
         return self._nominal_system.metric.frame
+
+    @property
+    def size(self) -> int:
+        """The number p of parameters."""
+        return int(self.nominal.size)
 
     def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """Y (n, p) at one point: d/d pi of H a_r + C v_r + g."""
@@ -128,7 +154,8 @@ class LinearlyParametrizedSystem(Parametrized):
     def _force_at(
         self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
     ) -> jax.Array:
-        return reference_force_at(plain(self.make_system)(pi), q, v, v_r, a_r)
+        force: jax.Array = plain(self.make_system)(pi).reference_force_at(q, v, v_r, a_r)
+        return force
 
     def _arguments(self, q: Any, v: Any, v_r: Any, a_r: Any) -> list[Argument]:
         n = self.frame.dim
@@ -137,48 +164,143 @@ class LinearlyParametrizedSystem(Parametrized):
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveLoop(Parametrized):
-    """A plant under tau = Y pihat - K_D s with pihat_dot = -P Y^T s.
+class AdaptiveController(Parametrized):
+    """tau = known force + Y pihat - K_D s, pihat_dot = -P Y^T s.
 
     Parameters
     ----------
-    family : the systems among which the controller looks.
-    parameters : (p,) those of the plant; the plant is ``family.make_system(parameters)``.
+    family : what is known and what is not: a `LinearlyParametrizedSystem`, or `UnknownInertia` of a robot.
     gain : K_D, scalar, (n,) or (n, n), positive definite.
     adaptation : P, scalar, (p,) or (p, p), symmetric positive definite.
-    reference : what to follow.
 
     Raises
     ------
-    ShapeError, NonFiniteError, GainError, FrameError.
+    ShapeError, NonFiniteError, GainError.
 
     Source: Slotine and Li (1987); [W] IV-A.
     """
 
-    family: LinearlyParametrizedSystem
-    parameters: Any
+    family: Parametrization
     gain: Any
     adaptation: Any
+
+    def __post_init__(self) -> None:
+        require_type(
+            "family", self.family, Parametrization, "write AdaptiveController(family, gain, adaptation)"
+        )
+        P = gain_matrix("adaptation P", self.adaptation, self.family.size, symmetric=True)
+        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
+        object.__setattr__(self, "adaptation", P)
+
+    def law(self, Y: Any, s: Any, parameters: Any) -> tuple[Any, Any]:
+        """Y pihat - K_D s, (..., n), and pihat_dot (..., p), of arrays of NumPy or JAX.
+
+        Parameters
+        ----------
+        Y : (..., n, p) regressor.
+        s : (..., n) v - v_r.
+        parameters : (..., p) estimates pihat.
+        """
+        learned = (Y @ parameters[..., None])[..., 0]
+        return learned - s @ self.gain.T, -(s[..., None, :] @ Y)[..., 0, :] @ self.adaptation.T
+
+    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> Array:
+        """The forces tau = known force + Y pihat - K_D s, (..., n).
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v, v_r, a_r : (..., n) velocity, reference velocity and its rate.
+        parameters : (..., p) estimates pihat.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, and the errors of the family at q.
+
+        Source: Slotine and Li (1987); [W] IV-A.
+        """
+        parameters = valid_vector("parameters", parameters, self.family.size)
+        Y, known = self.family.regressor(q, v, v_r, a_r), self.family.known_force(q, v, v_r, a_r)
+        tau: Array = known + self.law(Y, sliding(v, v_r), parameters)[0]
+        return tau
+
+    def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+        """pihat_dot = -P Y^T s, (..., p): how the estimates change.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v, v_r, a_r : (..., n) velocity, reference velocity and its rate.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, and the errors of the family at q.
+
+        Source: Slotine and Li (1987).
+        """
+        Y = self.family.regressor(q, v, v_r, a_r)
+        rate: Array = self.law(Y, sliding(v, v_r), np.zeros(self.family.size))[1]
+        return rate
+
+    def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any) -> Array:
+        """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, (...,), J; its rate is -s^T K_D s.
+
+        Parameters
+        ----------
+        plant : the system as it is; H is its mass matrix.
+        q : (..., nq) configurations.
+        s : (..., n) v - v_r.
+        error : (..., p) pi~ = pihat - pi.
+        """
+        s, error = valid_vector("s", s, self.family.frame.dim), valid_vector("error", error, self.family.size)
+        rest = (error * (error @ np.linalg.inv(self.adaptation))).sum(-1)
+        V: Array = 0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest)
+        return V
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveLoop(Loop):
+    """A plant, an adaptive controller and the reference that it follows.
+
+    Parameters
+    ----------
+    controller : the law, whose family is a `LinearlyParametrizedSystem`.
+    parameters : (p,) parameters of the plant, which is ``family.make_system(parameters)``.
+    reference : what to follow.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, FrameError, TypeError.
+
+    Source: Slotine and Li (1987); [W] IV-A.
+    """
+
+    controller: AdaptiveController
+    parameters: Any
     reference: Reference
     plant: MechanicalSystem = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_type("family", self.family, LinearlyParametrizedSystem)
-        require_type("reference", self.reference, Reference)
-        n, p = self.family.frame.dim, self.family.nominal.size
+        call = "write AdaptiveLoop(controller, parameters, reference)"
+        require_type("controller", self.controller, AdaptiveController, call)
+        require_type("family", self.controller.family, LinearlyParametrizedSystem)
+        require_type("reference", self.reference, Reference, call)
         require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
-        object.__setattr__(self, "parameters", _parameter_vector("parameters", self.parameters, p))
-        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, n))
-        object.__setattr__(
-            self, "adaptation", gain_matrix("adaptation P", self.adaptation, p, symmetric=True)
-        )
+        parameters = one_vector("parameters", self.parameters, self.family.size)
+        object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "plant", plain(self.family.make_system)(self.parameters))
+
+    @property
+    def family(self) -> LinearlyParametrizedSystem:
+        """The systems among which the controller looks."""
+        family: Any = self.controller.family
+        return cast("LinearlyParametrizedSystem", family)
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
         """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, pi~ the error of `parameters` (p,)."""
         error = parameters - self.parameters
         kinetic = s @ self.plant.metric.matrix_at(q) @ s
-        V: jax.Array = 0.5 * (kinetic + error @ solve(self.adaptation, error))
+        V: jax.Array = 0.5 * (kinetic + error @ solve(self.controller.adaptation, error))
         return V
 
     def simulate(
@@ -195,84 +317,42 @@ class AdaptiveLoop(Parametrized):
 
         Parameters
         ----------
-        q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         initial : (..., p) first estimate.
-        times : (T,) increasing, s.
-        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
-        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
+        q0, v0, times, rtol, atol, max_step : as for `ClosedLoop.simulate`.
 
         Raises
         ------
-        ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
-        for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
-        positive.
+        As `ClosedLoop.simulate`.
         """
-        size = self.family.nominal.size
-        start = [
-            Argument(name, value, (length,))
-            for name, value, length in (
-                ("q0", q0, self.frame.ambient_dim),
-                ("v0", v0, self.frame.dim),
-                ("initial", initial, size),
-            )
-        ]
+        first = Argument("initial", initial, (self.family.size,))
+        motion: AdaptiveMotion = self._motion(q0, v0, times, rtol, atol, max_step, first)
+        return motion
 
-        self.reference.require_times("times", times)
-        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, tuple(start), times)
-
-    @property
-    def frame(self) -> FrameField:
-        """The frame of plant and reference."""
-        return self.family.frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the plant's frame and metric are valid at q; one boolean."""
-        return self.plant.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error of the plant's frame or metric for a point that is not valid."""
-        self.plant.explain(q)
-
-    def _flow(self, rtol: Any, atol: Any, max_step: Any) -> Flow[AdaptiveMotion]:
-        return Flow(
-            self._start_at,
-            self._rate_at,
-            self._entry_at,
-            self._sizes_at,
-            project=self._projected,
-            rtol=rtol,
-            atol=atol,
-            max_step=max_step,
-        )
-
-    def _start_at(self, q0: jax.Array, v0: jax.Array, initial: jax.Array) -> tuple[Any, ...]:
-        return q0, v0, initial, self.reference.initial_state(q0, v0)
+    def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
+        return *given, self.reference.initial_state(*given[:2])
 
     def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, parameters, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        Y, s = self.family.regressor_at(q, v, v_r, a_r), v - v_r
-        tau = Y @ parameters - self.gain @ s
+        tau, rate = self.controller.law(self.family.regressor_at(q, v, v_r, a_r), v - v_r, parameters)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
-        rates = -self.adaptation @ (Y.T @ s), self.reference.state_rate_at(t, q, v, state)
-        return self.plant.metric.frame.matrix_at(q) @ v, v_dot, *rates
+        return self.frame.matrix_at(q) @ v, v_dot, rate, self.reference.state_rate_at(t, q, v, state)
 
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[AdaptiveMotion, jax.Array, jax.Array]:
         q, v, parameters, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        s, damping = v - v_r, self.gain @ (v - v_r)
+        s = v - v_r
         motion = AdaptiveMotion(
             t,
             q,
             v,
             v_r,
             a_r,
-            self.family.regressor_at(q, v, v_r, a_r) @ parameters - damping,
+            self.controller.law(self.family.regressor_at(q, v, v_r, a_r), s, parameters)[0],
             self.lyapunov_at(q, s, parameters),
-            s @ (self.plant.forces_at(t, q, v) - damping),
+            s @ (self.plant.forces_at(t, q, v) - self.controller.gain @ s),
             self.reference.desired_at(t),
             self.reference.error_at(t, q),
             parameters=parameters,
@@ -287,14 +367,3 @@ class AdaptiveLoop(Parametrized):
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
         motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
         return *motion, known, self.reference.state_sizes_at(metric, q, state)
-
-    def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self.family.frame.project_at(y[0]), *y[1:]
-
-
-def _parameter_vector(name: str, value: Any, size: int) -> jax.Array:
-    array = np.asarray(as_array(name, value, (size,)))
-    if array.ndim != 1:
-        raise ShapeError(name, (size,), array.shape)
-    require_finite(name, array)
-    return jnp.asarray(array)

@@ -18,23 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily, LeviCivita
-from connections.affine.motions.flow import Flow, Trajectories, as_max_step, as_times
+from connections.affine.motions.flow import Flow, as_max_step, as_times
 from connections.affine.motions.sizes import motion_sizes
 from connections.affine.motions.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
-from connections.control.laws.passivity import PassivityController, connection_of, reference_force_at
+from connections.control.laws.loop import Loop
+from connections.control.laws.passivity import PassivityController
 from connections.control.laws.references import FieldReference, Reference
 from connections.control.laws.results import ClosedLoopMotion
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, as_given
+from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Bound, Parametrized, plain
-from connections.geometry import FrameField
+from connections.evaluation.parameters import Parametrized, plain
 from connections.integration.tolerances import ATOL, RTOL
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClosedLoop(Described, Parametrized):
+class ClosedLoop(Described, Loop):
     """A plant, a controller and the reference that it follows.
 
     Parameters
@@ -65,13 +65,13 @@ class ClosedLoop(Described, Parametrized):
 
     def torque_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """Tau (n,) at one instant."""
-        v_r, a_r = self._reference_at(t, q, v, state)
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
         return self.controller.torque_at(q, v, v_r, a_r)
 
     def mismatch_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """Y pi~ (n,): the model's force along the reference minus the plant's, each with its connection."""
-        model = reference_force_at(self.controller.model, q, v, v_r, a_r)
-        return model - reference_force_at(self.plant, q, v, v_r, a_r)
+        model = self.controller.model.reference_force_at(q, v, v_r, a_r)
+        return model - self.plant.reference_force_at(q, v, v_r, a_r)
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array) -> jax.Array:
         """V = (1/2) s^T H s, H the plant's."""
@@ -82,7 +82,7 @@ class ClosedLoop(Described, Parametrized):
 
         Source: [W] (14), with the plant's unmodelled forces f added.
         """
-        v_r, a_r = self._reference_at(t, q, v, state)
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
         s = v - v_r
         push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)
         rate: jax.Array = s @ (push - self.controller.gain @ s)
@@ -98,12 +98,13 @@ class ClosedLoop(Described, Parametrized):
         Source: [W] Remark 5.
         """
         field, frame, nothing = _field_of(self.reference), self.plant.metric.frame, jnp.zeros(0)
-        v_r, a_r = self._reference_at(t, q, v, nothing)
+        v_r, a_r = self.reference.pair_at(t, q, v, nothing)
         H, f = self.plant.metric.matrix_at(q), self.plant.forces_at(t, q, v)
         tau = self.controller.torque_at(q, v, v_r, a_r)
         drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
         along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
-        nabla = connection_of(self.plant)
+        nabla = self.plant.connection
+        assert nabla is not None  # every constructed system has one
         twist = nabla.apply_at(q, v, v) - LeviCivita(self.plant.metric).apply_at(q, v, v)
         H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
         s = v - v_r
@@ -115,7 +116,8 @@ class ClosedLoop(Described, Parametrized):
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
     ) -> ClosedLoopMotion:
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
-        return self._flow(rtol, atol).solve_at(times, q0, v0)[0]
+        motion: ClosedLoopMotion = self._flow(rtol, atol).solve_at(times, q0, v0)[0]
+        return motion
 
     def simulate(
         self,
@@ -143,12 +145,8 @@ class ClosedLoop(Described, Parametrized):
         for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
         positive.
         """
-        frame = self.plant.metric.frame
-        start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,))
-
-        self.reference.require_times("times", times)
-        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, start, times)
+        motion: ClosedLoopMotion = self._motion(q0, v0, times, rtol, atol, max_step)
+        return motion
 
     def member(self, beta: Any) -> ClosedLoop:
         """The same loop with another connection in the controller's law, of the family of its metric.
@@ -212,66 +210,33 @@ class ClosedLoop(Described, Parametrized):
         motions = simulate_members(self, self.member, betas, start, clock, *tolerances, as_max_step(max_step))
         return as_given(replace(motions, betas=betas), q0, v0, given)
 
-    @property
-    def frame(self) -> FrameField:
-        """The frame of plant, controller and reference."""
-        return self.plant.metric.frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the plant is defined at q; one boolean."""
-        return self.plant.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error of the plant for a point that is not valid."""
-        self.plant.explain(q)
-
-    def _record_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> ClosedLoopMotion:
-        v_r, a_r = self._reference_at(t, q, v, state)
-        tau = self.controller.torque_at(q, v, v_r, a_r)
-        rate = self.lyapunov_rate_at(t, q, v, state)
-        return ClosedLoopMotion(
-            t,
-            q,
-            v,
-            v_r,
-            a_r,
-            tau,
-            self.lyapunov_at(q, v - v_r),
-            rate,
-            self.reference.desired_at(t),
-            self.reference.error_at(t, q),
-        )
-
-    def _reference_at(
-        self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        return self.reference.pair_at(t, q, v, state)
-
-    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[ClosedLoopMotion]:
-        return Flow(
-            self._start_at,
-            self._rate_at,
-            self._entry_at,
-            self._sizes_at,
-            project=self._projected,
-            rtol=rtol,
-            atol=atol,
-            max_step=max_step,
-        )
-
-    def _start_at(self, q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
-        return q0, v0, self.reference.initial_state(q0, v0)
+    def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
+        return *given, self.reference.initial_state(*given)
 
     def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, state = y
         tau = self.torque_at(t, q, v, state)
         v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
-        return self.plant.metric.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
+        return self.frame.matrix_at(q) @ v, v_dot, self.reference.state_rate_at(t, q, v, state)
 
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[ClosedLoopMotion, jax.Array, jax.Array]:
-        return self._record_at(t, *y), y[0], jnp.asarray(True)
+        q, v, state = y
+        v_r, a_r = self.reference.pair_at(t, q, v, state)
+        motion = ClosedLoopMotion(
+            t,
+            q,
+            v,
+            v_r,
+            a_r,
+            self.controller.torque_at(q, v, v_r, a_r),
+            self.lyapunov_at(q, v - v_r),
+            self.lyapunov_rate_at(t, q, v, state),
+            self.reference.desired_at(t),
+            self.reference.error_at(t, q),
+        )
+        return motion, q, jnp.asarray(True)
 
     def _sizes_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
@@ -280,9 +245,6 @@ class ClosedLoop(Described, Parametrized):
         metric = self.plant.metric
         motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
         return *motion, self.reference.state_sizes_at(metric, q, state)
-
-    def _projected(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self.plant.metric.frame.project_at(y[0]), *y[1:]
 
 
 def simulate_members(

@@ -20,8 +20,8 @@ class GainError(ValueError):
     """A gain is not positive definite, or not symmetric where the law needs it."""
 
 
-def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.Array:
-    """The gain as a matrix K (dim, dim) with x^T K x > 0 for every x other than zero.
+def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:
+    """The gain as a matrix K (dim, dim) in NumPy, with x^T K x > 0 for every x other than zero.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
     dim : size of the square matrix.
     symmetric : whether K must equal its transpose.
 
-    A gain that JAX is tracing is taken as it is.
+    A gain that JAX traces has no values to check, and stays an array of JAX.
 
     Raises
     ------
@@ -51,7 +51,27 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> jax.
     if not (np.diag(part) > 0.0).all() or not np.linalg.eigvalsh(unit_diagonal(part))[0] > 0.0:
         what = f"smallest eigenvalue of its symmetric part {float(np.linalg.eigvalsh(part)[0]):.3e}"
         raise GainError(f"{name} must be positive definite: {what}")
-    return jnp.asarray(matrix)
+    return matrix
+
+
+def sliding(v: Any, v_r: Any) -> Any:
+    """The sliding variable s = v - v_r, (..., n), of vectors that are already validated."""
+    return as_array("v", v, ()) - as_array("v_r", v_r, ())
+
+
+def valid_vector(name: str, value: Any, size: int | None) -> Any:
+    """`value` (..., size) as an array of finite numbers."""
+    vector = as_array(name, value, (size,))
+    require_finite(name, vector)
+    return vector
+
+
+def one_vector(name: str, value: Any, size: int | None = None) -> jax.Array:
+    """`value` (size,) as an array of finite numbers; any size if None."""
+    vector = valid_vector(name, value, size)
+    if vector.ndim != 1:
+        raise ShapeError(name, ("k" if size is None else size,), vector.shape)
+    return jnp.asarray(vector)
 
 
 def require_symmetric(name: str, matrix: np.ndarray) -> None:

@@ -21,11 +21,10 @@ from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
 from connections.checks import require_same_frame, require_shape, require_type
-from connections.control.laws.gains import gain_matrix
-from connections.control.laws.passivity import connection_of
+from connections.control.laws.gains import gain_matrix, valid_vector
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import lengths_of
@@ -38,13 +37,13 @@ class MomentumObserver(Parametrized):
 
     Parameters
     ----------
-    model : the observer's knowledge of the plant; its `forces` are the known ones and are taken off.
+    model : the observer's estimate of the plant, such as ``robot.system()``; its `forces` are known.
     gain : K, scalar, (n,) or (n, n), positive definite, 1/s.
     connection : the connection whose C^T v is used; None takes the model's.
 
     Raises
     ------
-    ShapeError, NonFiniteError, GainError; FrameError where model and connection are in different frames.
+    ShapeError, NonFiniteError, GainError; FrameError if model and connection are in different frames.
 
     Source: [W] II.
     """
@@ -56,48 +55,30 @@ class MomentumObserver(Parametrized):
     def __post_init__(self) -> None:
         require_type("model", self.model, MechanicalSystem, "write MomentumObserver(system, gain)")
         if self.connection is not None:
-            require_type("connection", self.connection, AffineConnection)
-        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.metric.frame.dim))
-        model = self.model
-        if self.connection is not None:
-            model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "connection", model.connection)
-
-    def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """The momentum p = H v, (n,) covector components; the observer's first state."""
-        return self.model.metric.matrix_at(q) @ v
-
-    def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """C(q, v)^T v, (n,), of the observer's connection: (C^T v)_k = Gamma_ijk v^j v^i."""
-        p = self.momentum_at(q, v)
-        product: jax.Array = jax.vjp(lambda w: connection_of(self.model).apply_at(q, v, w), v)[1](p)[0]
-        return product
+            object.__setattr__(self, "model", self.model.with_connection(self.connection))
+        object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.frame.dim))
+        object.__setattr__(self, "connection", self.model.connection)
 
     def residual_at(self, q: jax.Array, v: jax.Array, z: jax.Array) -> jax.Array:
-        """The estimate r = K (p - z), (n,): the estimate of the unknown force."""
-        r: jax.Array = self.gain @ (self.momentum_at(q, v) - z)
+        """The estimate r = K (p - z), (n,)."""
+        r: jax.Array = self.gain @ (self.model.momentum_at(q, v) - z)
         return r
 
     def state_rate_at(
         self, t: jax.Array, q: jax.Array, v: jax.Array, tau: jax.Array, z: jax.Array
     ) -> jax.Array:
-        """Rate of z: tau + known forces + C^T v - g + r, (n,)."""
-        known = tau + self.model.forces_at(t, q, v) - self.model.gravity_at(q)
-        return known + self.coriolis_transpose_product_at(q, v) + self.residual_at(q, v, z)
+        """Rate of z: tau + C^T v - g + known forces + r, (n,)."""
+        return tau + self.model.momentum_rate_at(q, v, t) + self.residual_at(q, v, z)
 
-    def coriolis_transpose_product(self, q: Any, v: Any) -> Array:
-        """C(q, v)^T v, (..., n), covector components.
+    def momentum(self, q: Any, v: Any) -> Array:
+        """The momentum p = H v, (..., n) covector components; the observer's first state.
 
         Parameters
         ----------
         q : (..., nq) configurations.
         v : (..., n) velocities, frame components.
-
-        Source: [W] II, the product in pdot = tau + C^T v - g.
         """
-        function = self.coriolis_transpose_product_at
-        return evaluate(self, function, *self._state(q, v))
+        return self.model.momentum(q, v)
 
     def residual(self, q: Any, v: Any, z: Any) -> Array:
         """The estimate r = K (H v - z), (..., n), covector components.
@@ -107,8 +88,24 @@ class MomentumObserver(Parametrized):
         q, v : (..., nq), (..., n) measured state.
         z : (..., n) state of the observer.
         """
-        z = Argument("z", z, (self.model.metric.frame.dim,))
-        return evaluate(self, self.residual_at, *self._state(q, v), z)
+        r: Array = (self.model.momentum(q, v) - valid_vector("z", z, self.frame.dim)) @ self.gain.T
+        return r
+
+    def state_rate(self, q: Any, v: Any, tau: Any, z: Any, t: float = 0.0) -> Array:
+        """Rate of z: tau + C^T v - g + known forces + r, (..., n), covector components.
+
+        Parameters
+        ----------
+        q, v : (..., nq), (..., n) measured state.
+        tau : (..., n) control.
+        z : (..., n) state of the observer.
+        t : (...,) time at which the known forces are evaluated, s.
+
+        Source: [W] II.
+        """
+        tau = valid_vector("tau", tau, self.frame.dim)
+        rate: Array = tau + self.model.momentum_rate(q, v, t) + self.residual(q, v, z)
+        return rate
 
     def simulate(
         self,
@@ -164,7 +161,7 @@ class MomentumObserver(Parametrized):
         n, frame = plant.metric.frame.dim, plant.metric.frame
 
         def begin(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
-            return q0, v0, self.momentum_at(q0, v0)
+            return q0, v0, self.model.momentum_at(q0, v0)
 
         def control_at(t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
             if control is None:
@@ -188,11 +185,7 @@ class MomentumObserver(Parametrized):
 
         def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
             q, v, z = y
-            p, r = self.momentum_at(q, v), self.residual_at(q, v, z)
+            p, r = self.model.momentum_at(q, v), self.residual_at(q, v, z)
             return ObservedMotion(t, q, v, control_at(t, q, v), p, r), q, jnp.asarray(True)
 
         return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol, max_step=max_step)
-
-    def _state(self, q: Any, v: Any) -> tuple[Argument, Argument]:
-        frame = self.model.metric.frame
-        return Argument("q", q, (frame.ambient_dim,)), Argument("v", v, (frame.dim,))

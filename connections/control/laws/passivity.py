@@ -1,9 +1,13 @@
-"""The passivity-based control law, for any mechanical system in any frame.
+"""The passivity-based control law, for any mechanical system in any frame, robots included.
 
     tau = Hhat vdot_r + Chat(q, v) v_r + ghat - K_D s,      s = v - v_r,
 
-Hhat, Chat, ghat those of a model, C that of the model's connection. The law follows a reference of
+with Hhat, Chat, ghat of a model; C belongs to the model's connection. The law follows a reference of
 `references.py` or `attractors.py`; `closed_loop.py` joins it to a plant.
+
+Laws ask their model for three functions of `MechanicalSystem`: `reference_force` here and in `payload.py`,
+`momentum` and `momentum_rate` in `observer.py`. The system of a robot, ``model.system()``, computes them by
+recursion: for NumPy arrays in microseconds, without a call of JAX.
 Source: [W] (13).
 """
 
@@ -17,9 +21,8 @@ import jax
 from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.checks import require_type
-from connections.control.laws.gains import gain_matrix
+from connections.control.laws.gains import gain_matrix, sliding
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
@@ -31,14 +34,15 @@ class PassivityController(Described, Parametrized):
 
     Parameters
     ----------
-    model : the estimate of the plant. Its `forces` are not compensated: the law has no term for them.
+    model : the estimate of the plant, such as ``robot.system()``. Its `forces` are not compensated, because
+        the law has no term for them.
     gain : K_D, scalar, (n,) or (n, n), positive definite; units of a generalized force over a velocity.
     connection : the connection whose Coriolis matrix is used; None takes the model's. The Lyapunov argument
         needs one that is compatible with the plant's metric up to the parameter error.
 
     Raises
     ------
-    ShapeError, NonFiniteError, GainError; FrameError where model and connection are in different frames.
+    ShapeError, NonFiniteError, GainError; FrameError if model and connection are in different frames.
 
     Source: [W] (13).
     """
@@ -50,18 +54,14 @@ class PassivityController(Described, Parametrized):
     def __post_init__(self) -> None:
         require_type("model", self.model, MechanicalSystem, "write PassivityController(system, gain)")
         if self.connection is not None:
-            require_type("connection", self.connection, AffineConnection)
-        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.metric.frame.dim))
-        model = self.model
-        if self.connection is not None:
-            model = MechanicalSystem(model.metric, model.potential, model.forces, self.connection)
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "connection", model.connection)
+            object.__setattr__(self, "model", self.model.with_connection(self.connection))
+        object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.frame.dim))
+        object.__setattr__(self, "connection", self.model.connection)
 
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
-        """The force tau (n,) at one point: the law itself."""
-        damping: jax.Array = self.gain @ (v - v_r)
-        return reference_force_at(self.model, q, v, v_r, a_r) - damping
+        """The force tau (n,) at one point."""
+        pull: jax.Array = self.gain @ (v - v_r)
+        return self.model.reference_force_at(q, v, v_r, a_r) - pull
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """The force tau, (..., n), covector components in the frame.
@@ -78,37 +78,10 @@ class PassivityController(Described, Parametrized):
 
         Source: [W] (13).
         """
-        n = self.model.metric.frame.dim
-        arguments = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
-        point = Argument("q", q, (self.model.metric.frame.ambient_dim,))
-        return evaluate(self, self.torque_at, point, *arguments)
+        tau: Array = self.model.reference_force(q, v, v_r, a_r) - sliding(v, v_r) @ self.gain.T
+        return tau
 
     @property
     def frame(self) -> FrameField:
         """The frame of the model."""
         return self.model.frame
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether frame and metric are valid at q; one boolean."""
-        return self.model.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error of the frame or the metric for a point that is not valid."""
-        self.model.explain(q)
-
-
-def reference_force_at(
-    system: MechanicalSystem, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
-) -> jax.Array:
-    """H a_r + C(q, v) v_r + g, (n,): the force of `system` along a reference; linear in its parameters.
-
-    C is that of the system's connection, applied to v_r without forming it.
-    """
-    bias = connection_of(system).lowered_at(system.metric, q, v, v_r)
-    return system.metric.matrix_at(q) @ a_r + bias + system.gravity_at(q)
-
-
-def connection_of(system: MechanicalSystem) -> AffineConnection:
-    """The connection of a system, which every constructed system has."""
-    assert system.connection is not None
-    return system.connection

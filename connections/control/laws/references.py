@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from connections._jax import Array
-from connections.checks import ShapeError, as_array, require_finite, require_function, require_type
-from connections.control.laws.gains import gain_matrix
+from connections.checks import ShapeError, require_function, require_type
+from connections.control.laws.gains import gain_matrix, one_vector
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
 from connections.evaluation.parameters import Parametrized, with_parameters
@@ -235,7 +235,7 @@ class AccelerationReference(Reference):
         object.__setattr__(self, "gain", gain_matrix("gain", self.gain, n))
         require_output("acceleration(t, q, v)", self.acceleration, (n,), (), (self.frame.ambient_dim,), (n,))
         if self.initial is not None:
-            object.__setattr__(self, "initial", _vector("initial", self.initial, n))
+            object.__setattr__(self, "initial", one_vector("initial", self.initial, n))
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """v_r at the start, (n,)."""
@@ -282,11 +282,3 @@ def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ..
     called, _, given = name.partition("(")
     require_function(called, function, f"of ({given}")
     return shape_of(function, *inputs)
-
-
-def _vector(name: str, value: Any, dim: int) -> jax.Array:
-    array = as_array(name, value, (dim,))
-    if array.ndim != 1:
-        raise ShapeError(name, (dim,), array.shape)
-    require_finite(name, array)
-    return jnp.asarray(array)

@@ -9,18 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
-from connections.checks import is_traced, require_shape
+from connections.checks import (
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    as_number,
+    is_traced,
+    require_finite,
+    require_shape,
+)
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
+from connections.evaluation.parameters import Parametrized
+from connections.geometry.rigid.twists import force_cross, motion_cross
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, forward_dynamics_of
 
@@ -45,47 +56,87 @@ class Robot(Definitions, Protocol):
 
 
 class RobotSystem(MechanicalSystem):
-    """A robot under gravity: H vdot + C v + g = tau, with the Levi-Civita connection.
+    """A robot under gravity: H vdot + C v + g = tau, C = C* + gamma (C_x - C*) + sum beta S^T (S v x) S.
+
+    C* belongs to the Levi-Civita connection, C_x to the body-level factor (v x*) I. All of these matrices are
+    admissible: the difference of two is skew and vanishes on v, whatever inertias it is computed with.
 
     Parameters
     ----------
     model : the robot.
+    gamma : the share of C_x - C*.
+    beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, TypeError.
+
+    Source: [W] eq. (12); [E] eq. (11).
     """
 
     model: Robot
+    gamma: float
+    beta: np.ndarray | None
 
-    def __init__(self, model: Robot) -> None:
-        object.__setattr__(self, "model", model)
-        nabla = model.connection
-        super().__init__(nabla.metric, potential=model.potential_at, connection=nabla)
+    def __init__(self, model: Robot, gamma: float = 0.0, beta: Any = None) -> None:
+        nabla, gamma = model.connection, as_number("gamma", gamma)
+        if beta is not None:
+            family = ContorsionFamily(nabla.metric)
+            beta = np.array(as_array("beta", beta, (family.dimension,)))
+            if beta.ndim != 1:
+                raise ShapeError("beta", (family.dimension,), beta.shape)
+            require_finite("beta", beta)
+        for name, value in (("model", model), ("gamma", gamma), ("beta", beta)):
+            object.__setattr__(self, name, value)
+        torsion = gamma != 0.0 or beta is not None
+        connection = ContorsionConnection(nabla.metric, _Contorsion(model, gamma, beta)) if torsion else nabla
+        super().__init__(nabla.metric, potential=model.potential_at, connection=connection)
+
+    # --- the public functions; the recursions validate their arguments ------------------------------------
 
     def mass_matrix(self, q: Any) -> Any:
         """H(q), (..., n, n); see `MechanicalSystem`."""
-        return self._recursion("mass_matrix", super().mass_matrix, q)
+        return self._by_recursion(partial(self._call, "mass_matrix"), super().mass_matrix, q)
 
     def coriolis_matrix(self, q: Any, v: Any) -> Any:
-        """C(q, v) without torsion, (..., n, n); see `MechanicalSystem`."""
-        return self._recursion("coriolis_matrix", super().coriolis_matrix, q, v, chosen=("christoffel",))
+        """C(q, v), (..., n, n); see `MechanicalSystem`."""
+        return self._by_recursion(self._coriolis_matrix, super().coriolis_matrix, q, v=v)
 
     def bias(self, q: Any, v: Any) -> Any:
-        """C(q, v) v, (..., n); see `MechanicalSystem`."""
-        if is_traced(q, v):
-            return super().bias(q, v)
-        return self._call("coriolis_product", (q, v, v), ("christoffel",))
+        """C(q, v) v, (..., n), the same for all C of the robot; see `MechanicalSystem`."""
+        return self._by_recursion(self._bias, super().bias, q, v=v)
 
     def gravity(self, q: Any) -> Any:
         """g(q), (..., n); see `MechanicalSystem`."""
-        return self._recursion("gravity", super().gravity, q)
+        return self._by_recursion(partial(self._call, "gravity"), super().gravity, q)
 
     def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Any:
         """tau = H a + C v + g, (..., n); see `MechanicalSystem`."""
-        return self._recursion("inverse_dynamics", super().inverse_dynamics, q, v, a)
+        return self._by_recursion(
+            partial(self._call, "inverse_dynamics"), super().inverse_dynamics, q, v=v, a=a
+        )
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: float = 0.0) -> Any:
+    def reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+        """H a_r + C(q, v) v_r + g, (..., n), in O(N) without beta; see `MechanicalSystem`."""
+        return self._by_recursion(self._reference_force, super().reference_force, q, v=v, v_r=v_r, a_r=a_r)
+
+    def momentum(self, q: Any, v: Any) -> Any:
+        """p = H v, (..., n), without forming H; see `MechanicalSystem`."""
+        return self._by_recursion(self._momentum, super().momentum, q, v=v)
+
+    def momentum_rate(self, q: Any, v: Any, t: Any = 0.0) -> Any:
+        """C^T v - g, (..., n), the same for all C of the robot; see `MechanicalSystem`."""
+        if isinstance(t, jax.core.Tracer):
+            return super().momentum_rate(q, v, t)
+        return self._by_recursion(self._momentum_rate, super().momentum_rate, q, v=v)
+
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: Any = 0.0) -> Any:
         """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. It does not depend on time."""
-        if is_traced(q, v, tau, t):
+        if isinstance(t, jax.core.Tracer):
             return super().forward_dynamics(q, v, tau, t)
-        return self._recursion("forward_dynamics", super().forward_dynamics, q, v, tau)
+        return self._by_recursion(
+            partial(self._call, "forward_dynamics"), super().forward_dynamics, q, v=v, tau=tau
+        )
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
         """vdot (n,) under generalized forces tau; for a tree by one recursion. It does not depend on time."""
@@ -126,12 +177,91 @@ class RobotSystem(MechanicalSystem):
     def _host(self) -> HostRobot:
         return HostRobot(self.model.kinematics, self.model.program)
 
-    def _recursion(self, name: str, definition: Any, *given: Any, chosen: tuple[Any, ...] = ()) -> Any:
-        """A recursion for arrays with values, and the definition for tracers."""
-        return definition(*given) if is_traced(*given) else self._call(name, given, chosen)
+    @cached_property
+    def _still(self) -> np.ndarray:
+        return np.zeros(self.frame.dim)
 
-    def _call(self, name: str, given: tuple[Any, ...], chosen: tuple[Any, ...]) -> Any:
-        return as_given(self.model.program.functions[name](*map(_plain, given), *chosen, None), *given)
+    @cached_property
+    def _beta_part(self) -> np.ndarray:
+        """D (n, n, n) of beta; C contains -D_ijk v^j."""
+        return np.asarray(ContorsionFamily(self.metric).contorsion_of(self.beta))
+
+    def _bias(self, q: Any, v: Any) -> np.ndarray:
+        return self._call("coriolis_product", q, v, v, "christoffel")
+
+    def _coriolis_matrix(self, q: Any, v: Any) -> np.ndarray:
+        C = self._with_gamma("coriolis_matrix", q, v)
+        if self.beta is not None:
+            C -= np.einsum("ijk,...j->...ik", self._beta_part, v)
+        return C
+
+    def _reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
+        product = self._with_gamma("coriolis_product", q, v, v_r)
+        if self.beta is not None:
+            product -= np.einsum("ijk,...j,...k->...i", self._beta_part, v, v_r)
+        force: np.ndarray = self._call("inverse_dynamics", q, self._still, a_r) + product
+        return force
+
+    def _momentum(self, q: Any, v: Any) -> np.ndarray:
+        p: np.ndarray = self.model.weightless.program.functions["inverse_dynamics"](q, self._still, v, None)
+        return p
+
+    def _momentum_rate(self, q: Any, v: Any) -> np.ndarray:
+        product = self._call("coriolis_transpose_product", q, v, v, "christoffel")
+        rate: np.ndarray = product - self._call("gravity", q)
+        return rate
+
+    def _with_gamma(self, name: str, *given: Any) -> np.ndarray:
+        """The result of a recursion that is linear in C, for C* + gamma (C_x - C*)."""
+        star = self._call(name, *given, "christoffel")
+        if self.gamma == 0.0:
+            return star
+        mixed: np.ndarray = star + self.gamma * (self._call(name, *given, "force_cross") - star)
+        return mixed
+
+    def _by_recursion(
+        self, recursion: Callable[..., Any], definition: Callable[..., Any], q: Any, **vectors: Any
+    ) -> Any:
+        """A recursion of arrays with values, the definition of tracers; arrays of JAX give arrays of JAX."""
+        given = q, *vectors.values()
+        try:
+            for value in given:
+                if type(value) is not np.ndarray:
+                    break
+            else:  # all are NumPy arrays, which control loops pass: there is nothing to convert
+                return recursion(*given)
+            if is_traced(*given):
+                return definition(*given)
+            return as_given(recursion(*map(_plain, given)), *given)
+        except (ShapeError, NonFiniteError, TypeError):
+            for name, value in vectors.items():  # recursions have other names for some of them
+                require_finite(name, as_array(name, value, (self.frame.dim,)))
+            raise
+
+    def _call(self, name: str, *given: Any) -> np.ndarray:
+        """A recursion of q, its vectors and what is chosen."""
+        result: np.ndarray = self.model.program.functions[name](*given, None)
+        return result
+
+
+class _Contorsion(Parametrized):
+    """The contorsion of C* + gamma (C_x - C*) + sum beta S^T (S v x) S, q (nq,) -> D (nv, nv, nv)."""
+
+    def __init__(self, model: Robot, gamma: float, beta: np.ndarray | None) -> None:
+        self.model, self.gamma, self.beta = model, gamma, beta
+
+    def __call__(self, q: jax.Array) -> jax.Array:
+        """C_x - C* of a body is 1/2 (I (v x w) + v x* I w - w x* I v), v and w columns of its Jacobian."""
+        inertias = self.model.kinematics.tree.inertias
+        A = jnp.swapaxes(self.model.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
+        v, w = A[:, :, None], A[:, None]
+        momenta = jnp.einsum("nab,njb->nja", inertias, A)
+        moved = jnp.einsum("nab,njkb->njka", inertias, motion_cross(v, w))
+        turned = force_cross(v, momenta[:, None]) - force_cross(w, momenta[:, :, None])
+        D = -self.gamma / 2 * jnp.einsum("nia,njka->ijk", A, moved + turned)
+        if self.beta is None:
+            return D
+        return D + ContorsionFamily(self.model.connection.metric).contorsion_of_at(jnp.asarray(self.beta))
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,73 @@
+"""What all closed loops share: their motions, by one flow of plant, reference and further states."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+
+from connections.affine.motions.flow import Flow, Trajectories, as_max_step
+from connections.control.laws.references import Reference
+from connections.coriolis import MechanicalSystem
+from connections.evaluation.boundary import Argument
+from connections.evaluation.parameters import Bound, Parametrized
+from connections.geometry import FrameField
+
+
+class Loop(Parametrized, abc.ABC):
+    """A plant under a law that follows a reference."""
+
+    plant: MechanicalSystem
+    reference: Reference
+
+    @abc.abstractmethod
+    def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
+        """The state of the flow at the start, q first, of q0, v0 and further arguments."""
+
+    @abc.abstractmethod
+    def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+        """The rate of the state."""
+
+    @abc.abstractmethod
+    def _entry_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, Any, Any]:
+        """What the motion records at one time, q, and whether it is valid."""
+
+    @abc.abstractmethod
+    def _sizes_at(
+        self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
+    ) -> tuple[Any, ...]:
+        """What components of the state can be expected to be."""
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of plant, controller and reference."""
+        return self.plant.frame
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the plant is defined at q; one boolean."""
+        return self.plant.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """Raise the error of the plant for a point that is not valid."""
+        self.plant.explain(q)
+
+    def _motion(
+        self, q0: Any, v0: Any, times: Any, rtol: float, atol: float, max_step: float | None, *more: Argument
+    ) -> Any:
+        start = Argument("q0", q0, (self.frame.ambient_dim,)), Argument("v0", v0, (self.frame.dim,)), *more
+        self.reference.require_times("times", times)
+        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
+        return Trajectories.of(self).motion("simulate", recipe, start, times)
+
+    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[Any]:
+        return Flow(
+            self._start_at,
+            self._rate_at,
+            self._entry_at,
+            self._sizes_at,
+            project=lambda y: (self.frame.project_at(y[0]), *y[1:]),
+            rtol=rtol,
+            atol=atol,
+            max_step=max_step,
+        )
