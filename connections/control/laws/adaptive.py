@@ -25,11 +25,12 @@ from connections.affine.motions.sizes import motion_sizes
 from connections.checks import (
     Check,
     ShapeError,
+    as_array,
     require_function,
     require_same_frame,
     require_type,
 )
-from connections.control.laws.gains import gain_matrix, one_vector, sliding, valid_vector
+from connections.control.laws.gains import finite, gain_matrix, one_vector, sliding
 from connections.control.laws.loop import Loop
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
@@ -192,17 +193,13 @@ class AdaptiveController(Parametrized):
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
         object.__setattr__(self, "adaptation", P)
 
-    def law(self, Y: Any, s: Any, parameters: Any) -> tuple[Any, Any]:
-        """Y pihat - K_D s, (..., n), and pihat_dot (..., p), of arrays of NumPy or JAX.
+    def learned(self, Y: Any, s: Any, parameters: Any) -> Any:
+        """Y pihat - K_D s, (..., n), of arrays of NumPy or JAX: Y (..., n, p), s, pihat."""
+        return (Y @ parameters[..., None])[..., 0] - s @ self.gain.T
 
-        Parameters
-        ----------
-        Y : (..., n, p) regressor.
-        s : (..., n) v - v_r.
-        parameters : (..., p) estimates pihat.
-        """
-        learned = (Y @ parameters[..., None])[..., 0]
-        return learned - s @ self.gain.T, -(s[..., None, :] @ Y)[..., 0, :] @ self.adaptation.T
+    def learning(self, Y: Any, s: Any) -> Any:
+        """-P Y^T s, (..., p), of arrays of NumPy or JAX: Y (..., n, p), s."""
+        return (s[..., None, :] @ Y)[..., 0, :] @ -self.adaptation.T
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> Array:
         """The forces tau = known force + Y pihat - K_D s, (..., n).
@@ -219,10 +216,9 @@ class AdaptiveController(Parametrized):
 
         Source: Slotine and Li (1987); [W] IV-A.
         """
-        parameters = valid_vector("parameters", parameters, self.family.size)
+        parameters = as_array("parameters", parameters, (self.family.size,))
         Y, known = self.family.regressor(q, v, v_r, a_r), self.family.known_force(q, v, v_r, a_r)
-        tau: Array = known + self.law(Y, sliding(v, v_r), parameters)[0]
-        return tau
+        return finite(known + self.learned(Y, sliding(v, v_r), parameters), parameters=parameters)
 
     def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """pihat_dot = -P Y^T s, (..., p): how the estimates change.
@@ -238,8 +234,7 @@ class AdaptiveController(Parametrized):
 
         Source: Slotine and Li (1987).
         """
-        Y = self.family.regressor(q, v, v_r, a_r)
-        rate: Array = self.law(Y, sliding(v, v_r), np.zeros(self.family.size))[1]
+        rate: Array = self.learning(self.family.regressor(q, v, v_r, a_r), sliding(v, v_r))
         return rate
 
     def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any) -> Array:
@@ -252,10 +247,12 @@ class AdaptiveController(Parametrized):
         s : (..., n) v - v_r.
         error : (..., p) pi~ = pihat - pi.
         """
-        s, error = valid_vector("s", s, self.family.frame.dim), valid_vector("error", error, self.family.size)
+        s, error = (
+            as_array(*given)
+            for given in (("s", s, (len(self.gain),)), ("error", error, (len(self.adaptation),)))
+        )
         rest = (error * (error @ np.linalg.inv(self.adaptation))).sum(-1)
-        V: Array = 0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest)
-        return V
+        return finite(0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest), s=s, error=error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +331,9 @@ class AdaptiveLoop(Loop):
     def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, parameters, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        tau, rate = self.controller.law(self.family.regressor_at(q, v, v_r, a_r), v - v_r, parameters)
-        v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
+        Y, s = self.family.regressor_at(q, v, v_r, a_r), v - v_r
+        v_dot = self.plant.forward_dynamics_at(q, v, self.controller.learned(Y, s, parameters), t)
+        rate = self.controller.learning(Y, s)
         return self.frame.matrix_at(q) @ v, v_dot, rate, self.reference.state_rate_at(t, q, v, state)
 
     def _entry_at(
@@ -350,7 +348,7 @@ class AdaptiveLoop(Loop):
             v,
             v_r,
             a_r,
-            self.controller.law(self.family.regressor_at(q, v, v_r, a_r), s, parameters)[0],
+            self.controller.learned(self.family.regressor_at(q, v, v_r, a_r), s, parameters),
             self.lyapunov_at(q, s, parameters),
             s @ (self.plant.forces_at(t, q, v) - self.controller.gain @ s),
             self.reference.desired_at(t),

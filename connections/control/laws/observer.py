@@ -20,8 +20,8 @@ from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
 from connections.affine.motions.sizes import motion_sizes
-from connections.checks import require_same_frame, require_shape, require_type
-from connections.control.laws.gains import gain_matrix, valid_vector
+from connections.checks import as_array, require_same_frame, require_shape, require_type
+from connections.control.laws.gains import finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument
@@ -88,8 +88,8 @@ class MomentumObserver(Parametrized):
         q, v : (..., nq), (..., n) measured state.
         z : (..., n) state of the observer.
         """
-        r: Array = (self.model.momentum(q, v) - valid_vector("z", z, self.frame.dim)) @ self.gain.T
-        return r
+        z = as_array("z", z, (len(self.gain),))
+        return finite((self.model.momentum(q, v) - z) @ self.gain.T, z=z)
 
     def state_rate(self, q: Any, v: Any, tau: Any, z: Any, t: float = 0.0) -> Array:
         """Rate of z: tau + C^T v - g + known forces + r, (..., n), covector components.
@@ -103,9 +103,9 @@ class MomentumObserver(Parametrized):
 
         Source: [W] II.
         """
-        tau = valid_vector("tau", tau, self.frame.dim)
-        rate: Array = tau + self.model.momentum_rate(q, v, t) + self.residual(q, v, z)
-        return rate
+        tau, z = (as_array(name, x, (len(self.gain),)) for name, x in (("tau", tau), ("z", z)))
+        r = (self.model.momentum(q, v) - z) @ self.gain.T
+        return finite(tau + self.model.momentum_rate(q, v, t) + r, tau=tau, z=z)
 
     def simulate(
         self,

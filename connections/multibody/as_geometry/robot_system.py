@@ -207,9 +207,10 @@ class RobotSystem(MechanicalSystem):
         return p
 
     def _momentum_rate(self, q: Any, v: Any) -> np.ndarray:
-        product = self._call("coriolis_transpose_product", q, v, v, "christoffel")
-        rate: np.ndarray = product - self._call("gravity", q)
-        return rate
+        functions = self.model.program.functions
+        product: np.ndarray = functions["coriolis_transpose_product"](q, v, v, "christoffel", None)
+        product -= functions["gravity"](q, None)
+        return product
 
     def _with_gamma(self, name: str, *given: Any) -> np.ndarray:
         """The result of a recursion that is linear in C, for C* + gamma (C_x - C*)."""
