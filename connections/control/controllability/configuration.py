@@ -6,7 +6,7 @@ neighbourhood, contain an open set, and locally configuration controllable if q 
 Accessible: rank Lie(Sym(Y)) = n at q. For analytic systems this is also necessary.
 
 Controllable: accessible, and every bad symmetric product at q is a linear combination of good ones of lower
-degree. Sufficient only, and it depends on the basis of the inputs; where it fails in the basis given, one of
+degree. Sufficient only, and it depends on the basis of the inputs; if it fails in the given basis, one of
 decoupling directions is tried.
 
 Not controllable: not accessible; or the inputs span an involutive distribution near q, and for a covector
@@ -55,8 +55,8 @@ class ControllabilityReport:
     Parameters
     ----------
     q : (nq,) the point.
-    accessible : rank Lie(Sym(Y)) = n; None where the order reached settles nothing.
-    controllable : True, False, or None where neither test applies.
+    accessible : rank Lie(Sym(Y)) = n; None if the order reached settles nothing.
+    controllable : True, False, or None if neither test applies.
     reason : why, in words.
     obstruction : the bad product that is no combination of good ones of lower degree, in the basis given.
     symmetric, involutive : the closures Sym(Y) and Lie(Sym(Y)) with ranks and gaps.
@@ -138,7 +138,7 @@ def configuration_controllability(
 
     Raises
     ------
-    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
+    ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
 
     Source: [LM]; [AL]; [Z] section 6.
     """

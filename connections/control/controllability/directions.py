@@ -35,7 +35,7 @@ class Directions:
     columns : (a, k) those found.
     every : whether every direction is one.
     complete : whether all have been found.
-    units : (a,) of the inputs, beside the jet's, in which independence is judged.
+    units : (a,) of the inputs, beside the jet's, in which independence is tested.
     """
 
     columns: Array
@@ -45,7 +45,7 @@ class Directions:
 
     @property
     def spanning(self) -> Array | None:
-        """(a, a) independent columns, or None where there are fewer."""
+        """(a, a) independent columns, or None if there are fewer."""
         a = len(self.columns)
         chosen: list[int] = []
         balanced = self.columns / self.units[:, None]
@@ -69,7 +69,7 @@ class Forms:
 
     Parameters
     ----------
-    values : (l, a, a) symmetric; zero where an entry is round-off of its own terms.
+    values : (l, a, a) symmetric; entries that are round-off of their own terms are zero.
     noise : what round-off may be, in the Frobenius norm of all.
     units : (a,) of the inputs, beside the jet's: components u of the jet are `units` times those here.
     certain : whether every entry is either round-off or far from it.

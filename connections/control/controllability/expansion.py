@@ -140,7 +140,7 @@ class _Run:
     ----------
     algebra : of the polynomials.
     nested : compiled derivatives of primitives without a rule, filled by `nested`.
-    rng : where every result changes by a little, to see what round-off does; None: exact.
+    rng : if given, every result is changed by a little at random, which shows the effect of round-off.
     """
 
     algebra: TaylorAlgebra
@@ -287,7 +287,7 @@ def _matrix(
 
 
 def _solved(matrix: Array, rows: Array) -> Array:
-    """matrix^-1 applied to every row; NaN where the matrix is singular."""
+    """matrix^-1 applied to every row; NaN if the matrix is singular."""
     try:
         return np.linalg.solve(matrix, rows.T).T
     except np.linalg.LinAlgError:

@@ -49,9 +49,9 @@ from connections.geometry.frames import PointFunction
 from connections.geometry.numerics.definite import solve_definite
 
 Array = np.ndarray[Any, Any]
-_WORDS = 120  # products generated where no order is asked for
+_WORDS = 120  # products generated if no order is given
 _BRACKETS = 400
-_LONGEST = 8  # brackets, where no order is asked for
+_LONGEST = 8  # brackets, if no order is given
 _PAIRS = 400_000  # of monomials: limits the order of the polynomials
 _STEP = 0.05  # to neighbouring points, in units of the distance in which the system changes
 _NEAREST = 1e-6
@@ -117,7 +117,7 @@ def symmetric_closure(
 
     Raises
     ------
-    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
+    ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
 
     Source: [LM]; [Z] section 6.
     """
@@ -302,7 +302,7 @@ def involutive_closure_of(
 
 
 def generators(closure: Closure, tol: float) -> list[Word]:
-    """Words that generate the distribution: independent ones where it is regular, else all."""
+    """Words that generate the distribution: independent ones if it is regular, otherwise all."""
     if closure.settled:
         return [closure.words[k] for k in independent(*closure.scaled, tol)]
     return list(closure.words)

@@ -37,13 +37,13 @@ class _Windows(NamedTuple):
 
 
 def padded(algebra: TaylorAlgebra, parts: Sequence[Array]) -> list[Array]:
-    """All with as many coefficients, one where all are constants."""
+    """All with as many coefficients, one if all are constants."""
     size = max(len(part) for part in parts)
     return [algebra.full(part) if size > 1 else part for part in parts]
 
 
 def gather(algebra: TaylorAlgebra, params: dict[str, Any], a: Array, indices: Array) -> Array:
-    """Windows of `a`; NaN where one is out of bounds and the mode fills."""
+    """Windows of `a`; NaN if one is out of bounds and the mode fills."""
     n = params["dimension_numbers"]
     windows = _Windows(
         tuple(n.offset_dims),

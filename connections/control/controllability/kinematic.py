@@ -77,7 +77,7 @@ class DecouplingFields:
 
     Parameters
     ----------
-    fields : those found; where every combination of inputs is decoupling, the inputs.
+    fields : those found; if every combination of inputs is decoupling, the inputs.
     every : whether every combination of the inputs is decoupling: the system is then kinematic.
     complete : whether there are no others, up to functions as factors.
     isolated : directions at the point that belong to no field found: combinations of inputs.
@@ -104,10 +104,10 @@ class KinematicReport:
     Parameters
     ----------
     q : (nq,) the point.
-    controllable : True, False, or None where the search may have missed a field.
+    controllable : True, False, or None if the search may have missed a field.
     reason : why, in words.
-    decoupling : the decoupling fields; None where they were given.
-    involutive : the involutive closure of the fields; None where there are none.
+    decoupling : the decoupling fields; None if they were given.
+    involutive : the involutive closure of the fields; None if there are none.
     """
 
     q: Array
@@ -147,7 +147,7 @@ def decoupling_fields(
 
     Raises
     ------
-    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla` at q.
+    ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
 
     Source: [BLy].
     """
@@ -169,7 +169,7 @@ def is_decoupling(
 
     Raises
     ------
-    ShapeError, NonFiniteError; FrameError where the inputs are dependent; the errors of `nabla`.
+    ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla`.
 
     Source: [BLy].
     """
@@ -206,7 +206,7 @@ def kinematic_controllability(
 
     Raises
     ------
-    ShapeError, NonFiniteError; FrameError where the inputs are dependent; CheckError where a field given is
+    ShapeError, NonFiniteError; FrameError if the inputs are dependent; CheckError if a field given is
     not decoupling; the errors of `nabla` at q.
 
     Source: [BLy]; [BLL].

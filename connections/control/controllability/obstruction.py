@@ -77,7 +77,7 @@ _FAR = 0.5, 2.0  # in units of the distance in which the system changes
 
 
 def one_sided(jets: list[Jet], tol: float) -> str | None:
-    """The reason why a function moves to one side only, or None where the theorem says nothing.
+    """The reason why a function moves to one side only, or None if the theorem says nothing.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _definite(forms: Array, noise: float) -> bool:
 def _kernel(forms: Forms, tol: float) -> tuple[Array, Array] | None:
     """Orthonormal bases (a, a - r) of the common kernel of forms (l, a, a) and (a, r) of the rest.
 
-    None where the kernel is not clear: what belongs to it is zero to round-off.
+    None if the kernel is not clear: what belongs to it is zero to round-off.
     """
     _, s, rows = np.linalg.svd(forms.values.reshape(-1, forms.values.shape[-1]))
     s = np.append(s, np.zeros(len(rows) - len(s)))

@@ -62,7 +62,7 @@ def trajectory_reference(
 
     Raises
     ------
-    ShapeError, NonFiniteError, GainError, TypeError; PointError where q_d(0) or a sample is off the manifold.
+    ShapeError, NonFiniteError, GainError, TypeError; PointError if q_d(0) or a sample is off the manifold.
 
     Source: [W] IV-A, with the sign of Lambda reversed: as printed, q_r = q_d + Lambda (q - q_d) diverges.
     """
@@ -100,7 +100,7 @@ def submanifold_reference(
     frame : the frame of the components.
     constraint : phi, q (nq,) -> (m,), m <= n; JAX-traceable.
     gain : Lambda, scalar, (m,) or (m, m), positive definite, 1/s.
-    tangential : w, (t, q) -> (n,); its part along the submanifold is followed (a limit cycle where the
+    tangential : w, (t, q) -> (n,); its part along the submanifold is followed (a limit cycle if the
         submanifold is a closed curve). None stays still on it.
     metric : J^+ = H^-1 J^T (J H^-1 J^T)^-1, the same vector field in every frame; None takes H = 1.
 
@@ -199,7 +199,7 @@ def _in_coordinates(
 
 
 def _desired_at(frame: FrameField, trajectory: TimeCurve, t: jax.Array) -> jax.Array:
-    """The point that trajectory(t) stands for; NaN where it is off the manifold."""
+    """The point trajectory(t); NaN if it is off the manifold."""
     q_d = jnp.asarray(trajectory(t), dtype=jnp.float64)
     return jnp.where(frame.near_at(q_d), frame.project_at(q_d), jnp.nan)
 

@@ -93,7 +93,7 @@ class ClosedLoop(Described, Loop):
 
         vdot comes from Newton's law with the Levi-Civita connection, nabla_qdot v_r from the plant's
         connection applied to the vector field v_r(t, .) plus its partial time derivative: no derivative of
-        components along the motion. Zero where the plant's connection has Riemannian geodesics; the reference
+        components along the motion. Zero if the plant's connection has Riemannian geodesics; the reference
         must be a `FieldReference`.
         Source: [W] Remark 5.
         """
@@ -136,7 +136,7 @@ class ClosedLoop(Described, Loop):
         v0 : (..., n) velocities at the start, frame components.
         times : (T,) increasing, s; the motion starts at times[0].
         rtol, atol : tolerances of a step: `rtol` relative to the largest that a component has been (of q, the
-            farthest it has moved), `atol` to what the speed lets it be, which counts where that is more.
+            farthest it has moved), `atol` to what the speed lets it be, which counts if it is larger.
         max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
 
         Raises
@@ -261,7 +261,7 @@ def simulate_members(
 
     Parameters
     ----------
-    owner : one of the loops, whose plant judges the first point.
+    owner : one of the loops, whose plant validates the first point.
     member : numbers (p,) -> the loop; JAX-traceable.
     numbers : (m, p).
     start : q0 (nq,), v0 (n,).
@@ -285,7 +285,7 @@ class _FlowOf(Parametrized):
 
     def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[ClosedLoopMotion]]:
         loop = plain(self.member)(numbers)
-        return loop, loop._flow(RTOL, ATOL)  # tolerances are judged outside
+        return loop, loop._flow(RTOL, ATOL)  # the driver of the sweep applies the tolerances
 
 
 def _field_of(reference: Reference) -> Any:

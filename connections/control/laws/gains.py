@@ -1,4 +1,4 @@
-"""Gains of control laws, checked once where they are given.
+"""Gains of control laws, checked once when they are given.
 
 Every gain becomes an (n, n) float64 matrix; a scalar k means k 1, a vector means a diagonal.
 """
@@ -18,7 +18,7 @@ _SYMMETRIC = 1e-12
 
 
 class GainError(ValueError):
-    """A gain is not positive definite, or not symmetric where the law needs it."""
+    """A gain is not positive definite, or not symmetric although the law needs it."""
 
 
 def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:

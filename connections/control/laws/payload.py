@@ -61,7 +61,7 @@ class UnknownInertia(Parametrization):
             raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
         for name in self.bodies:
             if list(self.bodies).count(name) > 1:
-                raise ModelError(f"bodies: '{name}' stands there twice")
+                raise ModelError(f"bodies: '{name}' is given twice")
         model: Any = self.system.model
         numbers = [_body_number(model, name) for name in self.bodies]
         columns = np.concatenate([PARAMETERS * n + np.arange(PARAMETERS) for n in numbers])

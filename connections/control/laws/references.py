@@ -1,4 +1,4 @@
-"""Reference velocities: what the passivity-based law is asked to follow.
+"""Reference velocities: what the passivity-based law follows.
 
 A reference gives v_r, the frame components of a time-varying vector field, and vdot_r, the time derivative of
 those components along the motion: ``vdot_r = d/dt v_r(q(t), t)`` with ``qdot = X(q) v``, by one
@@ -94,7 +94,7 @@ class FieldReference(Reference):
     frame : the frame of the components.
     field : (t, q (nq,)) -> v_r (n,) frame components; JAX-traceable.
     parameters : optional, the last argument of `field` (`ParametricFunction`).
-    span : the first and the last time, s, if the field follows samples; None where there is no end.
+    span : the first and the last time, s, if the field follows samples; None if there is no end.
     desired : optional, t -> q_d (nq,), the desired configuration. Motions of closed loops record it.
     error : optional, (t, q) -> (m,), what the field drives to zero. Motions of closed loops record it.
 

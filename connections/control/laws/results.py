@@ -32,7 +32,7 @@ class ClosedLoopMotion(Motion):
     lyapunov_rate: Array
     """(..., T), by [W] (14), W."""
     q_d: Array | None = None
-    """(..., T, nq) desired configurations; None where the reference is no trajectory of configurations."""
+    """(..., T, nq) desired configurations; None if the reference is no trajectory of configurations."""
     error: Array | None = None
     """(..., T, m) what the reference drives to zero, in its own components; None if it does not say."""
     betas: Array | None = None

@@ -2,7 +2,7 @@
 
     u = -K x minimizes the integral of x^T Q x + u^T R u  along  xdot = A x + B u.
 
-A gain exists where everything that does not decay by itself can be reached through B;
+A gain exists if everything that does not decay by itself can be reached through B;
 `StabilizabilityError` says what cannot. For a robot the pair is that of `multibody.linearize`, the law is
 `Regulator`. Source: [B]; Kalman (1960).
 """

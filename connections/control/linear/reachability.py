@@ -1,7 +1,7 @@
 """Which states of xdot = A x + B u an input reaches, and which of the others do not decay by themselves.
 
 The reachable states are the range of [B, A B, A^2 B, ...]; what is orthogonal to them moves by itself, with
-eigenvalues of its own (Kalman's decomposition). A gain that stabilizes exists where these decay.
+eigenvalues of its own (Kalman's decomposition). A gain that stabilizes exists if these decay.
 Source: Kalman (1963); Hautus (1969).
 """
 

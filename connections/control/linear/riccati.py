@@ -2,7 +2,7 @@
 
     0 = A^T P + P A + Q - K^T R K,  K = R^-1 B^T P;   discrete: P = F^T P F + Q + K^T R K,  F = A - B K
 
-SciPy solves the equation in units in which all costs are about one. That is not enough where the cost to go
+SciPy solves the equation in units in which all costs are about one. That is not enough if the cost to go
 differs by many powers of ten from component to component: its errors are relative to the largest entry. So
 every solution is corrected by Newton's method in units x_i = P_ii^(-1/2), in which the cost to go has a unit
 diagonal; the correction P' - P solves the Lyapunov equation
