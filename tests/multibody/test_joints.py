@@ -1,5 +1,8 @@
 """Joints: Phi against the derivative of the placement, chains, closed forms, bad arguments."""
 
+import ast
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +14,8 @@ from connections import multibody as mb
 from connections.checks import ModelError
 from connections.geometry.rigid.rotations import quaternion_product, rotation_matrix
 from connections.multibody.joints import ElementaryJoint, Joint
-from connections.multibody.kernels.layout import KINDS
+from connections.multibody.kernels import elementary_joints
+from connections.multibody.kernels.elementary_joints import KINDS
 
 JOINTS = [
     mb.Revolute((1.0, -2.0, 0.5)),
@@ -93,6 +97,26 @@ def test_every_class_is_tested_and_every_kind_is_one_class():
     kinds = [each.kind for each in final_classes(ElementaryJoint)]
     assert sorted(kinds) == sorted(KINDS)
     assert {type(link) for joint in JOINTS for link in joint.chain} == final_classes(ElementaryJoint)
+
+
+def kinds_of_joints_in(source):
+    """Where a source names a kind of joints, or compares the kind of one."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.alias | ast.Name | ast.Attribute):
+            name = getattr(node, {ast.alias: "name", ast.Name: "id", ast.Attribute: "attr"}[type(node)])
+            if name.lower() in KINDS and name.isupper():
+                yield name
+        elif isinstance(node, ast.Compare) and ".kind" in ast.unparse(node):
+            yield ast.unparse(node)
+
+
+def test_one_file_of_the_kernels_knows_the_kinds():
+    files = Path(elementary_joints.__file__).parent.glob("*.py")
+    found = {path.name: list(kinds_of_joints_in(path.read_text(encoding="utf-8"))) for path in files}
+    assert {name.lower() for name in found.pop("elementary_joints.py")} == set(KINDS)
+    assert not any(found.values()), found
+    for wrong in ("tree.kind[i] >= 3", "from joints import FREE", "joints.FREE == number"):
+        assert list(kinds_of_joints_in(wrong))
 
 
 @pytest.mark.parametrize(

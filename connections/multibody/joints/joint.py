@@ -83,7 +83,7 @@ class ElementaryJoint(Joint):
 
     Parameters
     ----------
-    kind : its name in the kernels, one of ``kernels.layout.KINDS``.
+    kind : its name in the kernels, one of ``kernels.elementary_joints.KINDS``.
     lengths : (nq,) whether a coordinate is a length, not an angle or part of a quaternion.
     quaternion : where in q a unit quaternion (x, y, z, w) begins; None if v = qdot.
     """

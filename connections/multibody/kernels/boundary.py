@@ -8,7 +8,6 @@ from connections.engines.inlined.rows import read_numbers, read_rows
 from connections.engines.inlined.simd import LANES, inlined, slots_of, store
 from connections.engines.inlined.vectors import normalize, reduced_angle
 from connections.geometry.numerics.scales import POINT_TOLERANCE
-from connections.multibody.kernels.layout import FREE, HELICAL, SPHERICAL
 
 
 @inlined
@@ -32,17 +31,15 @@ def read_configurations(tree, work, q, row):
 
 @inlined
 def reduce_coordinates(tree, work, q):
-    """Write the reduced angles of q, and normalize the quaternions of its copy in the workspace.
+    """Write q, reduced as angles, and normalize the quaternions of its copy in the workspace.
 
     Returns whether they were of norm one.
     """
     good = True
-    for i in range(1, tree.links + 1):
-        at, kind = tree.coordinate[i], tree.kind[i]
-        if kind <= HELICAL:
-            store(work, tree.angles + at, reduced_angle(q[at]))
-        elif kind == SPHERICAL or kind == FREE:
-            good &= is_unit(normalize(work, at + (3 if kind == FREE else 0)))
+    for k in range(tree.nq):
+        store(work, tree.angles + k, reduced_angle(q[k]))
+    for i in range(tree.quaternions):
+        good &= is_unit(normalize(work, tree.quaternion_starts[i]))
     return good
 
 
@@ -50,16 +47,14 @@ def reduce_coordinates(tree, work, q):
 def reduce_rows(tree, work):
     """`reduce_coordinates` for all lanes of a workspace (slots, LANES), from its copy of q."""
     good = True
-    for i in range(1, tree.links + 1):
-        at, kind = tree.coordinate[i], tree.kind[i]
-        if kind <= HELICAL:
-            for lane in range(LANES):
-                work[tree.angles + at, lane] = reduced_angle(work[at, lane])
-        elif kind == SPHERICAL or kind == FREE:
-            at += 3 if kind == FREE else 0
-            for lane in range(LANES):
-                square = work[at, lane] * work[at, lane] + work[at + 1, lane] * work[at + 1, lane]
-                square += work[at + 2, lane] * work[at + 2, lane] + work[at + 3, lane] * work[at + 3, lane]
-                good &= is_unit(square)
-            normalize(slots_of(work), at)
+    for k in range(tree.nq):
+        for lane in range(LANES):
+            work[tree.angles + k, lane] = reduced_angle(work[k, lane])
+    for i in range(tree.quaternions):
+        at = tree.quaternion_starts[i]
+        for lane in range(LANES):
+            square = work[at, lane] * work[at, lane] + work[at + 1, lane] * work[at + 1, lane]
+            square += work[at + 2, lane] * work[at + 2, lane] + work[at + 3, lane] * work[at + 3, lane]
+            good &= is_unit(square)
+        normalize(slots_of(work), at)
     return good

@@ -11,18 +11,16 @@ from connections.engines.inlined.records import Layout, record
 from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.kernel_fingerprint import STAMP
 
-# Kinds of links, in an order on which comparisons in kernels rely; the ground is -1.
-KINDS = ("revolute", "helical", "prismatic", "spherical", "free")
-REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(len(KINDS))
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
 
 
 # --- records ------------------------------------------------------------------------------------------------
 
-# Constants of a link: placement in the link before (R row by row, p), mass, centre of mass, inertia about the
-# centre of mass, pitch, and E, which turns the axes of the link into those of its body.
-PARAMETERS = record("Parameters", rotation=9, position=3, mass=1, center=3, inertia=6, pitch=1, axes=9)
-LOOP_PARAMETERS = record("LoopParameters", rotation=9, position=3, pitch=1)
+# Constants of a link's joint: its placement in the link before (R row by row, p), and its pitch.
+PLACEMENT = record("Placement", rotation=9, position=3, pitch=1)
+# Constants of a link, first those of its joint; then mass, centre of mass, inertia about the centre of mass,
+# and E, which turns the axes of the link into those of its body.
+PARAMETERS = record("Parameters", rotation=9, position=3, pitch=1, mass=1, center=3, inertia=6, axes=9)
 # A condition of a loop, as in `clusters.Rows`, with points and directions in the axes of links.
 CONDITION = record("Condition", point_a=3, point_b=3, u=3, w=3, constant=1, scale=1)
 
@@ -78,12 +76,14 @@ TREE = Layout(
         "nv",
         "nq",
         "bodies",  # number of bodies, without the massless ones inside chains
+        "quaternions",  # number of quaternions in q
         "shifted",  # whether the origin of any subtree is not at its root link
         "noncommuting_count",
     ),
     integers=(
+        "quaternion_starts",  # (quaternions,) where they begin in q
         "parent",  # (links + 1,)
-        "kind",  # (links + 1,)
+        "kind",  # (links + 1,) as in `elementary_joints`
         "coordinate",  # (links + 1,) where the link's slice of q begins
         "first",  # (links + 2,) first column of each link
         "origin",  # (links + 1,) the link at which the subtree's common origin lies
@@ -92,7 +92,7 @@ TREE = Layout(
         "run",  # (nv,) first of the consecutive columns, each before the next, that end at this one
         "end",  # (nv,) one past the last column of the subtree that this one moves; they are consecutive
         "link_of",  # (nv,)
-        "noncommuting",  # (noncommuting_count,) spherical and free links, whose columns do not commute
+        "noncommuting",  # (noncommuting_count,) links whose columns do not commute
     ),
     numbers=(
         "parameters",  # (links + 1, PARAMETERS); the ground's begin with the acceleration of free fall
@@ -101,7 +101,7 @@ TREE = Layout(
     ),
     work={
         "q": lambda n: n.nq,  # at slot 0, which kernels know
-        "angles": lambda n: n.nq,  # the angles in q, reduced; other coordinates are not set
+        "angles": lambda n: n.nq,  # q, each number reduced as an angle
         "vectors": lambda n: 3 * n.nv,
         "pivots": lambda n: n.nv,  # of an elimination, relative to the terms before cancellation
         "poses": lambda n: POSE.size * (n.links + 1),
@@ -230,7 +230,7 @@ LOOP = Layout(
         "source",  # (coordinates,) number among the spanning coordinates
         "follows",  # (coordinates,) whether it is dependent
         "parent",  # (links + 1,) link 0 carries the others
-        "kind",  # (links + 1,)
+        "kind",  # (links + 1,) as in `elementary_joints`
         "coordinate",  # (links + 1,) where its coordinates begin
         "first",  # (links + 2,) first column of each link
         "place",  # (columns,) k of an independent column, -1 - k of a dependent one; k counts each from 0
@@ -241,13 +241,14 @@ LOOP = Layout(
         "link_b",
     ),
     numbers=(
-        "parameters",  # (links + 1, LOOP_PARAMETERS)
+        "parameters",  # (links + 1, PLACEMENT)
         "row_parameters",  # (rows, CONDITION)
         "T",  # (columns, rows) by which K is made from the wrenches (`program/loop_packing.py`)
         "lengths",  # (2,) m: the sum of all lengths, and the characteristic length of the cluster
     ),
     work={  # for all loops the same slots
         "x": lambda n: n.coordinates,  # the configuration that is being corrected
+        "angles": lambda n: n.coordinates,  # x, each number reduced as an angle
         "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
         "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
         "poses": lambda n: POSE.size * (n.links + 1),

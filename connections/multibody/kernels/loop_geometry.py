@@ -18,32 +18,20 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
-from connections.engines.inlined.simd import beyond, exact, inlined, put, sine_cosine, store, take
+from connections.engines.inlined.simd import beyond, exact, inlined, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import (
     add3,
     cross3,
     dot3,
-    matrix_of,
     product_columns,
     reduced_angle,
     rotate_columns,
-    scale3,
     subtract3,
-    turned,
-    turned_by_quaternion,
 )
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
-from connections.multibody.kernels.layout import (
-    ARMS,
-    CONDITION,
-    FREE,
-    HELICAL,
-    IDENTITY,
-    LOOP_PARAMETERS,
-    POSE,
-    PRISMATIC,
-)
+from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
+from connections.multibody.kernels.layout import ARMS, CONDITION, IDENTITY, PLACEMENT, POSE
 
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 
@@ -52,49 +40,18 @@ ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the le
 def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
     put(loop.poses, 0, IDENTITY)
+    for i in range(loop.coordinates):
+        store(loop.angles, i, reduced_angle(loop.x[i]))
     for link in range(1, loop.links + 1):
-        above = POSE.size * loop.parent[link]
+        above, kind, at = POSE.size * loop.parent[link], loop.kind[link], loop.coordinate[link]
+        pose, q = beyond(loop.poses, POSE.size * link), beyond(loop.x, at)
+        k = beyond(loop.parameters, PLACEMENT.size * link)
         R, p = take(loop.poses, above, 9), take(loop.poses, above + POSE.position, 3)
-        k, at = beyond(loop.parameters, link * LOOP_PARAMETERS.size), loop.coordinate[link]
-        kind = loop.kind[link]
-        x, y, z = product_columns(R, take(k, LOOP_PARAMETERS.rotation, 9))
-        p = add3(p, rotate_columns(R, take(k, LOOP_PARAMETERS.position, 3)))
-        if kind <= HELICAL:
-            angle = loop.x[at]
-            p = add3(p, scale3(z, angle * k[LOOP_PARAMETERS.pitch]))
-            x, y = turned(x, y, *sine_cosine(reduced_angle(angle)))
-        elif kind == PRISMATIC:
-            p = add3(p, scale3(z, loop.x[at]))
-        else:
-            if kind == FREE:
-                p = add3(p, rotate_columns(matrix_of(x, y, z), take(loop.x, at, 3)))
-                at += 3
-            x, y, z = turned_by_quaternion(x, y, z, take(loop.x, at, 4))
-        put(loop.poses, POSE.size * link, matrix_of(x, y, z))
-        put(loop.poses, POSE.size * link + POSE.position, p)
-        _place_columns(loop, link, x, y, z, p)
-
-
-@inlined
-def _place_columns(loop, link, x, y, z, p):
-    """Write Phi: [w; p x w] for a column that turns about w, [0; axis] for one that slides."""
-    kind, Phi = loop.kind[link], beyond(loop.Phi, 6 * loop.first[link])
-    if kind <= HELICAL:
-        pitch = loop.parameters[link * LOOP_PARAMETERS.size + LOOP_PARAMETERS.pitch]
-        put(Phi, 0, (*z, *add3(cross3(p, z), scale3(z, pitch))))
-    elif kind == PRISMATIC:
-        put(Phi, 0, (0.0, 0.0, 0.0, *z))
-    else:
-        _place_turn(Phi, 0, x, p, kind)
-        _place_turn(Phi, 6, y, p, kind)
-        _place_turn(Phi, 12, z, p, kind)
-
-
-@inlined
-def _place_turn(Phi, slot, w, p, kind):
-    put(Phi, slot, (*w, *cross3(p, w)))
-    if kind == FREE:
-        put(Phi, slot + 18, (0.0, 0.0, 0.0, *w))
+        x, y, z = product_columns(R, take(k, PLACEMENT.rotation, 9))
+        p = add3(p, rotate_columns(R, take(k, PLACEMENT.position, 3)))
+        put(pose, POSE.position, displaced(kind, p, x, y, z, q, k))
+        put_axes(kind, x, y, z, q, beyond(loop.angles, at), pose)
+        put_columns(kind, pose, k, beyond(loop.Phi, 6 * loop.first[link]), 6)
 
 
 @exact
@@ -117,13 +74,14 @@ def evaluate(loop):
 
 @inlined
 def _linear_condition(loop, r):
-    """phi = sum_s T[s, r] x_s - constant; T[s, r] is zero unless column s is the only one of its link."""
+    """phi = sum_s T[s, r] x_s - constant, over links with one column; T[s, r] is zero for all others."""
     scale = loop.row_parameters[CONDITION.size * r + CONDITION.scale]
     constant = scale * loop.row_parameters[CONDITION.size * r + CONDITION.constant]
     total, size = -constant, abs(constant)
     for link in range(1, loop.links + 1):
-        if loop.kind[link] <= PRISMATIC:
-            term = loop.T[loop.first[link] * loop.rows + r] * loop.x[loop.coordinate[link]]
+        s = loop.first[link]
+        if loop.first[link + 1] == s + 1:
+            term = loop.T[s * loop.rows + r] * loop.x[loop.coordinate[link]]
             total += term
             size += abs(term)
     store(loop.phi, r, total)

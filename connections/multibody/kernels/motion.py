@@ -25,11 +25,11 @@ from connections.engines.inlined.simd import (
     store,
     take,
 )
-from connections.engines.inlined.vectors import quaternion_columns
 from connections.multibody.kernels.articulated import forward_dynamics
 from connections.multibody.kernels.boundary import reduce_coordinates, reduce_rows
 from connections.multibody.kernels.coriolis import mass_matrix
-from connections.multibody.kernels.layout import FREE, PRISMATIC, SPHERICAL, is_current, unpack_tree
+from connections.multibody.kernels.elementary_joints import put_rate
+from connections.multibody.kernels.layout import is_current, unpack_tree
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
@@ -123,12 +123,11 @@ def _place(tree, work, y):
         store(work, k, load(y, k))
     for k in range(tree.nv):
         store(work, tree.vectors + k, load(y, tree.nq + k))
-    for i in range(1, tree.links + 1):
-        if tree.kind[i] >= SPHERICAL:
-            at = tree.coordinate[i] + (3 if tree.kind[i] == FREE else 0)
-            a, b, c, d = take(y, at, 4)
-            norm = root(a * a + b * b + c * c + d * d)
-            put(work, at, (a / norm, b / norm, c / norm, d / norm))
+    for i in range(tree.quaternions):
+        at = tree.quaternion_starts[i]
+        a, b, c, d = take(y, at, 4)
+        norm = root(a * a + b * b + c * c + d * d)
+        put(work, at, (a / norm, b / norm, c / norm, d / norm))
     clear(work, tree.vectors + tree.nv, tree.nv)
 
 
@@ -158,21 +157,5 @@ def _sizes(tree, work, elapsed, sizes):
 def _frame_times(tree, work, v, sizes, out):
     """Write X(q) v at the q in the workspace, or |X(q)| v if `sizes`."""
     for i in range(1, tree.links + 1):
-        kind, at, j = tree.kind[i], tree.coordinate[i], tree.first[i]
-        if kind <= PRISMATIC:
-            store(out, at, v[j])
-            continue
-        sign, (a, b, c), q = -1.0, take(v, j, 3), take(work, at + (3 if kind == FREE else 0), 4)
-        if kind == FREE:
-            x, y, z = quaternion_columns(q)
-            for row in range(3):
-                entries = x[row], y[row], z[row]
-                if sizes:
-                    entries = absolute(entries[0]), absolute(entries[1]), absolute(entries[2])
-                store(out, at + row, entries[0] * v[j + 3] + entries[1] * v[j + 4] + entries[2] * v[j + 5])
-            at += 3
-        if sizes:
-            sign, q = 1.0, (absolute(q[0]), absolute(q[1]), absolute(q[2]), absolute(q[3]))
-        x, y, z, w = 0.5 * q[0], 0.5 * q[1], 0.5 * q[2], 0.5 * q[3]
-        put(out, at, (w * a + sign * z * b + y * c, z * a + w * b + sign * x * c))
-        put(out, at + 2, (sign * y * a + x * b + w * c, sign * (x * a + y * b + z * c)))
+        at, own = tree.coordinate[i], beyond(v, tree.first[i])
+        put_rate(tree.kind[i], beyond(work, at), own, sizes, beyond(out, at))

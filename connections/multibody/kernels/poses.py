@@ -6,97 +6,48 @@ the origin. Source: [W] VI-B in one frame: the transforms X disappear, and compo
 """
 
 from connections.engines.inlined.rows import accumulate
-from connections.engines.inlined.simd import inlined, load, put, sine_cosine, take
-from connections.engines.inlined.vectors import (
-    add3,
-    cross3,
-    matrix_of,
-    product_columns,
-    rotate_columns,
-    scale3,
-    subtract3,
-    turned,
-    turned_by_quaternion,
-)
-from connections.multibody.kernels.layout import FREE, HELICAL, IDENTITY, PARAMETERS, POSE, PRISMATIC
+from connections.engines.inlined.simd import beyond, inlined, load, put, take
+from connections.engines.inlined.vectors import add3, product_columns, rotate_columns, subtract3
+from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
+from connections.multibody.kernels.layout import IDENTITY, PARAMETERS, POSE
 
 
 @inlined
 def place_links(tree, work):
     """Rotation R and position P of every link from q; link 0 is the ground."""
-    poses, k = tree.poses, tree.parameters
-    put(work, poses, IDENTITY)
+    put(work, tree.poses, IDENTITY)
     for i in range(1, tree.links + 1):
-        slot, above, o = poses + i * POSE.size, poses + tree.parent[i] * POSE.size, i * PARAMETERS.size
-        kind, at = tree.kind[i], tree.coordinate[i]
+        slot, above = tree.poses + i * POSE.size, tree.poses + tree.parent[i] * POSE.size
+        k, q = beyond(tree.parameters, i * PARAMETERS.size), beyond(work, tree.coordinate[i])
         R = take(work, above, 9)
-        x, y, z = product_columns(R, take(k, o + PARAMETERS.rotation, 9))
-        if kind <= HELICAL:
-            turned_x, turned_y = turned(x, y, *sine_cosine(load(work, tree.angles + at)))
-            put(work, slot, matrix_of(turned_x, turned_y, z))
-        elif kind == PRISMATIC:
-            put(work, slot, matrix_of(x, y, z))
-        else:
-            quaternion = take(work, at + (3 if kind == FREE else 0), 4)
-            put(work, slot, matrix_of(*turned_by_quaternion(x, y, z, quaternion)))
+        x, y, z = product_columns(R, take(k, PARAMETERS.rotation, 9))
+        put_axes(tree.kind[i], x, y, z, q, beyond(q, tree.angles), beyond(work, slot))
         if tree.parent[i] == 0:
             put(work, slot + POSE.position, (0.0, 0.0, 0.0))  # this link is the origin of its subtree
         else:
-            t = rotate_columns(R, take(k, o + PARAMETERS.position, 3))
+            t = rotate_columns(R, take(k, PARAMETERS.position, 3))
             p = add3(take(work, above + POSE.position, 3), t)
-            put(work, slot + POSE.position, _displaced(tree, work, i, p, x, y, z))
+            put(work, slot + POSE.position, displaced(tree.kind[i], p, x, y, z, q, k))
     if tree.shifted:
         _shift_origins(tree, work)
 
 
 @inlined
-def _displaced(tree, work, i, p, x, y, z):
-    """p, the origin of the joint frame of link i, moved by the joint along the axes x, y, z of that frame."""
-    kind, at = tree.kind[i], tree.coordinate[i]
-    if kind == PRISMATIC or kind == HELICAL:
-        d = load(work, at)
-        if kind == HELICAL:
-            d = d * tree.parameters[i * PARAMETERS.size + PARAMETERS.pitch]
-        p = add3(p, scale3(z, d))
-    elif kind == FREE:
-        p = add3(p, rotate_columns(matrix_of(x, y, z), take(work, at, 3)))
-    return p
-
-
-@inlined
 def world_shift(tree, work, root):
     """From the origin of the common frame of a subtree, with this root link, to a position in the world."""
-    k, o, zero = tree.parameters, root * PARAMETERS.size, load(work, tree.poses + 1)
+    k, zero = beyond(tree.parameters, root * PARAMETERS.size), load(work, tree.poses + 1)
     R = take(work, tree.poses, 9)  # of the ground
-    x, y, z = product_columns(R, take(k, o + PARAMETERS.rotation, 9))
-    p = add3((zero, zero, zero), take(k, o + PARAMETERS.position, 3))
-    p = _displaced(tree, work, root, p, x, y, z)
+    x, y, z = product_columns(R, take(k, PARAMETERS.rotation, 9))
+    p = add3((zero, zero, zero), take(k, PARAMETERS.position, 3))
+    p = displaced(tree.kind[root], p, x, y, z, beyond(work, tree.coordinate[root]), k)
     return subtract3(p, take(work, tree.poses + root * POSE.size + POSE.position, 3))
 
 
 @inlined
 def store_columns(tree, work, i, base, stride):
     """Write Phi of the columns of link i to slots base + column * stride."""
-    pose, kind, column = tree.poses + i * POSE.size, tree.kind[i], tree.first[i]
-    slot = base + column * stride
-    if kind <= HELICAL:
-        w = load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)
-        p = take(work, pose + POSE.position, 3)
-        u = cross3(p, w)
-        if kind == HELICAL:
-            pitch = tree.parameters[i * PARAMETERS.size + PARAMETERS.pitch]
-            u = add3(u, scale3(w, pitch))
-        put(work, slot, (*w, *u))
-    elif kind == PRISMATIC:
-        z = load(work, pose + 2), load(work, pose + 5), load(work, pose + 8)
-        put(work, slot, (0.0, 0.0, 0.0, *z))
-    else:
-        p = take(work, pose + POSE.position, 3)
-        for axis in range(3):
-            w = (load(work, pose + axis), load(work, pose + 3 + axis), load(work, pose + 6 + axis))
-            put(work, slot + axis * stride, (*w, *cross3(p, w)))
-            if kind == FREE:
-                put(work, slot + (3 + axis) * stride, (0.0, 0.0, 0.0, *w))
+    pose, k = beyond(work, tree.poses + i * POSE.size), beyond(tree.parameters, i * PARAMETERS.size)
+    put_columns(tree.kind[i], pose, k, beyond(work, base + tree.first[i] * stride), stride)
 
 
 @inlined

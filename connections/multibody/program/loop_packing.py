@@ -27,8 +27,8 @@ from connections.multibody.kernels.layout import (
     CONDITION,
     LINEAR_CLUSTER,
     LOOP,
-    LOOP_PARAMETERS,
     PARAMETERS,
+    PLACEMENT,
 )
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.solutions import SolutionLayout
@@ -161,11 +161,10 @@ def _pack_loop(
     parent = np.concatenate([[0], local[tree.parent[links]]])
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)
     n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
-    parts = [*range(PARAMETERS.mass), PARAMETERS.pitch]
-    placements = tree.parameters[np.concatenate([[0], links])][:, parts]
+    placements = tree.parameters[np.concatenate([[0], links]), : PLACEMENT.size]
     points = conditions[:, CONDITION.point_a : CONDITION.u].reshape(-1, 2, 3)
     reach = (
-        np.linalg.norm(placements[:, LOOP_PARAMETERS.position : LOOP_PARAMETERS.pitch], axis=1).sum()
+        np.linalg.norm(placements[:, PLACEMENT.position : PLACEMENT.pitch], axis=1).sum()
         + np.linalg.norm(points, axis=2).sum()
     )
     sizes = {

@@ -18,7 +18,8 @@ from connections.engines.inlined.simd import LANES
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.kinematics import Element, Kinematics
 from connections.multibody.joints import ElementaryJoint
-from connections.multibody.kernels.layout import KINDS, PARAMETERS, TREE
+from connections.multibody.kernels.elementary_joints import KINDS
+from connections.multibody.kernels.layout import PARAMETERS, TREE
 
 _DEGREE = 19  # of the results, in the numbers that they are made of (`_limit`)
 
@@ -27,7 +28,7 @@ class Links(NamedTuple):
     """The elementary links of a tree in depth-first order, (links + 1,) each; link 0 is the ground."""
 
     parent: np.ndarray  #: the link relative to which it moves
-    kind: np.ndarray  #: of its joint, as in `kernels.layout`; -1 for the ground
+    kind: np.ndarray  #: of its joint, as in `kernels.elementary_joints`; -1 for the ground
     body: np.ndarray  #: the body whose joint has the link; -1 for the ground
     #: (bodies + 1,) the link that is the body, with its inertia; the last entry is for the ground
     carrier: np.ndarray
@@ -74,7 +75,7 @@ class Links(NamedTuple):
     @property
     def massless(self) -> np.ndarray:
         """Whether the mass, centre of mass and inertia of the link are zero."""
-        return np.asarray(~self.parameters[:, PARAMETERS.mass : PARAMETERS.pitch].any(axis=1))
+        return np.asarray(~self.parameters[:, PARAMETERS.mass : PARAMETERS.axes].any(axis=1))
 
 
 def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
@@ -98,10 +99,12 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "nv": nv,
             "nq": kinematics.nq,
             "bodies": len(kinematics.tree.joints),
+            "quaternions": len(kinematics.quaternions),
             "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
             "noncommuting_count": len(noncommuting),
         },
         integers={
+            "quaternion_starts": [at.start for _, at in kinematics.quaternions],
             "parent": links.parent,
             "kind": links.kind,
             "coordinate": links.coordinate[:-1],
@@ -175,14 +178,14 @@ def _kind(element: Element) -> int:
 def _parameters(
     rotation: np.ndarray, position: np.ndarray, inertia: np.ndarray, joint: ElementaryJoint, E: np.ndarray
 ) -> np.ndarray:
-    """Placement (9 + 3), mass, centre of mass (3), inertia about it (6), pitch, E (9), in the link's axes."""
+    """Placement (9 + 3), pitch, mass, centre of mass (3), inertia about it (6), E (9), in the link's axes."""
     mass = inertia[5, 5]
     h = inertia[[2, 0, 1], [4, 5, 3]]
     c = h / mass if mass > 0.0 else np.zeros(3)
     about_center = E.T @ (inertia[:3, :3] + mass * skew(c) @ skew(c)) @ E
     upper = about_center[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
     return np.concatenate(
-        [rotation.ravel(), position, [mass], E.T @ c, upper, [joint.pitch_of_link], E.ravel()]
+        [rotation.ravel(), position, [joint.pitch_of_link, mass], E.T @ c, upper, E.ravel()]
     )
 
 
