@@ -23,7 +23,7 @@ from connections.integration.driver import follow
 from connections.integration.tolerances import ATOL, RTOL
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.loops.constraints import gather
+from connections.multibody.loops.condition_rows import gather
 
 if TYPE_CHECKING:
     from connections.multibody.definition.kinematics import Kinematics

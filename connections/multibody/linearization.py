@@ -23,8 +23,8 @@ from connections.checks import as_array, batch_axes, finite_result, require_fini
 from connections.evaluation.boundary import Argument, evaluate, kind_kept
 from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField
+from connections.multibody.displacements import positive_step
 from connections.multibody.functions import recursion_for_matrices
-from connections.multibody.manifold import positive_step
 from connections.multibody.model import Model
 
 

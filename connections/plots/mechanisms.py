@@ -18,7 +18,7 @@ import numpy as np
 
 from connections.multibody.clusters import LINEAR
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.loops.constraints import FunctionCoupling, FunctionLoop
+from connections.multibody.loops.condition_rows import FunctionCoupling, FunctionLoop
 from connections.multibody.model import Model
 from connections.plots.canvas import BLACK, BLUE, GREY, RED, color, new_figure
 

@@ -12,8 +12,8 @@ from numba import njit
 from connections.engines.inlined.rows import read_numbers
 from connections.engines.inlined.simd import flat_slots_of, slots_of
 from connections.multibody.kernels import christoffel, coriolis
-from connections.multibody.kernels.boundary import read_configuration
 from connections.multibody.kernels.layout import unpack_tree
+from connections.multibody.kernels.reading import read_configuration
 
 compiled = njit(fastmath={"contract", "nsz", "arcp", "reassoc"}, error_model="numpy")  # as the library's
 

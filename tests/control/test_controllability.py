@@ -12,12 +12,12 @@ import underactuated as U
 import connections as cn
 from connections import control
 from connections.checks import CheckError, FrameError, NonFiniteError, ShapeError
-from connections.control.controllability.elementary import convolve
 from connections.control.controllability.expansion import Expansion
-from connections.control.controllability.indexing import cumulative_sum
-from connections.control.controllability.primitives import _extreme
 from connections.control.controllability.symmetric_products import ControlSystem, symmetric_words
 from connections.control.controllability.taylor import taylor_algebra
+from connections.control.controllability.taylor_functions import convolve
+from connections.control.controllability.taylor_indexing import cumulative_sum
+from connections.control.controllability.taylor_primitives import _extreme
 
 each_case = pytest.mark.parametrize("case", U.CASES, ids=lambda case: case.name)
 RACER_INPUT = U.covectors(U.RACER_FORMS, U.RACER_INPUTS)

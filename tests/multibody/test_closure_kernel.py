@@ -17,7 +17,7 @@ from connections.multibody.kernels.layout import BAD_INPUT
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure
-from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.solution_layout import SolutionLayout
 
 NO_GUESS = np.zeros(0)
 

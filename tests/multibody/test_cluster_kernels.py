@@ -23,7 +23,7 @@ from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_packing import pack_closure
-from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
 from connections.multibody.program.tree_packing import nonzero_blocks, pack
 

@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.control.controllability.primitives import (
+from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
+from connections.control.controllability.taylor_primitives import (
     COMPLEX,
     OF_CONSTANTS,
     RULES,
@@ -23,7 +24,6 @@ from connections.control.controllability.primitives import (
     bind,
     nested,
 )
-from connections.control.controllability.taylor import TaylorAlgebra, taylor_algebra
 from connections.engines.internals.jax_names import Literal
 
 Array = np.ndarray[Any, Any]

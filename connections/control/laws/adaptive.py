@@ -31,7 +31,7 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.gains import finite, gain_matrix, one_vector, sliding
-from connections.control.laws.loop import Loop
+from connections.control.laws.loop_base import Loop
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem

@@ -22,7 +22,7 @@ from connections.affine.motions.flow import Flow, as_max_step, as_times
 from connections.affine.motions.sizes import motion_sizes
 from connections.affine.motions.sweeping import sweep_motions
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
-from connections.control.laws.loop import Loop
+from connections.control.laws.loop_base import Loop
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.references import FieldReference, Reference
 from connections.control.laws.results import ClosedLoopMotion

@@ -24,7 +24,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
-from connections.multibody.loops.constraints import (
+from connections.multibody.loops.condition_rows import (
     FunctionCondition,
     ends_of,
     gather,
@@ -33,7 +33,7 @@ from connections.multibody.loops.constraints import (
 )
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
-from connections.multibody.program.loop_solutions import Loops
+from connections.multibody.program.loop_solver import Loops
 from connections.multibody.tolerances import CLOSED
 
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces

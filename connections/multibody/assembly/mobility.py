@@ -17,7 +17,7 @@ from connections.checks import ModelError
 from connections.geometry.numerics.least_squares import least_sine
 from connections.multibody.clusters import Rows
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.loops.constraints import FunctionCondition
+from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import SINGULAR

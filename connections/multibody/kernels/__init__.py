@@ -5,8 +5,8 @@
 `algebra`, for one configuration or for several in one vector register (`simd`). Those for closed chains
 recurse over clusters (`cluster_coriolis`, `cluster_christoffel`), or take velocities to the spanning tree,
 recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` closes loops, with
-`loop_geometry`, `loop_motion` and `least_squares`; `loop_bias_rates` has their second derivatives. `boundary`
-and `cluster_boundary` check the input.
+`loop_geometry`, `loop_motion` and `least_squares`; `loop_bias_rates` has their second derivatives. `reading`
+and `cluster_reading` check the input.
 
 `dynamics` makes calls from Python of the kernels. After any edit here, all recursions are compiled again
 (`stamp`).

@@ -32,11 +32,11 @@ from connections.engines.inlined.householder import column_length, factorize, so
 from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import beyond, exact, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
-from connections.multibody.kernels.boundary import is_unit
 from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_linear_cluster, unpack_loop
 from connections.multibody.kernels.loop_geometry import evaluate, move_links, place_loop, second_derivatives
 from connections.multibody.kernels.loop_motion import advance, move_dependent
+from connections.multibody.kernels.reading import is_unit
 from connections.multibody.tolerances import (
     CLOSED,
     LARGEST_CHANGE,

@@ -34,8 +34,8 @@ from connections.multibody.clusters import LINEAR, Clusters, Rows, make_read_onl
 from connections.multibody.definition.kinematics import Coordinates, Kinematics
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
+from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.conditions import LoopClosure
-from connections.multibody.loops.constraints import FunctionCondition
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 

@@ -20,7 +20,7 @@ from connections.geometry import FrameField
 from connections.geometry.numerics.least_squares import least_squares
 from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.loops.constraints import FunctionCondition
+from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.tolerances import (
     CLOSED,
     LARGEST_CHANGE,

@@ -14,7 +14,7 @@ from connections.multibody.definition.host_kinematics import is_length
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
 from connections.multibody.loops.closures import Coupling, Distance, Loop
-from connections.multibody.loops.constraints import ends_of, tied_by_coupling, tied_by_loop
+from connections.multibody.loops.condition_rows import ends_of, tied_by_coupling, tied_by_loop
 
 
 def cluster_sizes(

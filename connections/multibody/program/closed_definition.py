@@ -11,7 +11,7 @@ import numpy as np
 
 from connections.evaluation.compilation import compiled
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.solution_layout import SolutionLayout
 
 
 class Refused(Exception):

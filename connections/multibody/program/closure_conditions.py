@@ -13,7 +13,7 @@ import numpy as np
 from connections.multibody.clusters import Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import POSE
-from connections.multibody.loops.constraints import FunctionCondition, Placed
+from connections.multibody.loops.condition_rows import FunctionCondition, Placed
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_conditions
 

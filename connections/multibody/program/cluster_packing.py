@@ -15,7 +15,7 @@ import numpy as np
 
 from connections.multibody.kernels.layout import CLUSTERS, PAIR, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.program.tree_packing import Links, first_of_runs
 
 

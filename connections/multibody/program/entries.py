@@ -8,7 +8,7 @@ because Numba keeps machine code on disk by the file of a function. For trees,
 
 with the choice of the body-level factor, if there is one, before `out`; `_rows` releases the interpreter's
 lock. For closed chains, ``closed_name_at`` and ``closed_name_rows`` take ``closure, clusters, solved`` after
-`memory` (`cluster_boundary`). Each returns whether the input was good; if not, the content of `out` is
+`memory` (`cluster_reading`). Each returns whether the input was good; if not, the content of `out` is
 undefined.
 """
 
@@ -25,8 +25,8 @@ _NAMES_FROM = (  # modules of the names in the templates
     "connections.engines.inlined.simd",
     "connections.engines.inlined.rows",
     f"{_KERNELS}.layout",
-    f"{_KERNELS}.boundary",
-    f"{_KERNELS}.cluster_boundary",
+    f"{_KERNELS}.reading",
+    f"{_KERNELS}.cluster_reading",
     "connections.multibody.tolerances",
 )
 

@@ -31,7 +31,7 @@ from connections.multibody.kernels.layout import (
     PLACEMENT,
 )
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.program.solutions import SolutionLayout
+from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.program.tree_packing import Links
 
 

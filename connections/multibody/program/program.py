@@ -47,9 +47,9 @@ from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
-from connections.multibody.program.loop_solutions import Loops
+from connections.multibody.program.loop_solver import Loops
 from connections.multibody.program.regularity import first_irregular
-from connections.multibody.program.solutions import Solution
+from connections.multibody.program.solution_layout import Solution
 from connections.multibody.program.table import (
     BODY_FACTOR,
     BODY_FACTORS,
@@ -297,7 +297,7 @@ class Program:
         return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
 
     def _slab_blocks(self, name: str) -> np.ndarray:
-        """The argument `blocks` of `boundary.write_slabs`: slots of a slab's entries, and nonzero blocks."""
+        """The argument `blocks` of `rows.write_slabs`: slots of a slab's entries, and nonzero blocks."""
         n = self._kinematics.nv
         own = np.arange(n * n).reshape(n, n)
         mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from connections.control.controllability.elementary import ELEMENTARY
-from connections.control.controllability.indexing import INDEXING, padded
 from connections.control.controllability.taylor import TaylorAlgebra, aligned
+from connections.control.controllability.taylor_functions import ELEMENTARY
+from connections.control.controllability.taylor_indexing import INDEXING, padded
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[..., Any]

@@ -26,10 +26,10 @@ from connections.engines.inlined.simd import (
     take,
 )
 from connections.multibody.kernels.articulated import forward_dynamics
-from connections.multibody.kernels.boundary import reduce_coordinates, reduce_rows
 from connections.multibody.kernels.coriolis import mass_matrix
 from connections.multibody.kernels.elementary_joints import put_rate
 from connections.multibody.kernels.layout import is_current, unpack_tree
+from connections.multibody.kernels.reading import reduce_coordinates, reduce_rows
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 

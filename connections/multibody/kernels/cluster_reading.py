@@ -2,16 +2,16 @@
 
 If `solved`, q is a solution of the loops (`loop_entries`). Otherwise q holds the independent coordinates
 (nq,), which is allowed only if all clusters are linear. So the solver of loops is compiled once, and not into
-each entry. As in `boundary`, the checks only return whether the input is good.
+each entry. As in `reading`, the checks only return whether the input is good.
 """
 
 import numpy as np
 
 from connections.engines.inlined.rows import LARGEST, copy_numbers, read_numbers
 from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, inlined, slots_of, store
-from connections.multibody.kernels.boundary import reduce_coordinates, reduce_rows
 from connections.multibody.kernels.layout import is_current, unpack_clusters
 from connections.multibody.kernels.loop_continuation import solve_linear
+from connections.multibody.kernels.reading import reduce_coordinates, reduce_rows
 
 
 @inlined
