@@ -1,4 +1,4 @@
-"""What sphinx-gallery is told: which examples, in which order, and which pictures are theirs.
+"""What sphinx-gallery is told: which examples, in which order, and which pictures and films are theirs.
 
 `python docs/gallery_build.py` prints the names, one a line; `.ci/run` leaves these to the documentation.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 #: The gallery, in the order in which it is shown.
 EXAMPLES = (
     "what_torsion_does",
+    "films",
     "foucault",
     "spinning_body",
     "contorsion_tracking",
@@ -47,16 +48,20 @@ def arguments(gallery_conf, script_vars):
 
 
 def figures(block, block_vars, gallery_conf):
-    """The PNG files that the script wrote, as images of its page."""
+    """The pictures and films that the script wrote, as images of its page."""
     from sphinx_gallery.scrapers import figure_rst
 
-    written = sorted(Path(block_vars["folder"]).glob("*.png"))
-    pairs = zip(written, block_vars["image_path_iterator"], strict=False)
-    # One block each: at the width of the page, below one another.
+    folder = Path(block_vars["folder"])
+    written = sorted([*folder.glob("*.png"), *folder.glob("*.gif")])
+    blocks = []
+    for path, numbered in zip(written, block_vars["image_path_iterator"], strict=False):
+        image = Path(numbered).with_suffix(path.suffix)
+        shutil.move(path, image)
+        alternative = path.stem.replace("_", " ")
+        blocks.append(figure_rst([str(image)], gallery_conf["src_dir"], alternative))
     return "\n".join(
-        figure_rst([shutil.move(path, image)], gallery_conf["src_dir"])
-        for path, image in pairs
-    )
+        blocks
+    )  # one block each: at the width of the page, below one another
 
 
 if __name__ == "__main__":
