@@ -71,10 +71,9 @@ def test_a_false_convention_is_caught(tmp_path: Path) -> None:
 
 
 def test_the_page_of_names_is_that_of_the_package() -> None:
-    """`python docs/api_build.py` writes it."""
     names = runpy.run_path(str(ROOT / "docs" / "api_build.py"))
     page = (ROOT / "docs" / "api.md").read_text()
-    assert page.endswith(names["tables"]())
+    assert page.endswith(names["tables"]()), "run: python docs/api_build.py"
     for name in multibody.__all__:
         assert page.count(f"[`mb.{name}`]") == 1
     rooms = {path.stem for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
