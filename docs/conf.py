@@ -36,6 +36,7 @@ html_title = "connections"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
+html_favicon = "_static/icon.svg"
 
 # The top bar. Each of these pages lists its own; the list is also the table of contents.
 SECTIONS = {
