@@ -49,6 +49,14 @@ _ARGUMENTS = {
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
     "out": "the array to fill.",
 }
+_ERRORS = {
+    "ShapeError": "an array has the wrong size.",
+    "NonFiniteError": "a number is NaN or infinite, in an argument or in the result.",
+    "PointError": "the norm of a quaternion in q is not one.",
+    "ClosureError": "a loop does not close at q, or is singular there.",
+    "ValueError, TypeError": "an argument of another kind; `out` is no writeable C-contiguous array.",
+}
+_SINGULAR = {"MetricError": "H is singular."}
 # The body of every function is rendered, because one more call in Python would take a few percent of the time
 # of a small recursion.
 _CALL = """
@@ -85,20 +93,38 @@ def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
 
 
 def documented(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with sections about arguments, before its own sections, and about errors."""
+    """The function with sections about arguments, before its own sections, errors, and an example."""
     declared, name = cleandoc(function.__doc__ or ""), function.__name__
     summary, rest = re.split(r"^(?=Returns$|Source: )", declared, maxsplit=1, flags=re.MULTILINE)
     returns, source = re.split(r"^(?=Source: )", rest, flags=re.MULTILINE)
     arguments = "".join(
         f"{argument} : {_ARGUMENTS[argument]}\n" for argument in signature(function).parameters
     )
-    errors = ["ShapeError", "NonFiniteError", "PointError", "ClosureError", "ValueError", "TypeError"]
-    errors += ["MetricError"] * (name in RECURSIONS and RECURSIONS[name].inverse)
+    inverse = name in RECURSIONS and RECURSIONS[name].inverse
+    errors = "".join(
+        f"{error} : {why}\n" for error, why in (_ERRORS | (_SINGULAR if inverse else {})).items()
+    )
     function.__doc__ = (
         f"{summary}Parameters\n----------\n{arguments}\n{returns}"
-        f"Raises\n------\n{', '.join(errors)} : see the module `functions`.\n\n{source}"
+        f"Raises\n------\n{errors}\n{_example(name, function)}{source}"
     )
     return function
+
+
+def _example(name: str, function: Callable[P, R]) -> str:
+    """The section with an example: the shape of the result for an arm of six joints and six bodies."""
+    values = {"model": "robot", "q": "q", "frame": '"tool"'}
+    required = [
+        key for key, value in signature(function).parameters.items() if value.default is Signature.empty
+    ]
+    call = f"mb.{name}({', '.join(values.get(key, 'v') for key in required)})"
+    shape = RECURSIONS[name].core(6, 6)
+    if "tuple" in str(signature(function).return_annotation):  # matrices, one by one
+        shown = f">>> [matrix.shape for matrix in {call}]\n{[shape[1:]] * shape[0]}"
+    else:
+        shown = f">>> {call}.shape\n{shape}"
+    start = '>>> from connections import multibody as mb\n>>> robot = mb.example("arm")'
+    return f"Examples\n--------\n{start}\n>>> q, v = robot.neutral(), [1.0] * 6\n{shown}\n\n"
 
 
 def _matrices_of(stacked: np.ndarray) -> Matrices:

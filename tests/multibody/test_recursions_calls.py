@@ -1,6 +1,7 @@
 """Batches of the recursions, and calls that do not know of each other."""
 
 import copy
+import doctest
 import itertools
 import os
 import pickle
@@ -15,6 +16,7 @@ from recursion_functions import FUNCTIONS, agree, call, core_shape, model, state
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
+from connections.multibody.program.table import RECURSIONS
 
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
 
@@ -30,6 +32,14 @@ def test_a_batch_is_a_loop(name, rng):
         assert agree(together, one_by_one[:count])
     assert agree(call(name, *[x.reshape(5, 7, -1) for x in arguments]).reshape(one_by_one.shape), one_by_one)
     assert not agree(together[::-1], one_by_one, 1e-2)  # negative control
+
+
+@pytest.mark.parametrize("name", sorted(RECURSIONS))
+def test_the_example_of_the_docstring(name):
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(mb, name), name, globs={})
+    assert doctest.DocTestRunner().run(example).failed == 0 and len(example.examples) == 4
+    example.examples[-1].want = "(7,)\n"
+    assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1
 
 
 @each_function
