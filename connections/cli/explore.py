@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def add(commands: Any) -> None:
     )
     web = explore.add_argument_group("in a browser")
     web.add_argument("--web", action="store_true", help="serve a page")
+    web.add_argument("--open", action="store_true", help="open the page in this machine's browser")
     web.add_argument("--floating-base", action="store_true", help="give the robot's root link a free joint")
     web.add_argument("--port", type=_PORT, metavar="N", help="port (default 8080; 0: any that is free)")
     web.add_argument(
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the figures and print the table, or serve the page until interrupted."""
     if options.web:
         return _serve(options)
-    for name in ("robot", "port", "host", "floating_base"):
+    for name in ("robot", "open", "port", "host", "floating_base"):
         if getattr(options, name) not in (None, False):
             what = "a robot" if name == "robot" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{what} needs --web: connections explore --web [ROBOT.urdf]")
@@ -108,6 +110,8 @@ def _serve(options: argparse.Namespace) -> int:
                 )
                 print(arguments.in_columns(text, later="  "), file=sys.stderr)
             print("Ctrl-C ends it.", flush=True)
+            if options.open and not webbrowser.open(server.url):
+                print("connections: note: no browser was found; open the address above", file=sys.stderr)
             server.wait()
         except KeyboardInterrupt:
             print("\nThe explorer has ended.")

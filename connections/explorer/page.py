@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import viser
 
 LARGEST_BETA = 10.0  # kg/m, end of the slider
+NARROW = 1100  # pixels of a window that has no room for the plots beside the picture and the controls
 _FIELD = 0.7  # rad, vertical field of view
 _TICK = 1.0 / 20.0  # s between the pictures of a film
 
@@ -57,6 +58,8 @@ class Page:
         self.views: dict[str, View] = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
+        if client.camera.image_width < NARROW:
+            panel.minimize()  # a click brings it back
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
         self._thread.start()
 

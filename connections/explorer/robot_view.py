@@ -52,7 +52,13 @@ class RobotView(drawing.FilmView):
         with self.folder:
             self.film = drawing.Film(desk, 4.0, 2.0)
             self.gamma = desk.slider(
-                "torsion gamma", -2.0, 2.0, 0.05, 1.0, hint="C = C* + gamma (C_x - C*), C_x that of (v x*) I."
+                "torsion gamma",
+                -2.0,
+                2.0,
+                0.05,
+                1.0,
+                hint="How much torsion. 0: none (Christoffel symbols). 1: that of the body-level factor "
+                "(v x*) I. C = C* + gamma (C_x - C*).",
             )
             options = (*robot.components, VELOCITY)
             self.vector = desk.dropdown(

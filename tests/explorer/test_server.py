@@ -96,6 +96,7 @@ def test_without_viser_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
         (["--web", "--floating-base"], "--floating-base needs a robot"),
         (["--web", "--port", "TAKEN"], "is in use: choose another with --port"),
         (["--port", "9000"], "--port needs --web"),
+        (["--open"], "--open needs --web"),
         (["--host", "0.0.0.0"], "--host needs --web"),
         (["--floating-base"], "--floating-base needs --web"),
     ],
@@ -153,6 +154,23 @@ def test_an_open_address_is_noted(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert cli.main(["explore", "--web", "--host", "0.0.0.0", "--port", "0", "--beta", "-3"]) == 0
     output = capsys.readouterr()
     assert "whoever reaches this machine's port" in output.err and "viser" not in output.out
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_browser_is_opened_if_asked(
+    found: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    opened: list[str] = []
+
+    def interrupted(self: explorer.Explorer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explorer.Explorer, "wait", interrupted)
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or found)
+    assert cli.main(["explore", "--web", "--open", "--port", "0"]) == 0
+    output = capsys.readouterr()
+    assert opened == [output.out.split()[4]] and ("no browser was found" in output.err) == (not found)
+    assert cli.main(["explore", "--web", "--port", "0"]) == 0 and len(opened) == 1  # negative control
 
 
 def test_the_slider_reaches_the_beta_that_was_asked_for() -> None:
