@@ -3,7 +3,9 @@
     python tests/benchmarks/kinematics.py
 
 Prints microseconds of one call, Pinocchio's time over ours, and of batches of 4096 the same for each
-configuration. Pinocchio's `forwardKinematics` returns no arrays, ours does.
+configuration. Pinocchio's `forwardKinematics` returns no arrays; a second row reads its poses into one, which
+is what ours returns. A call from Python that makes an array and enters compiled code takes 0.4 us, whatever
+it computes.
 """
 
 from __future__ import annotations
@@ -57,6 +59,10 @@ def pairs(name: str, floating: bool) -> dict[str, tuple[Call, Call, Call]]:
         pin.framesForwardKinematics(theirs, data, q)
         return data.oMf[number].homogeneous
 
+    def poses() -> Any:
+        pin.forwardKinematics(theirs, data, q)
+        return np.array([placement.homogeneous for placement in data.oMi])
+
     def rate() -> Any:
         pin.computeJointJacobiansTimeVariation(theirs, data, q, v)
         pin.updateFramePlacements(theirs, data)
@@ -77,6 +83,7 @@ def pairs(name: str, floating: bool) -> dict[str, tuple[Call, Call, Call]]:
         "forward_kinematics": row(
             ours(mb.forward_kinematics), partial(pin.forwardKinematics, theirs, data, q)
         ),
+        "forward_kinematics, array": row(ours(mb.forward_kinematics), poses),
         "frame_pose": row(ours(mb.frame_pose, frame), pose),
         "frame_jacobian": row(ours(mb.frame_jacobian, frame, axes="world"), jacobian),
         "frame_jacobian_rate": row(ours(mb.frame_jacobian_rate, frame, moving=True, axes="world"), rate),
