@@ -1,4 +1,4 @@
-"""Formulas of the documentation are shown by a browser that has neither a network nor scripts."""
+"""Pages as a browser shows them: formulas need no network and no script, tables and code fit the page."""
 
 import re
 from collections.abc import Iterator
@@ -6,16 +6,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from chromium import browser, require_chromium
 from pages import ROOT
 from sphinx.application import Sphinx
 
 PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "api")
-#: docs/conf.py without the packages' docstrings, the gallery and the theme.
-CONFIGURATION = """
+#: docs/conf.py without the packages' docstrings and the gallery.
+CONFIGURATION = f"""
 extensions = ["myst_parser", "mathml"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 html_math_renderer = "mathml"
-html_theme = "basic"
+html_theme = "furo"
+html_static_path = ["{ROOT / "docs" / "_static"}"]
+html_css_files = ["docs.css"]
 """
 
 
@@ -50,6 +53,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for path in PAGES:
         (folder / path.name).write_text(path.read_text())
     (folder / "formula.md").write_text("# A\n\n$\\notatexcommand x$ and \\dot q\n")
+    row = "| " + 40 * "word | "
+    (folder / "wide.md").write_text(f"# A\n\n{row}\n| {40 * '---|'}\n{row}\n\n```python\n{150 * 'x'}\n```\n")
     (folder / "conf.py").write_text(CONFIGURATION)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs")
@@ -70,3 +75,19 @@ def test_no_tex_is_left_and_nothing_is_loaded(built: Path) -> None:
 def test_tex_that_is_left_is_found(built: Path) -> None:
     assert raw_tex(Words((built / "formula.html").read_text()).words) == ["\\notatexcommandx", "\\dot"]
     assert raw_tex(r"the matrix \(C(q, v)\) and $\dot H$")
+
+
+#: How many pixels the tables and blocks of code of a page are wider than the page.
+TOO_WIDE = """return [...document.querySelectorAll('.table-wrapper, div.highlight-python pre')]
+    .map(part => part.scrollWidth - part.clientWidth).filter(pixels => pixels > 1)"""
+
+
+def test_tables_and_code_fit_a_screen_of_1280_pixels(built: Path, tmp_path: Path) -> None:
+    require_chromium()
+    with browser(tmp_path, 1280, 720) as driver:
+        found = {}
+        for path in [*PAGES, Path("wide.md")]:
+            driver.get(f"file://{built}/{path.stem}.html")
+            found[path.stem] = driver.execute_script(TOO_WIDE)
+    assert len(found.pop("wide")) == 2
+    assert {page: pixels for page, pixels in found.items() if pixels} == {}
