@@ -10,6 +10,10 @@ from chromium import browser, require_chromium
 from pages import ROOT
 from sphinx.application import Sphinx
 
+# Of the parser of Markdown, about a later Sphinx; four for each link.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:myst_parser", "ignore::PendingDeprecationWarning"
+)
 PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "api")
 #: docs/conf.py without the packages' docstrings and the gallery.
 CONFIGURATION = f"""

@@ -132,6 +132,7 @@ def test_holonomy_and_fields_of_traced_samples():
     )
 
 
+@pytest.mark.further
 def test_a_reference_by_traced_samples():
     """A closed loop that follows samples: values, slopes, and NaN beyond the last one."""
     plant = cn.MechanicalSystem(POLAR)

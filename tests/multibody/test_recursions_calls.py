@@ -117,7 +117,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.engines import thread_chunks
 
-pieces.WORTH_A_THREAD = 0.0
+thread_chunks.WORTH_A_THREAD = 0.0
 mechanism = mb.Mechanism()
 mechanism.add_body("arm", mass=1.0, center_of_mass=[0.1, 0.0, 0.0], inertia=np.eye(3))
 mechanism.add_joint("shoulder", "world", "arm", mb.Revolute((0, 0, 1)))

@@ -292,6 +292,12 @@ CALLS: dict[str, Call] = {
     "MechanicalSystem.hamel": Call(SYSTEM.hamel, ("q", "v", "a")),
     "MechanicalSystem.inverse_dynamics": Call(SYSTEM.inverse_dynamics, ("q", "v", "a")),
     "MechanicalSystem.forward_dynamics": Call(SYSTEM.forward_dynamics, QVW),
+    "MechanicalSystem.reference_force": Call(SYSTEM.reference_force, ("q", "v", "w", "a")),
+    "MechanicalSystem.momentum": Call(SYSTEM.momentum, QV),
+    "MechanicalSystem.momentum_rate": Call(SYSTEM.momentum_rate, QV),
+    "MechanicalSystem.with_connection": Call(
+        lambda q, v: SYSTEM.with_connection(NABLA).coriolis_matrix(q, v), QV
+    ),
     "MechanicalSystem.simulate": Call(lambda q, v: SYSTEM.simulate(q, v, TIMES, control), QV),
     "NonholonomicSystem.velocity": Call(ROLLING.velocity, ("q", "vbar")),
     "NonholonomicSystem.components": Call(
