@@ -2,12 +2,10 @@
 Derivatives of the dynamics against finite differences
 ======================================================
 
-The validation of [B]: derivatives of the inverse dynamics against geometric finite differences.
-
-A branched robot on a moving base with revolute, prismatic and helical joints, all joint positions 0.3 (rad,
-m), as in [B] Fig. 4; the paper's text gives no dimensions, these are our own. The differences step along the
-frame fields, q exp(h e_j), the base's pose included; one way they err with h, central with h^2, until
-rounding takes over with eps / h. The same for five real robots.
+The robot is that of the validation in [B] Fig. 4: a branched one on a moving base with revolute, prismatic
+and helical joints, all joint positions 0.3 (rad, m). The paper's text gives no dimensions, these are our own.
+The differences step along the frame fields, q exp(h e_j), the base's pose included; one way they err with h,
+central with h^2, until rounding takes over with eps / h. The same for five real robots.
 Run: python examples/bos_validation.py [directory]
 """
 
@@ -21,6 +19,9 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections import plots
+
+# %%
+# The robot of [B], built joint by joint.
 
 POSITION = 0.3  # rad or m, of every joint
 STEPS = np.logspace(-10.0, 0.0, 31)
@@ -61,6 +62,10 @@ def branched_robot():
     return mechanism.build()
 
 
+# %%
+# A sweep over the step gives the observed order and the smallest error.
+
+
 def motion(model, positions, rng):
     """q with these positions of the joints, the base anywhere; v and a at random."""
     q = model.random(rng)
@@ -74,6 +79,10 @@ def report(name, sweep):
     best = " and ".join(f"{value:.0e}" for value in sweep.best)
     print(f"{name:<16} observed orders {order}; smallest errors {best}, one way and central")
     assert np.abs(sweep.orders - [1.0, 2.0]).max() < 0.05 and sweep.best[1] < 1e-8
+
+
+# %%
+# The same for real robots, from their URDF files.
 
 
 def main():

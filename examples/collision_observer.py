@@ -2,8 +2,6 @@
 An arm feels a collision: C transposed in O(N)
 ==============================================
 
-A 7-joint arm feels a collision: its momentum observer says when, on which link, and how hard.
-
 While the Panda arm follows a motion, somebody pushes its fifth link for a quarter of a second. No sensor
 measures the push. The observer integrates pdot = tau + C^T v - g and compares it with p = H v; its residual
 obeys rdot = K (J^T f - r). C^T v and H v take O(N): no matrix is formed. Thresholds come from a rehearsal
@@ -25,6 +23,10 @@ from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
 from connections.control import MomentumObserver, PassivityController, with_payload
+
+# %%
+# The push is half a sine in time, at one point of one link. The arm and its motion are those of the example
+# about adaptive tracking.
 
 TOUCHED, POINT = "panda_link5", np.array([0.0, 0.08, -0.1])  # m, in the axes of the link
 PUSH = np.array([-20.0, -10.0, 30.0])  # N, world axes, at the top of a half sine
@@ -48,6 +50,11 @@ def touch(model, push):
         return np.asarray(transposed(q)) @ (push * np.sin(np.pi * (t - BEGIN) / (END - BEGIN)))
 
     return force
+
+
+# %%
+# The observer is a state z beside the arm's: one integration has the arm, the true torque of the push behind
+# the filter that the theory promises, and three observers.
 
 
 def simulate(plant, controller, observers, force):
@@ -77,6 +84,10 @@ def simulate(plant, controller, observers, force):
     return times, pushed, filtered, [o.residual(q, v, state) for o, state in zip(observers, z, strict=True)]
 
 
+# %%
+# What the residuals show: of the exact model, of a model without the 100 g, and with the wrong product.
+
+
 def draw(path, t, pushed, residuals, thresholds, found):
     figure, axes = plt.subplots(1, 3, figsize=(14.0, 4.3), layout="constrained", sharex=True)
     exact, unaware, wrong = residuals
@@ -85,11 +96,12 @@ def draw(path, t, pushed, residuals, thresholds, found):
         axes[0].plot(t, pushed[:, k], color=color, linestyle=":", linewidth=1.2)
         axes[1].plot(t, np.abs(unaware[:, k]) / thresholds[k], color=color, label=f"joint {k + 1}")
         axes[2].plot(t, wrong[:, k], color=color, label=f"joint {k + 1}")
-    axes[0].set(ylabel="[N m]", title="Residual r (solid) and J^T f (dotted)")
+    axes[0].set(ylabel="torque [N m]", title="Residual (solid) and push $J^T f$ (dotted)")
     axes[1].axhline(1.0, color="#222222", linestyle="--", linewidth=1.0)
     axes[1].axvline(found, color="#222222", linestyle="--", linewidth=1.0)
-    axes[1].set(ylabel="|r| / threshold", ylim=(0.0, 6.0), title="100 g unknown to the observer")
-    axes[2].set(ylabel="[N m]", title="C v in the place of C^T v")
+    axes[1].set(ylabel="residual over its threshold", ylim=(0.0, 6.0), title="100 g unknown to the observer")
+    axes[2].set(ylabel="torque [N m]", title="Residual with $C v$ in the place of $C^T v$")
+    axes[2].sharey(axes[0])
     for panel in axes:
         panel.axvspan(BEGIN, END, color="#e3ecf7", zorder=0)
         panel.set(xlabel="time [s]", xlim=(1.5, HORIZON))
@@ -97,6 +109,10 @@ def draw(path, t, pushed, residuals, thresholds, found):
     axes[0].legend(fontsize=8)
     figure.savefig(path, dpi=130)
     print(path)
+
+
+# %%
+# The rehearsal sets the thresholds; then comes the push.
 
 
 def main():

@@ -2,8 +2,6 @@
 Where underactuated mechanisms can go
 =====================================
 
-Where underactuated mechanisms can go: verdicts for a choice of motors, and along a roller racer's joint.
-
 A planar arm of three joints with two motors can go anywhere, whichever joint is passive: it moves along
 decoupling fields, from rest to rest. With one motor it cannot, though what it reaches is an open set. The
 roller racer has one motor and goes to one side only, except at one angle of its joint, where the second
@@ -21,6 +19,9 @@ import numpy as np
 
 import connections as cn
 from connections import control
+
+# %%
+# The arm, and a verdict for every choice of its motors.
 
 LENGTH, CENTRE, MASS, INERTIA = 0.4, 0.2, 1.0, 0.02  # of each link, SI units
 WORDS = {True: "yes", False: "no", None: "undecided"}
@@ -54,6 +55,10 @@ def table():
             assert report.controllable == (count > 1)
 
 
+# %%
+# The roller racer: its connection comes from the constraints of its wheels.
+
+
 def roller_racer():
     """The racer's connection, from its constraint forms, its input, and the angle where <Y:Y> degenerates."""
     m, I_1, I_2, l_1, l_2 = 2.0, 0.3, 0.2, 0.5, 0.3
@@ -69,6 +74,10 @@ def roller_racer():
     nabla = cn.ConstrainedConnection(cn.ConstantMetric(cn.CoordinateFrame(4), H), forms=forms)
     motor = control.input_fields(nabla, lambda q: jnp.eye(4)[3:])
     return nabla, motor, np.arccos(l_2 * I_1 / (l_1 * I_2))
+
+
+# %%
+# The sign of the part of the second product across Y is the side within reach.
 
 
 def along_the_joint(directory):
@@ -87,7 +96,12 @@ def along_the_joint(directory):
     axes.axhline(0.0, color="0.7", linewidth=0.8)
     axes.plot(angles, across, label="<Y:Y> across Y")
     axes.plot([-special, special], [0.0, 0.0], "o", label="<Y:<Y:Y>> takes its place: both sides")
-    axes.set(xlabel="joint angle [rad]", ylabel="across Y / |Y|$^2$", title="Roller racer: one side or both")
+    axes.set(
+        xlabel="joint angle [rad]",
+        ylabel="part of <Y:Y> across Y, over |Y|$^2$",
+        title="Roller racer: one side or both",
+    )
+    axes.yaxis.label.set_size(9)
     axes.legend()
     figure.savefig(directory / "controllability.png", dpi=120)
     print(f"\nwritten: {directory / 'controllability.png'}")

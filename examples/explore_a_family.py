@@ -20,8 +20,10 @@ from matplotlib.figure import Figure
 import connections as cn
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
 
-
+# %%
 # The system: point masses at the ends of three links, on a cart that rolls along x.
+
+
 def mass_matrix(q, parameters):
     lengths, masses, angles = parameters["lengths"], parameters["masses"], q[1:]
     beyond = jnp.cumsum(masses[::-1])[::-1]  # kg that each link carries
@@ -38,14 +40,19 @@ def arm(load):
     return cn.MatrixMetric(cn.CoordinateFrame(4), mass_matrix, parameters)
 
 
-# The members: beta of the three angles changes, the three that involve the cart are zero.
+# %%
+# The members: beta of the three angles changes, and the three that involve the cart are zero.
+
 metric = arm(load=1.0)
 family = cn.ContorsionFamily(metric)
 sizes = np.linspace(-0.6, 0.6, 31)
 betas = sizes[:, None] * np.array([0.0, 0.0, 0.0, 1.0])
 print(f"{family.dimension} free functions, of the triples {family.triples};\nbelow, indices begin at 1")
 
-# Coriolis matrix, torsion of the fields of the last two angles, and a vector carried along a motion.
+# %%
+# What is computed for all members in one call: the Coriolis matrix, the torsion of the fields of the last two
+# angles, and a vector carried along a motion.
+
 q, v = np.array([0.1, 0.6, 0.8, -0.5]), np.array([0.2, 1.0, -0.8, 0.6])
 start = np.array([0.0, 0.0, 1.0, 0.0])
 
@@ -72,7 +79,10 @@ cosines = carried @ H_end @ carried[zero] / (lengths * lengths[zero])
 angle = np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
 
 
+# %%
 # Tracking: the law does not know 0.6 kg of the load, and uses the member's C.
+
+
 def desired(t):
     return q + 0.5 * jnp.sin(2.0 * t + jnp.arange(4.0))
 
@@ -84,6 +94,9 @@ times = np.linspace(0.0, 4.0, 81)
 motion = loop.sweep(betas, q, np.zeros(4), times, rtol=1e-6)
 error = np.sqrt(np.mean(np.sum(motion.error[..., 1:] ** 2, axis=2), axis=1))  # of the angles, rad
 
+# %%
+# C v does not differ, nor does the length of the carried vector. All else does.
+
 print(f"C v differs between members by at most {np.abs(bias - bias[zero]).max():.0e} N, N m")
 print(f"the length of the carried vector by {np.ptp(lengths) / lengths[zero]:.0e} of it\n")
 print("beta_234    C_34    C_43   T^3_34   T^4_34  carried vector turns by  rms error")
@@ -92,6 +105,9 @@ for k in range(0, len(sizes), 5):
     entries = C[k, 2, 3], C[k, 3, 2], torsion[k, 2], torsion[k, 3]
     numbers = "{:7.3f} {:7.3f} {:8.3f} {:8.3f}".format(*entries)
     print(f"{sizes[k]:8.2f} {numbers} {angle[k]:24.2f} {error[k]:10.4f}")
+
+# %%
+# C and torsion are affine in beta; what they do to a vector and to a controller is not.
 
 figure = Figure(figsize=(10.0, 7.0), layout="constrained")
 FigureCanvasAgg(figure)
@@ -103,15 +119,16 @@ for i in range(4):
 panels[1, 0].plot(sizes, angle)
 panels[1, 1].plot(sizes, error)
 titles = (
-    "Coriolis matrix, entries between angles [kg m^2/s]",
-    "torsion of the fields of the last two angles",
-    "parallel transport: turned from Levi-Civita by [degrees]",
-    "tracking: rms error of the angles [rad]",
+    ("Coriolis matrix between angles", "entry [kg m$^2$/s]"),
+    ("torsion of the fields of the last two angles", "component [m for T^1, else 1]"),
+    ("parallel transport", "turned from Levi-Civita by [deg]"),
+    ("tracking", "rms error of the angles [rad]"),
 )
-for axes, title in zip(panels.flat, titles, strict=True):
+for axes, (title, unit) in zip(panels.flat, titles, strict=True):
     axes.set_title(title, fontsize=10)
-    axes.set_xlabel("beta_234 [kg m^2]")
+    axes.set(xlabel="beta_234 [kg m$^2$]", ylabel=unit)
     axes.grid(alpha=0.3)
+panels[1, 1].set_ylim(0.0, 1.3 * error.max())
 for axes in panels[0]:
     axes.legend(fontsize=8, ncols=2)
 directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

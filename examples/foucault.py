@@ -2,10 +2,8 @@
 Foucault's pendulum: a direction comes back turned
 ==================================================
 
-Foucault's pendulum: a direction carried around a parallel of the globe comes back turned.
-
-The plane of the pendulum is transported parallelly along the parallel on which the Earth carries it. After
-one day it has turned by 2 pi cos(colatitude) against the ground.
+The Earth carries a pendulum around a parallel, and the plane in which it swings is transported parallelly.
+After one day it has turned by 2 pi cos(colatitude) against the ground.
 Run: python examples/foucault.py [directory]
 """
 
@@ -18,7 +16,10 @@ import numpy as np
 
 import connections as cn
 
-# The unit sphere in the orthonormal frame (south, east), q = (colatitude, longitude).
+# %%
+# The globe is the unit sphere in the orthonormal frame (south, east), with q = (colatitude, longitude). One
+# call transports a direction along the parallels of all places.
+
 frame = cn.MatrixFrame(lambda q: jnp.diag(jnp.stack([jnp.ones(()), 1.0 / jnp.sin(q[0])])), 2, 2)
 nabla = cn.LeviCivita(cn.ConstantMetric(frame, np.eye(2)))
 day = np.linspace(0.0, 2.0 * np.pi, 25)  # one turn of the Earth, 24 hours
@@ -36,6 +37,10 @@ for row, (place, degrees) in enumerate(places.items()):
     print(f"{place:<14}{degrees:12.2f}{turns[row, -1]:16.6f}{exact[row]:23.6f}{gap:13.1e}")
     assert gap < 1e-6
 print("* a hundredth of a degree from it: no direction is south at the pole itself")
+
+# %%
+# In these coordinates longitudes 0 and 2 pi are two points. Holonomy needs a closed curve, so here is the
+# same frame on the sphere in space, where they are one.
 
 
 def south_east(q):
@@ -59,6 +64,9 @@ P = np.asarray(
 )
 print(f"\nHolonomy at colatitude 60 degrees is the turn by 2 pi cos(60 deg) = pi:\n{P.round(9) + 0.0}")
 assert np.abs(P + np.eye(2)).max() < 1e-8
+
+# %%
+# The pendulum turns evenly, clockwise in the north and not at all on the equator.
 
 hours = day * 12.0 / np.pi
 figure, axes = plt.subplots(figsize=(7.0, 4.2), layout="constrained")

@@ -2,12 +2,10 @@
 A four-bar linkage: closed loops
 ================================
 
-A four-bar linkage of unequal bars: its C and Christoffel symbol, and its motion under gravity.
-
 One crank angle q describes three moving bars; the other two angles follow from the loop, so that the mass
-matrix H and with it the Coriolis terms depend on q. With one degree of freedom Gamma = H' / 2 and
-C = Gamma v. The recursion and the definition give the same C. In free motion the energy is conserved and
-the loop stays closed.
+matrix H and with it the Coriolis terms depend on q. With one degree of freedom Gamma = H' / 2 and C = Gamma
+v. The recursion and the definition give the same C. In free motion the energy is conserved and the loop stays
+closed.
 Run: python examples/four_bar.py [directory]
 """
 
@@ -21,6 +19,9 @@ from scipy.integrate import solve_ivp
 import connections as cn
 from connections import multibody as mb
 from connections import plots
+
+# %%
+# A loop ties the ends of coupler and rocker. The motor's angle is the independent one.
 
 LENGTHS = {"crank": 0.3, "coupler": 0.9, "rocker": 0.6}  # m
 PIVOT = 0.8  # of the rocker, m from that of the crank
@@ -48,6 +49,10 @@ def shift(x):
     return placement
 
 
+# %%
+# The bars in the plane come from the angles of all joints, the dependent ones too.
+
+
 def bars(model, q):
     """Starts and ends of the three bars, each {bar: (T, 2)}, m, from the angles of all joints."""
     angles = {name: np.asarray(angle)[..., 0] for name, angle in model.spanning_configuration(q).items()}
@@ -64,6 +69,10 @@ def bars(model, q):
     return starts, {bar: starts[bar] + along[bar] for bar in LENGTHS}
 
 
+# %%
+# The free motion has one angle and one speed, so that any integrator will do.
+
+
 def simulate(model, times):
     """Crank angle and speed (T, 1) each of the free motion, forward dynamics integrated by SciPy."""
 
@@ -73,6 +82,10 @@ def simulate(model, times):
     path = solve_ivp(rates, (0.0, HORIZON), [START, SPEED], "DOP853", times, rtol=1e-11, atol=1e-11)
     assert path.success, path.message
     return path.y[:1].T, path.y[1:].T
+
+
+# %%
+# Three pictures: the linkage, H and Gamma over one turn, and the errors of the motion.
 
 
 def draw(path, starts, ends, sweep, motion):
@@ -102,6 +115,10 @@ def draw(path, starts, ends, sweep, motion):
         panel.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
     print(path)
+
+
+# %%
+# First C by two routes, then H' against Gamma, then energy and loop along the motion.
 
 
 def main():

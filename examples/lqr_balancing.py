@@ -2,13 +2,12 @@
 Two robots keep their balance: LQR on the manifold
 ==================================================
 
-Two robots keep their balance by LQR: one rolls on two wheels, one flies and carries a rod on its top.
-
-Both have fewer motors than degrees of freedom. The wheeled robot is a mechanism with a rolling condition: one
-motor turns the wheels against the body. The flying robot has a free joint, four inputs (torques and thrust)
-and a rod on a universal joint. Gains come from `linearize` about rest and a Riccati equation; the law acts on
-the difference on the manifold, three directions for the attitude. The integral of the cost is compared with
-its prediction x^T P x. With a ball joint under the rod, LQR says what no motor reaches: the rod's spin.
+One robot rolls on two wheels, one flies and carries a rod on its top. Both have fewer motors than degrees of
+freedom. The wheeled robot is a mechanism with a rolling condition: one motor turns the wheels against the
+body. The flying robot has a free joint, four inputs (torques and thrust) and a rod on a universal joint.
+Gains come from `linearize` about rest and a Riccati equation; the law acts on the difference on the manifold,
+three directions for the attitude. The integral of the cost is compared with its prediction x^T P x. With a
+ball joint under the rod, LQR says what no motor reaches: the rod's spin.
 Run: python examples/lqr_balancing.py [directory]
 """
 
@@ -24,6 +23,9 @@ from scipy.spatial.transform import Rotation
 
 from connections import control
 from connections import multibody as mb
+
+# %%
+# A task is a robot, its motors, what its motion costs, and a perturbation of rest.
 
 RADIUS, HEIGHT = 0.1, 0.35  # m: of the wheels; of the body's centre of mass above the axle
 MOUNT, ROD = 0.05, 0.6  # m: of the universal joint above the centre of the flying robot; length of the rod
@@ -83,6 +85,11 @@ def flying(joint=None):
     return Task(model, inputs, Q, np.diag([20.0, 20.0, 20.0, 0.5]), start, 8.0)
 
 
+# %%
+# The gains are those of rest. The law measures the difference from rest on the manifold, so that a turn of
+# 100 degrees is no special case.
+
+
 def regulator(task):
     """The regulator about rest, and P."""
     model, q, still = task.model, task.model.neutral(), np.zeros(task.model.nv)
@@ -135,10 +142,14 @@ def balance(name, task):
     return law, motion
 
 
+# %%
+# Drawings of both robots from the side.
+
+
 def draw_wheeled(axes, law, motion):
     t, q, _, u, _ = motion
     angle = np.linspace(0.0, 2.0 * np.pi, 60)
-    for k, above in ((0, 0.03), (16, 0.03), (45, 0.09), (399, 0.03)):
+    for k, above in ((0, 0.03), (16, 0.1), (45, 0.03), (399, 0.03)):
         x, lean = q[k]
         shade = {"color": BLUE, "alpha": 0.25 + 0.75 * k / 399.0}
         axes[0].plot(x + RADIUS * np.cos(angle), RADIUS * (1 + np.sin(angle)), lw=1.2, **shade)
@@ -175,6 +186,11 @@ def draw_flying(axes, law, motion):
     for k, color in enumerate((GREEN, RED, GREY)):
         axes[2].plot(t, 10.0 * u[:, k], color=color, label=f"10 torque {'xyz'[k]} [N m]")
     axes[2].plot(t, u[:, 3], color=BLUE, label="thrust less weight [N]")
+
+
+# %%
+# Both robots balance. With a ball joint under the rod, the Riccati equation has no solution, and the error
+# says which direction is out of reach.
 
 
 def main():

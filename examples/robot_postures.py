@@ -2,11 +2,11 @@
 Mean, regression and clusters of a robot's postures
 ===================================================
 
-Statistics of a robot's postures: geomstats' means, regression and clusters, by kinetic energy.
-
-The distance between two postures is the length of the motion that joins them with the least kinetic energy;
-angles of the shoulder, which moves the whole arm, count more than those of the wrist, and less where the arm
-is folded. The connection is the robot's own, by recursion. Run: python examples/robot_postures.py [directory]
+Geomstats takes a robot as a space, and computes means, regression and clusters in it. The distance between
+two postures is the length of the motion that joins them with the least kinetic energy; angles of the
+shoulder, which moves the whole arm, count more than those of the wrist, and less where the arm is folded. The
+connection is the robot's own, by recursion.
+Run: python examples/robot_postures.py [directory]
 """
 
 import sys
@@ -21,6 +21,9 @@ from geomstats.numerics.optimization import ScipyMinimize
 from connections import interop
 from connections import multibody as mb
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, new_figure
+
+# %%
+# A planar arm of three links. Its connection is the robot's own, by recursion.
 
 LENGTHS, MASSES = np.array([0.5, 0.4, 0.3]), (4.0, 3.0, 1.0)  # m, kg
 
@@ -38,7 +41,9 @@ space = interop.to_geomstats(model.connection)
 metric = space.metric
 rng = np.random.default_rng(4)
 
-# 1. The mean of postures between a folded and a stretched arm: not the mean of the angles.
+# %%
+# The mean of postures between a folded and a stretched arm is not the mean of the angles.
+
 folded, stretched = np.array([1.0, -1.8, 1.5]), np.array([-0.2, 0.3, 0.2])
 share = np.linspace(0.0, 1.0, 6)[:, None]
 postures = folded + share * (stretched - folded) + rng.normal(0.0, 0.1, (6, 3))
@@ -48,7 +53,9 @@ spread = [np.sum(metric.dist(center, postures) ** 2) for center in (mean, averag
 print(f"squared distances: {spread[0]:.4f} to the Frechet mean, {spread[1]:.4f} to the mean of the angles")
 assert spread[0] < 0.999 * spread[1]
 
-# 2. A motion through noisy postures: geodesic regression against a straight line in the angles.
+# %%
+# A motion through noisy postures: geodesic regression, against a straight line in the angles.
+
 times = np.linspace(-1.0, 1.0, 8)
 start, velocity = np.array([0.4, -0.9, 0.7]), np.array([0.9, -0.5, 0.8])
 measured = metric.exp(times[:, None] * velocity, start) + rng.normal(0.0, 0.03, (8, 3))
@@ -85,7 +92,10 @@ misses = [
 print(f"squared misses: {misses[0]:.4f} of the geodesic, {misses[1]:.4f} of the straight line in angles")
 assert misses[0] < 0.7 * misses[1]
 
-# 3. Clusters: two groups whose shoulders differ, with wrists everywhere. The wrist weighs little.
+# %%
+# Two groups whose shoulders differ, with wrists everywhere. The wrist weighs little, which k-means by kinetic
+# energy knows, and k-means by angles does not.
+
 shoulder = np.repeat([0.4, 1.0], 8) + rng.normal(0.0, 0.08, 16)
 groups = np.stack([shoulder, rng.normal(-0.6, 0.1, 16), rng.uniform(-1.0, 1.0, 16)], axis=1)
 seeds = np.argsort(groups[:, 2])[[0, -1]]  # the two wrists farthest apart: the hardest start
@@ -100,6 +110,10 @@ print(f"postures in their group: {right[0]:.0%} by kinetic energy, {right[1]:.0%
 assert right[0] == 1.0 and right[1] < 0.8
 
 
+# %%
+# The arm from above.
+
+
 def draw(axes, q, color, width=1.2, alpha=0.35, label=None):
     """The arm at q, seen from above."""
     angles = np.cumsum(q)
@@ -107,8 +121,9 @@ def draw(axes, q, color, width=1.2, alpha=0.35, label=None):
     axes.plot(x, y, "o-", color=color, lw=width, ms=1.5 * width, alpha=alpha, label=label)
 
 
-figure = new_figure(12.5, 5.2)
-left, middle, last = figure.subplots(1, 3)
+figure = new_figure(10.5, 7.0)
+panels = figure.subplot_mosaic([["mean", "motion"], ["groups", "motion"]])
+left, last, middle = (panels[name] for name in ("mean", "groups", "motion"))
 for q in postures:
     draw(left, q, GREY)
 draw(left, average, RED, 3.0, 0.9, "mean of the angles")
@@ -128,9 +143,8 @@ for number, center in enumerate(flat):
 last.set_title(f"Two groups: {right[0]:.0%} and {right[1]:.0%} recovered")
 for axes in (left, middle, last):
     axes.set_aspect("equal")
-    axes.set(xlim=(-0.05, 1.3), ylim=(-1.1, 0.95))
-    axes.set_xlabel("x [m]")
+    axes.set(xlabel="x [m]", ylabel="y [m]", xlim=(-0.05, 1.3), ylim=(-0.3, 0.95))
     axes.legend(fontsize=8, loc="lower left")
-left.set_ylabel("y [m]")
+middle.set_ylim(-1.1, 0.95)
 figure.tight_layout()
 figure.savefig(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "robot_postures.png")

@@ -2,13 +2,13 @@
 A snakeboard's gaits: nonholonomic motion
 =========================================
 
-A snakeboard moves without pushing off the ground: its rotor and wheels go around in cycles.
-
-Three gaits with sinusoidal psi (rotor) and phi (wheels), of frequencies 1:1, 2:1 and 3:2. The momentum p = m
-l^2 v^1 along X_1, the body's instantaneous rotation, obeys pdot = -J_r cos(phi) psidot phidot. The first gait
-pumps it up in every cycle; in the others it returns to zero, and what remains is a turn or a step sideways.
-Two routes: the connection with the torques that drive the shape, and the bodies with Lagrange multipliers,
-differenced by nothing and integrated by SciPy. Run: python examples/snakeboard_gait.py [directory]
+Nobody pushes the board off the ground: its rotor and wheels go to and fro. Three gaits with sinusoidal psi
+(rotor) and phi (wheels), of frequencies 1:1, 2:1 and 3:2. The momentum p = m l^2 v^1 along X_1, the body's
+instantaneous rotation, obeys pdot = -J_r cos(phi) psidot phidot. The first gait pumps it up in every cycle;
+in the others it returns to zero, and what remains is a turn or a step sideways. Two routes: the connection
+with the torques that drive the shape, and the bodies with Lagrange multipliers, differenced by nothing and
+integrated by SciPy.
+Run: python examples/snakeboard_gait.py [directory]
 """
 
 import sys
@@ -20,6 +20,9 @@ from scipy.integrate import solve_ivp
 
 from connections import plots, systems
 from connections.systems.gaits import Locomotion, displacement, snakeboard_gaits
+
+# %%
+# The second route writes down the bodies and the constraints of the wheels in all five coordinates.
 
 CYCLES, PER_CYCLE = 3, 60
 
@@ -48,6 +51,10 @@ def with_multipliers(gait, times, q0, q_dot0, m, l, J_r, J_w):  # noqa: E741
     return solve_ivp(rates, times[[0, -1]], start, "DOP853", times, rtol=1e-11, atol=1e-11).y[:5].T
 
 
+# %%
+# The first route needs no such equations: the connection of the constrained system, and the gait.
+
+
 def main():
     definition = systems.snakeboard()
     sizes = {symbol.name: value for symbol, value in definition.parameters.items()}
@@ -71,6 +78,10 @@ def main():
         assert (abs(p) > 0.05) == (name == "drive") and np.abs(step).max() > 0.1
         motions[name] = plots.VehicleMotion("snakeboard", times, q, f"{name}: frequencies {ratio}")
     draw(Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "snakeboard_gaits.png", motions)
+
+
+# %%
+# The board after each cycle, and its shape in time.
 
 
 def draw(path, motions):

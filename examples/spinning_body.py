@@ -2,10 +2,9 @@
 A spinning body flips over: geodesics on SO(3)
 ==============================================
 
-A spinning body: turning about the middle axis of inertia, it flips over again and again (Euler's top).
-
-A free rigid body follows the geodesics of its left-invariant metric on SO(3). Energy and the angular momentum
-in space are kept, and so is the norm of the quaternion. Run: python examples/spinning_body.py [directory]
+A free rigid body (Euler's top) follows the geodesics of its left-invariant metric on SO(3). Energy and the
+angular momentum in space are kept, and so is the norm of the quaternion.
+Run: python examples/spinning_body.py [directory]
 """
 
 import sys
@@ -17,12 +16,18 @@ from scipy.spatial.transform import Rotation
 
 import connections as cn
 
+# %%
+# Three motions at once: about each axis of inertia, very slightly disturbed.
+
 inertia = np.diag([1.0, 2.0, 3.0])  # kg m^2
 body = cn.MechanicalSystem(cn.ConstantMetric(cn.SO3Frame(), inertia))
 times = np.linspace(0.0, 40.0, 801)  # s
 axes_of_inertia = ("smallest", "middle", "largest")
-spins = 2.0 * np.eye(3) + 1e-3 * (1.0 - np.eye(3))  # rad/s: about each axis in turn, very slightly disturbed
+spins = 2.0 * np.eye(3) + 1e-3 * (1.0 - np.eye(3))  # rad/s
 q, w = body.simulate([0.0, 0.0, 0.0, 1.0], spins, times)
+
+# %%
+# Only the body that turns about its middle axis flips over. What a solver must keep is kept.
 
 energy = np.asarray(body.energy(q, w))
 momentum = np.stack([Rotation.from_quat(q[k]).apply(w[k] @ inertia) for k in range(3)])  # in space
@@ -36,6 +41,9 @@ for k, name in enumerate(axes_of_inertia):
     norm = np.abs(np.linalg.norm(q[k], axis=1) - 1.0).max()
     print(f"{name:<10}{flips:8d}{drift:20.1e}{turn:22.1e}{norm:14.1e}")
     assert (flips > 0) == (name == "middle") and max(drift, turn) < 1e-7 and norm < 1e-12
+
+# %%
+# Seen in the body, the spin changes its sign at every flip.
 
 figure, axes = plt.subplots(figsize=(7.5, 4.0), layout="constrained")
 for k, color in zip((0, 2, 1), ("#8a8a8a", "#1f5fbf", "#c8102e"), strict=True):

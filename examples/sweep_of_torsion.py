@@ -2,10 +2,9 @@
 Torsion swept over motions of a robot
 =====================================
 
-What torsion does to a robot that tracks a reference, alone and with a load, as a sweep over many motions.
-
-Two workers simulate gammas x initial states x robots, chunk by chunk, and write a Zarr store. Run again,
-the same call finds all of it. Every C_gamma = C* + gamma (C_x - C*) is admissible ([W] (12), [E] (11)).
+A robot tracks a reference, alone and with a load, under laws whose C has more or less torsion. Two workers
+simulate gammas x initial states x robots, chunk by chunk, and write a Zarr store. Run again, the same call
+finds all of it. Every C_gamma = C* + gamma (C_x - C*) is admissible ([W] (12), [E] (11)).
 Run: python examples/sweep_of_torsion.py [directory]
 """
 
@@ -22,6 +21,9 @@ from connections import multibody as mb
 from connections.control import with_payload
 from connections.sweeps import Store, Tracking, contorsion_summary, contorsion_sweep, run_sweep
 
+# %%
+# An arm, and the same arm with a load of 5 kg at its end.
+
 URDF = "robots/ur_description/urdf/ur5_robot.urdf"
 ROBOTS = ("UR5", "UR5 with 5 kg")
 TORSIONS = np.linspace(-20.0, 20.0, 9)
@@ -37,6 +39,10 @@ def robots() -> list[mb.Model]:
     (found,) = [file for file in files("example-robot-data") or () if str(file).endswith(URDF)]
     arm = mb.from_urdf(Path(str(found.locate())).resolve())
     return [arm, with_payload(arm, arm.body_names[-1], 5.0, (0.0, 0.0, 0.1))]
+
+
+# %%
+# The store is arrays by name, from which any figure can be made.
 
 
 def draw(store: Store, path: Path) -> None:
@@ -64,6 +70,10 @@ def draw(store: Store, path: Path) -> None:
     )
     figure.savefig(path)
     print(path)
+
+
+# %%
+# The sweep is a list of chunks; the second call computes nothing.
 
 
 def main() -> None:

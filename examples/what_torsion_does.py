@@ -28,7 +28,10 @@ family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(3), MASS * np.
 betas = np.array([[0.0], [BETA]])
 
 
-# The frame: two vectors across the line, carried at 1 m/s.
+# %%
+# The frame is two vectors across the line. Each connection carries them along it at 1 m/s.
+
+
 def line(t):
     return t * jnp.array([1.0, 0.0, 0.0])
 
@@ -44,7 +47,10 @@ print(f"{turns[1]:.3f} with torsion: one on {times[-1] / turns[1]:.3f} m (2 pi m
 print(f"the vectors keep their lengths to {np.abs(lengths - 1.0).max():.0e}\n")
 assert abs(turns[0]) < 1e-12 and abs(turns[1] - 1.25) < 1e-7
 
-# The mass: the law believes in 0.9 kg and follows q_d = (t + sin t, 0, 0).
+# %%
+# The mass follows q_d = (t + sin t, 0, 0) under a law that takes it for 0.9 kg. Torsion costs effort, and the
+# Lyapunov function hardly notices.
+
 results = explore([0.0, BETA])
 V = np.array([result.motion.lyapunov for result in results])
 print("C               effort [N^2 s]   peak force [N]   rms frequency [Hz]   rms error [m]")
@@ -53,7 +59,9 @@ for (name, _), result in zip(LOOK, results, strict=True):
     print(f"{name.split(':')[0]:<15} {numbers} {result.rms_error:15.3f}")
 print(f"V = s^T H s / 2 falls from {V[0, 0]:.2f} J; its graphs differ by {np.ptp(V, axis=0).max():.0e} J")
 
-# Seen from the side of the line and from above.
+# %%
+# The picture shows the line from the side and from above: the coordinates of a point in it are q @ seen.
+
 azimuth, elevation = np.deg2rad([-68.0, 20.0])
 aside = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
 above = np.cross([0.0, 0.0, 1.0], aside) * np.sin(elevation) + np.array([0.0, 0.0, np.cos(elevation)])
