@@ -4,6 +4,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from tempfile import gettempdir
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,7 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
-exclude_patterns = ["_build", "gallery/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -120,6 +121,12 @@ def link_gallery(app, docname, source):
     )
 
 
+def shorten_paths(app, docname, source):
+    """Leave the names of the files that an example wrote; their folders were temporary."""
+    if docname.startswith("gallery/"):
+        source[0] = re.sub(rf"{re.escape(gettempdir())}/[\w-]+/", "", source[0])
+
+
 def list_pages(app, docname, source):
     """Make a section's table of contents from the list of links on its page."""
     if docname in SECTIONS and docname != "gallery/index":
@@ -137,5 +144,6 @@ def setup(app):
     app.connect("builder-inited", write_pages)
     app.connect("source-read", link_pages)
     app.connect("source-read", link_gallery)
+    app.connect("source-read", shorten_paths)
     app.connect("source-read", list_pages)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)

@@ -1,11 +1,16 @@
 """What sphinx-gallery is told: which examples, in which order, and which pictures and films are theirs.
 
 `python docs/gallery_build.py` prints the names, one a line; `.ci/run` leaves these to the documentation.
+`python docs/gallery_build.py docs/gallery/images` makes the thumbnails from the pictures of the last build.
+They are files of the repository, because `examples/README.md` shows them, too.
 """
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+
+import numpy as np
 
 #: The gallery, in the order in which it is shown.
 EXAMPLES = (
@@ -24,6 +29,23 @@ EXAMPLES = (
     "robot_postures",
     "sweep_of_torsion",
 )
+
+THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
+
+#: What a thumbnail shows of an example's first picture: left, top, right and bottom, as shares of width and
+#: height. A whole figure of several panels cannot be read at this size.
+SHOWN = {
+    "what_torsion_does": (0.0, 0.0, 0.52, 1.0),
+    "films": (0.5, 0.08, 1.0, 0.97),
+    "explore_a_family": (0.0, 0.0, 0.5, 0.5),
+    "four_bar": (0.0, 0.0, 0.34, 1.0),
+    "collision_observer": (0.0, 0.0, 0.335, 1.0),
+    "snakeboard_gait": (0.0, 0.33, 0.66, 1.0),
+    "lqr_balancing": (0.0, 0.5, 0.29, 1.0),
+    "bos_validation": (0.0, 0.0, 0.53, 1.0),
+    "robot_postures": (0.0, 0.5, 0.42, 1.0),
+    "sweep_of_torsion": (0.67, 0.08, 1.0, 1.0),
+}
 
 
 class Order:
@@ -51,6 +73,10 @@ def figures(block, block_vars, gallery_conf):
     """The pictures and films that the script wrote, as images of its page."""
     from sphinx_gallery.scrapers import figure_rst
 
+    thumbnail = THUMBNAILS / Path(block_vars["src_file"]).with_suffix(".png").name
+    if thumbnail.exists():  # not yet for a new example
+        relative = thumbnail.relative_to(Path(__file__).parent)
+        block_vars["file_conf"]["thumbnail_path"] = relative.as_posix()
     folder = Path(block_vars["folder"])
     written = sorted([*folder.glob("*.png"), *folder.glob("*.gif")])
     blocks = []
@@ -64,5 +90,27 @@ def figures(block, block_vars, gallery_conf):
     )  # one block each: at the width of the page, below one another
 
 
+def write_thumbnails(pictures):
+    """Cut the thumbnails out of the pictures of a built gallery."""
+    from PIL import Image
+
+    THUMBNAILS.mkdir(exist_ok=True)
+    for name in EXAMPLES:
+        (path, *_) = sorted(pictures.glob(f"sphx_glr_{name}_001.*"))
+        with Image.open(path) as picture:
+            picture.seek(getattr(picture, "n_frames", 1) - 1)  # a film's last frame
+            box = np.tile(picture.size, 2) * SHOWN.get(name, (0.0, 0.0, 1.0, 1.0))
+            part = picture.convert("RGB").crop(tuple(box.round().astype(int).tolist()))
+        part.thumbnail((400, 280), Image.Resampling.LANCZOS)
+        paper = Image.new("RGB", (400, 280), "white")
+        paper.paste(part, ((400 - part.width) // 2, (280 - part.height) // 2))
+        paper.quantize(128, Image.Quantize.MAXCOVERAGE).save(
+            THUMBNAILS / f"{name}.png", optimize=True
+        )
+
+
 if __name__ == "__main__":
-    print(*EXAMPLES, sep="\n")
+    if len(sys.argv) > 1:
+        write_thumbnails(Path(sys.argv[1]))
+    else:
+        print(*EXAMPLES, sep="\n")

@@ -96,3 +96,13 @@ def test_equations_page_names_code_that_exists() -> None:
 def test_every_equation_of_the_first_paper_is_listed(number: int) -> None:
     page = (ROOT / "docs" / "equations.md").read_text()
     assert re.search(rf"^\| [^|]*\({number}\)", page, re.MULTILINE), f"[W] ({number})"
+
+
+def test_the_page_of_examples_shows_all_of_them() -> None:
+    gallery = runpy.run_path(str(ROOT / "docs" / "gallery_build.py"))
+    page = (ROOT / "examples" / "README.md").read_text()
+    shown = re.findall(r"!\[.+?\]\(\.\./docs/figures/thumbnails/(\w+)\.png\)", page)
+    assert shown == list(gallery["EXAMPLES"])
+    assert {path.stem for path in gallery["THUMBNAILS"].iterdir()} == set(shown)
+    linked = set(re.findall(r"\]\((\w+\.(?:py|ipynb))\)", page))
+    assert linked == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")}
