@@ -191,7 +191,8 @@ class ContorsionFamily(Described, Parametrized):
             if beta.ndim == 0 and self.dimension == 1:
                 beta = beta.reshape(1)
             if beta.shape != (self.dimension,):
-                raise ShapeError("beta", (self.dimension,), beta.shape)
+                none = "(0,), because with fewer than three velocities there is no torsion to choose"
+                raise ShapeError("beta", (self.dimension,) if self.dimension else none, beta.shape)
             require_finite("beta", beta)
         return ContorsionConnection(self.metric, FamilyContorsion(self, beta), "admissible")
 

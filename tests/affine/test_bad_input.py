@@ -97,6 +97,13 @@ def contorsion(symmetry):
             "frame",
         ),
         (lambda: cn.MechanicalSystem(OTHER, connection=systems.LEVI_CIVITA), FrameError, "frame"),
+        (
+            lambda: cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))).connection(
+                [0.5]
+            ),
+            ShapeError,
+            "fewer than three velocities",
+        ),
         # curves
         (
             lambda: cn.parallel_transport(systems.HALF_PLANE_NABLA, into_the_boundary, [1.0, 0], [0, 1.0]),
