@@ -211,6 +211,8 @@ def test_bad_files_are_refused_by_name(case, load):
 def test_missing_file_and_other_roots(tmp_path):
     with pytest.raises(ModelError, match="nowhere.urdf: there is no such file"):
         mb.from_urdf(tmp_path / "nowhere.urdf")
+    with pytest.raises(ModelError, match="is a folder"):
+        mb.from_urdf(tmp_path)
     (tmp_path / "x.urdf").write_text("<mujoco/>")
     with pytest.raises(ModelError, match="x.urdf: not a URDF: .*<mujoco>"):
         mb.from_urdf(tmp_path / "x.urdf")

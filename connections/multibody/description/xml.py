@@ -53,6 +53,8 @@ def file_of(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: expected the path of a file, got {words_of(path)}")
     file = Path(path)
+    if file.is_dir():
+        raise ModelError(f"{file}: this is a folder, not a file")
     if not file.is_file():
         raise ModelError(f"{file}: there is no such file")
     return file
