@@ -244,25 +244,22 @@ def _entry(key: str) -> str:
 
 
 def _keys(thing: Any) -> Iterator[str]:
-    """The keys of the papers that docstrings of a thing, of its classes and of its file name."""
-    own = (
-        thing
-        if isinstance(thing, type) or inspect.isroutine(thing) or inspect.ismodule(thing)
-        else type(thing)
-    )
-    module = own if inspect.ismodule(own) else inspect.getmodule(own)
-    if module is None or module.__name__.split(".")[0] != "connections":
-        raise TypeError(f"{own!r} is not of connections: give functions, classes or objects of this library")
+    """Keys of the papers that the docstrings of a thing, of its classes and of its module name."""
+    named = isinstance(thing, type) or inspect.isroutine(thing) or inspect.ismodule(thing)
+    own = thing if named else type(thing)
     classes = own.__mro__ if isinstance(own, type) else (own,)
-    texts = [each.__doc__ or "" for each in (*classes, module) if _is_ours(each)]
-    for text in texts:
-        named = set(re.findall(r"\[([A-Z][A-Za-z]*2?)\]", text))
+    sources = [each for each in (*classes, inspect.getmodule(own)) if each is not None and _is_ours(each)]
+    if not sources:
+        raise TypeError(f"{own!r} is not of connections: give functions, classes or objects of this library")
+    for text in (source.__doc__ or "" for source in sources):
+        keys = set(re.findall(r"\[([A-Z][A-Za-z]*2?)\]", text))
         yield from (
             key
             for key, paper in PAPERS.items()
-            if key in named or (paper.words and re.search(paper.words, text))
+            if key in keys or (paper.words and re.search(paper.words, text))
         )
 
 
 def _is_ours(thing: Any) -> bool:
-    return (thing.__name__ if inspect.ismodule(thing) else thing.__module__).split(".")[0] == "connections"
+    name = thing.__name__ if inspect.ismodule(thing) else thing.__module__
+    return bool(name) and name.split(".")[0] == "connections"

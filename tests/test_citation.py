@@ -34,7 +34,12 @@ def test_by_what_was_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"LM", "Z"} <= printed(capsys, control.configuration_controllability).keys()
     assert "LM" not in printed(capsys, mb.coriolis_matrix)  # negative control
     assert list(printed(capsys, metric, metric)).count("connections") == 1
-    for foreign in (np.linalg.solve, 3.0):
+
+    class Own(cn.LeviCivita):
+        """Of a user, who names no paper."""
+
+    assert "W" in printed(capsys, Own)
+    for foreign in (np.linalg.solve, 3.0, len):
         with pytest.raises(TypeError, match="not of connections"):
             cn.citation(foreign)
 

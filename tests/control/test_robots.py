@@ -383,3 +383,15 @@ def test_bad_input_is_named(arm, floating, rng):
         CentroidalCoordinates(arm)
     with pytest.raises(ShapeError, match="v:"):
         CentroidalCoordinates(floating).inclusion(floating.neutral(), np.zeros(3))
+
+
+def test_times_of_a_batch_and_times_that_are_none(arm, rng):
+    """A robot's system does not depend on time, but a batch of times gives a batch, and NaN is no time."""
+    system, (q, v, tau) = arm.system(), rng.standard_normal((3, arm.nv))
+    for function, given in ((system.momentum_rate, (q, v)), (system.forward_dynamics, (q, v, tau))):
+        one, many = function(*given), function(*given, np.array([0.0, 1.0]))
+        assert many.shape == (2, arm.nv)
+        np.testing.assert_allclose(many, [one, one], atol=1e-11)
+        np.testing.assert_array_equal(function(*given, 3.0), one)
+        with pytest.raises(NonFiniteError, match=r"\bt\b"):
+            function(*given, np.nan)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -126,13 +127,13 @@ class RobotSystem(MechanicalSystem):
 
     def momentum_rate(self, q: Any, v: Any, t: Any = 0.0) -> Any:
         """C^T v - g, (..., n), the same for all C of the robot; see `MechanicalSystem`."""
-        if isinstance(t, jax.core.Tracer):
+        if not _is_time(t):
             return super().momentum_rate(q, v, t)
         return self._by_recursion(self._momentum_rate, super().momentum_rate, q, v=v)
 
     def forward_dynamics(self, q: Any, v: Any, tau: Any, t: Any = 0.0) -> Any:
         """vdot = H^-1 (tau - C v - g), (..., n); see `MechanicalSystem`. It does not depend on time."""
-        if isinstance(t, jax.core.Tracer):
+        if not _is_time(t):
             return super().forward_dynamics(q, v, tau, t)
         return self._by_recursion(
             partial(self._call, "forward_dynamics"), super().forward_dynamics, q, v=v, tau=tau
@@ -263,6 +264,11 @@ class _Contorsion(Parametrized):
         if self.beta is None:
             return D
         return D + ContorsionFamily(self.model.connection.metric).contorsion_of_at(jnp.asarray(self.beta))
+
+
+def _is_time(t: Any) -> bool:
+    """Whether t is one finite number, on which nothing depends here; others are left to the definition."""
+    return isinstance(t, int | float) and isfinite(t)
 
 
 def _plain(value: Any) -> Any:

@@ -177,7 +177,8 @@ class Loops:
         loops, of_column = closed.loops, closed.clusters.of_body[closed.spanning.body_of]
         dependent = np.flatnonzero(of_column[loops.dependent] == cluster)
         K = (self.derivative(q_s)[:, loops.dependent] * loops.lengths)[:, dependent]
-        sines = np.abs(np.diagonal(np.linalg.qr(K, mode="r"))) / np.linalg.norm(K, axis=0)
+        sizes = np.maximum(np.linalg.norm(K, axis=0), np.finfo(float).tiny)  # a column may vanish
+        sines = np.abs(np.diagonal(np.linalg.qr(K, mode="r"))) / sizes
         body = closed.spanning.body_of[loops.dependent[dependent[int(np.argmin(sines))]]]
         return Failure(int(body), float(done / way) if way > 0.0 else 0.0, status < 0)
 
