@@ -31,19 +31,24 @@ class Paper(NamedTuple):
 
 
 def _article(
-    author: str, title: str, journal: str, volume: str, number: str, year: str, words: str = ""
+    author: str, title: str, journal: str, volume: str, number: str, year: str, words: str = "", doi: str = ""
 ) -> Paper:
     fields = {"author": author, "title": title, "journal": journal, "volume": volume}
-    return Paper("article", fields | ({"number": number} if number else {}) | {"year": year}, words)
+    return Paper("article", _present(fields | {"number": number, "year": year, "doi": doi}), words)
 
 
-def _talk(author: str, title: str, booktitle: str, year: str, words: str = "") -> Paper:
-    fields = {"author": author, "title": title, "booktitle": booktitle, "year": year}
-    return Paper("inproceedings", fields, words)
+def _talk(author: str, title: str, booktitle: str, year: str, words: str = "", doi: str = "") -> Paper:
+    fields = {"author": author, "title": title, "booktitle": booktitle, "year": year, "doi": doi}
+    return Paper("inproceedings", _present(fields), words)
 
 
-def _book(author: str, title: str, publisher: str, year: str, words: str = "") -> Paper:
-    return Paper("book", {"author": author, "title": title, "publisher": publisher, "year": year}, words)
+def _book(author: str, title: str, publisher: str, year: str, words: str = "", doi: str = "") -> Paper:
+    fields = {"author": author, "title": title, "publisher": publisher, "year": year, "doi": doi}
+    return Paper("book", _present(fields), words)
+
+
+def _present(fields: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value}
 
 
 _IJRR = "International Journal of Robotics Research"
@@ -65,6 +70,7 @@ PAPERS = {
         "16",
         "9",
         "2021",
+        doi="10.1115/1.4051169",
     ),
     "B": _article(
         "Bos, Martijn and Traversaro, Silvio and Pucci, Daniele and Saccon, Alessandro",
@@ -88,6 +94,7 @@ PAPERS = {
         "Springer",
         "2008",
         r"Featherstone, Rigid\s+Body",
+        doi="10.1007/978-1-4899-7560-7",
     ),
     "NS": _article(
         "Niemeyer, G. and Slotine, J.-J. E.",
@@ -106,6 +113,7 @@ PAPERS = {
         "3",
         "1987",
         r"Slotine\s+and\s+Li",
+        doi="10.1177/027836498700600303",
     ),
     "DL": _talk(
         "De Luca, A. and Mattone, R.",
@@ -120,8 +128,15 @@ PAPERS = {
         "IEEE/RSJ International Conference on Intelligent Robots and Systems",
         "2006",
         r"De\s+Luca\s+et\s+al",
+        doi="10.1109/IROS.2006.282053",
     ),
-    "L": _book("Lee, J. M.", "{Riemannian} Manifolds: An Introduction to Curvature", "Springer", "1997"),
+    "L": _book(
+        "Lee, J. M.",
+        "{Riemannian} Manifolds: An Introduction to Curvature",
+        "Springer",
+        "1997",
+        doi="10.1007/b98852",
+    ),
     "M": _article(
         "Milnor, J.",
         "Curvatures of left invariant metrics on {Lie} groups",
@@ -129,6 +144,7 @@ PAPERS = {
         "21",
         "3",
         "1976",
+        doi="10.1016/S0001-8708(76)80002-3",
     ),
     "CS": _article(
         r"Cartan, {\'E}. and Schouten, J. A.",
@@ -146,8 +162,15 @@ PAPERS = {
         "35",
         "3",
         "1997",
+        doi="10.1137/S0363012995287155",
     ),
-    "BL": _book("Bullo, F. and Lewis, A. D.", "Geometric Control of Mechanical Systems", "Springer", "2004"),
+    "BL": _book(
+        "Bullo, F. and Lewis, A. D.",
+        "Geometric Control of Mechanical Systems",
+        "Springer",
+        "2004",
+        doi="10.1007/978-1-4899-7276-7",
+    ),
     "AL": _talk(
         "Lewis, A. D.",
         "Local configuration controllability for a class of mechanical systems with a single input",
@@ -200,14 +223,22 @@ PAPERS = {
         "38",
         "5",
         "1993",
+        doi="10.1109/9.277235",
     ),
     "O": _talk(
         "Ostrowski, J. and Lewis, A. and Murray, R. and Burdick, J.",
         "Nonholonomic mechanics and locomotion: the snakeboard example",
         "IEEE International Conference on Robotics and Automation",
         "1994",
+        doi="10.1109/ROBOT.1994.351153",
     ),
-    "GW": _book("Griewank, A. and Walther, A.", "Evaluating Derivatives", "SIAM", "2008"),
+    "GW": _book(
+        "Griewank, A. and Walther, A.",
+        "Evaluating Derivatives",
+        "SIAM",
+        "2008",
+        doi="10.1137/1.9780898717761",
+    ),
     "GUW": _article(
         "Griewank, A. and Utke, J. and Walther, A.",
         "Evaluating higher derivative tensors by forward propagation of univariate {Taylor} series",
@@ -215,6 +246,7 @@ PAPERS = {
         "69",
         "",
         "2000",
+        doi="10.1090/S0025-5718-00-01120-0",
     ),
 }
 _FOLLOWED = ("W", "E", "B", "Z")  # the papers that the whole library follows

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -59,3 +60,5 @@ def test_entries_are_those_of_the_page() -> None:
         for field in ("volume", "number", "journal", "booktitle", "publisher"):
             plain = re.sub(r"\{?\\[\"'v]\{?(\w)\}*", r"\1", fields.get(field, ""))
             assert plain.replace("fur", "für") in words, (key, field)
+        dois = [unquote(doi) for doi in re.findall(r"\(https://doi\.org/(\S+)\)", words)]
+        assert dois == [fields["doi"]] * ("doi" in fields)
