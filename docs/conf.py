@@ -1,5 +1,6 @@
 """Sphinx configuration. Warnings are errors: `python -m sphinx -W -b html docs docs/_build/html`."""
 
+import os
 import re
 import sys
 import tomllib
@@ -23,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "mathml",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
@@ -39,6 +41,11 @@ html_static_path = ["_static"]
 html_css_files = ["docs.css"]
 html_favicon = "_static/icon.svg"
 
+# A button copies code without its prompts; what code prints has none.
+copybutton_selector = ":not(.highlight-text):not(.highlight-none) > div.highlight > pre"
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
 # The top bar. Each of these pages lists its own; the list is also the table of contents.
 SECTIONS = {
     "tutorials": "Tutorials",
@@ -47,7 +54,12 @@ SECTIONS = {
     "reference": "Reference",
     "gallery/index": "Gallery",
 }
-html_context = {"sections": list(SECTIONS.items())}
+html_context = {
+    "sections": list(SECTIONS.items()),
+    "published": os.environ.get(
+        "DOCS_VERSION", ""
+    ),  # the tag or branch, if it is one of several
+}
 html_theme_options = {"announcement": "sections"}  # docs/_templates/page.html fills it
 
 nitpicky = False

@@ -15,9 +15,14 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning:myst_parser", "ignore::PendingDeprecationWarning"
 )
 PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if path.stem != "api")
+#: Of docs/conf.py.
+COPY_BUTTONS = re.search(
+    r"^copybutton_selector = .*?\n\n", (ROOT / "docs" / "conf.py").read_text(), re.M | re.S
+)[0]
 #: docs/conf.py without the packages' docstrings and the gallery.
 CONFIGURATION = f"""
-extensions = ["myst_parser", "mathml"]
+extensions = ["myst_parser", "mathml", "sphinx_copybutton"]
+{COPY_BUTTONS}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 html_math_renderer = "mathml"
 html_theme = "furo"
@@ -95,3 +100,15 @@ def test_tables_and_code_fit_a_screen_of_1280_pixels(built: Path, tmp_path: Path
             found[path.stem] = driver.execute_script(TOO_WIDE)
     assert len(found.pop("wide")) == 2
     assert {page: pixels for page, pixels in found.items() if pixels} == {}
+
+
+def test_a_button_copies_code_and_not_what_it_prints(built: Path, tmp_path: Path) -> None:
+    require_chromium()
+    with browser(tmp_path, 1280, 720) as driver:
+        driver.get(f"file://{built}/index.html")
+        buttons = driver.execute_script(
+            "return [...document.querySelectorAll('.copybtn')].map(b => b.closest('.notranslate').className)"
+        )
+        shown = driver.execute_script("return document.querySelectorAll('div.highlight-text pre').length")
+    assert len(buttons) == 4 and shown == 4
+    assert all("highlight-python" in classes for classes in buttons)
