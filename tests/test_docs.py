@@ -106,3 +106,16 @@ def test_the_page_of_examples_shows_all_of_them() -> None:
     assert {path.stem for path in gallery["THUMBNAILS"].iterdir()} == set(shown)
     linked = set(re.findall(r"\]\((\w+\.(?:py|ipynb))\)", page))
     assert linked == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")}
+
+
+def test_pages_are_published_beside_those_of_other_versions(tmp_path: Path) -> None:
+    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
+    site, html = tmp_path / "site", tmp_path / "html"
+    html.mkdir()
+    for name in ("main", "v0.9.0", "v0.10.0", "v0.9.0"):
+        (html / "index.html").write_text(f"{name}, built once more")
+        publish(site, html, name)
+    listed = re.findall(r'<a href="(.*?)">', (site / "versions.html").read_text())
+    assert listed == ["v0.10.0/index.html", "v0.9.0/index.html", "main/index.html"]
+    assert "url=v0.10.0/index.html" in (site / "index.html").read_text()
+    assert (site / "v0.9.0" / "index.html").read_text() == "v0.9.0, built once more"
