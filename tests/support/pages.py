@@ -1,6 +1,11 @@
-"""Pages of the documentation, whose code is run."""
+"""Pages of the documentation, whose code is run.
+
+`python tests/support/pages.py docs/control.md docs/figures` writes the pictures that the code of a page saves.
+"""
 
 import re
+import shutil
+import sys
 from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -24,10 +29,10 @@ def python_blocks(path: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-def execute(path: Path) -> dict:
+def execute(path: Path, pictures: Path | None = None) -> dict:
     """Run all python blocks of a page in one namespace, in an empty folder; they print what the page shows.
 
-    Tracebacks carry the page's own line numbers.
+    Tracebacks carry the page's own line numbers. Pictures that the code saves go to the folder `pictures`.
     """
     namespace: dict = {"__name__": path.stem}
     with TemporaryDirectory() as folder, chdir(folder):
@@ -36,6 +41,8 @@ def execute(path: Path) -> dict:
                 exec(compile("\n" * line + source, str(path), "exec"), namespace)
             found = printed.getvalue()
             assert agrees(found, shown), f"{path.name}, line {line}, printed:\n{found}\nshown:\n{shown}"
+        for picture in Path().glob("*.png") if pictures else ():
+            shutil.copy(picture, pictures)
     return namespace
 
 
@@ -91,3 +98,7 @@ def dead_links(path: Path) -> list[str]:
         ):
             dead.append(target)
     return dead
+
+
+if __name__ == "__main__":
+    execute(Path(sys.argv[1]).absolute(), Path(sys.argv[2]).absolute())
