@@ -30,7 +30,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"

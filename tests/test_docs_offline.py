@@ -23,7 +23,7 @@ COPY_BUTTONS = re.search(
 CONFIGURATION = f"""
 extensions = ["myst_parser", "mathml", "sphinx_copybutton"]
 {COPY_BUTTONS}
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_static_path = ["{ROOT / "docs" / "_static"}"]
