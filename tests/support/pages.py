@@ -1,6 +1,6 @@
 """Pages of the documentation, whose code is run.
 
-`python tests/support/pages.py docs/control.md docs/figures` writes the pictures that the code of a page saves.
+`python tests/support/pages.py docs/control.md docs/figures` writes the pictures that a page saves.
 """
 
 import re
