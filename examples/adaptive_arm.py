@@ -31,6 +31,7 @@ MIDDLE = np.array([0.0, -0.3, 0.0, -1.7, 0.0, 1.6, 0.8])  # rad
 SWING = np.array([0.8, 0.5, 0.7, 0.5, 0.9, 0.6, 1.0])  # rad
 PACE = np.array([1.1, 1.7, 2.3, 1.3, 2.9, 1.9, 3.1])  # rad/s
 SIZES = np.array([2.0, *[0.4] * 3, *[0.1] * 6])  # of the parameters, as a guess: kg, kg m, kg m^2
+UNITS = ("kg", *["kg m"] * 3, *["kg m$^2$"] * 6)
 ADAPTATION = np.diag(5.0 * SIZES**2)  # P
 GAMMAS = (-8.0, -4.0, 0.0, 1.0, 4.0, 8.0)
 BETA = 1.0  # kg m^2, of joints 2, 4, 6
@@ -165,9 +166,15 @@ def draw(path, motions, V, truth, rows):
     for k, color in zip(
         (0, 1, 3, 4, 6), ("#222222", "#c8102e", "#1f5fbf", "#1b8a3a", "#c07f00"), strict=True
     ):
-        axes[1, 0].plot(t, motion["parameters"][:, k] / truth[k], color=color, label=NAMES[k])
-    axes[1, 0].axhline(1.0, color="#8a8a8a", linewidth=0.8)
-    axes[1, 0].set(xlabel="time [s]", ylabel="estimate / true value", ylim=(-0.5, 3.0), title="The payload")
+        error = (motion["parameters"][:, k] - truth[k]) / SIZES[k]
+        axes[1, 0].plot(t, error, color=color, label=f"{NAMES[k]}, {SIZES[k]:g} {UNITS[k]}")
+    axes[1, 0].axhline(0.0, color="#8a8a8a", linewidth=0.8)
+    axes[1, 0].set(
+        xlabel="time [s]",
+        ylabel="error / size in the legend, log beyond 0.1",
+        title="Estimates of the payload",
+    )
+    axes[1, 0].set_yscale("symlog", linthresh=0.1)
     middle = GAMMAS.index(0.0)
     for adapt, style in ((False, "--"), (True, "-")):
         table = np.array(rows[adapt])[: len(GAMMAS)]

@@ -63,7 +63,8 @@ def branched_robot():
 
 
 # %%
-# A sweep over the step gives the observed order and the smallest error.
+# A sweep over the step gives the observed order, from the steps where rounding does not matter yet, and the
+# smallest error of all.
 
 
 def motion(model, positions, rng):
@@ -81,27 +82,27 @@ def report(name, sweep):
     assert np.abs(sweep.orders - [1.0, 2.0]).max() < 0.05 and sweep.best[1] < 1e-8
 
 
+rng = np.random.default_rng(0)
+model = branched_robot()
+own = plots.StepSweep.of(model, *motion(model, POSITION, rng), STEPS)
+report("branched robot", own)
+
 # %%
-# The same for real robots, from their URDF files.
+# The same for five real robots, from their URDF files: an arm, two quadrupeds, two humanoids.
 
+robots = {}
+for name, (file, floating) in ROBOTS.items():
+    (path,) = (f for f in files("example-robot-data") if str(f).endswith(f"/{file}"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mb.InertiaWarning)
+        robot = mb.from_urdf(path.locate(), floating_base=floating)
+    robots[name] = plots.StepSweep.of(robot, *motion(robot, None, rng), STEPS)
+    report(name, robots[name])
 
-def main():
-    rng = np.random.default_rng(0)
-    model = branched_robot()
-    own = plots.StepSweep.of(model, *motion(model, POSITION, rng), STEPS)
-    report("branched robot", own)
-    robots = {}
-    for name, (file, floating) in ROBOTS.items():
-        (path,) = (f for f in files("example-robot-data") if str(f).endswith(f"/{file}"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", mb.InertiaWarning)
-            robot = mb.from_urdf(path.locate(), floating_base=floating)
-        robots[name] = plots.StepSweep.of(robot, *motion(robot, None, rng), STEPS)
-        report(name, robots[name])
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    plots.figure_convergence(own, robots).savefig(directory / "bos_validation.png")
-    print(directory / "bos_validation.png")
+# %%
+# Left: the robot of [B]. Right: the real robots. Errors fall with the step until rounding stops them, at 1e-8
+# one way and at 1e-11 central.
 
-
-if __name__ == "__main__":
-    main()
+directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+plots.figure_convergence(own, robots).savefig(directory / "bos_validation.png")
+print(directory / "bos_validation.png")

@@ -53,8 +53,9 @@ def touch(model, push):
 
 
 # %%
-# The observer is a state z beside the arm's: one integration has the arm, the true torque of the push behind
-# the filter that the theory promises, and three observers.
+# Three observers watch: one with the exact model, one that lacks the 100 g in the hand, and one that is given
+# C v in the place of C^T v. Each is a state z beside the arm's, so one integration has the arm, the true
+# torque of the push behind the filter that the theory promises, and all of them.
 
 
 def simulate(plant, controller, observers, force):
@@ -84,8 +85,56 @@ def simulate(plant, controller, observers, force):
     return times, pushed, filtered, [o.residual(q, v, state) for o, state in zip(observers, z, strict=True)]
 
 
+arm = panda()
+plant = with_payload(arm, HAND, 0.1, (0.0, 0.02, 0.2))
+controller = PassivityController(arm.system(), K_D)
+observers = [MomentumObserver(model.system(), GAIN) for model in (plant, arm, plant)]
+
 # %%
-# What the residuals show: of the exact model, of a model without the 100 g, and with the wrong product.
+# The rehearsal, without a push, sets the thresholds: 1.5 times the largest residual that the unknown 100 g
+# cause.
+
+rehearsal = simulate(plant, controller, observers, touch(plant, 0.0 * PUSH))[-1]
+thresholds = 1.5 * np.abs(rehearsal[1]).max(axis=0)
+print("thresholds of the joints [N m]:", *(f"{x:.2f}" for x in thresholds))
+
+# %%
+# Now somebody pushes. With the exact model the residual is the torque of the push behind the filter K / (s +
+# K), as in the theory. With the wrong product it is off already before the push.
+
+t, pushed, filtered, residuals = simulate(plant, controller, observers, touch(plant, PUSH))
+exact, unaware, wrong = residuals
+gap, top = np.abs(exact - filtered).max(), np.abs(pushed).max()
+early = np.abs(wrong[t < BEGIN]).max()
+print(f"largest torque of the push {top:.2f} N m")
+print(f"exact model: the residual is that torque behind the filter, to {gap:.0e} N m")
+print(f"C v for C^T v: off by {np.abs(wrong - filtered).max():.2f} N m, {early:.2f} N m before the push")
+assert gap < 1e-6 * top < 0.1 * np.abs(wrong - filtered).max()
+
+# %%
+# The observer that lacks the 100 g has to tell a push from its own ignorance. It does so by the thresholds,
+# and the last joint above its own says which link was touched.
+
+above = np.abs(unaware) > thresholds
+first, joints = np.flatnonzero(above.any(axis=1))[0], np.flatnonzero(above.any(axis=0))
+link = arm.body_names[joints.max()]
+print(f"push from {BEGIN} s to {END} s; detected {1e3 * (t[first] - BEGIN):.0f} ms after it begins,", end="")
+print(f" by joint {1 + np.flatnonzero(above[first])[0]}")
+print(f"joints above their thresholds: {joints + 1}; touched: {link} (true: {TOUCHED})")
+assert link == TOUCHED and t[first] > BEGIN
+
+# %%
+# How well the residual measures the torque: the filter's lag costs most, with either model.
+
+during = (t > BEGIN) & (t < END + 3.0 / GAIN)
+size = np.sqrt((pushed[during] ** 2).sum(axis=1).mean())
+for name, r in (("exact model", exact), ("100 g unknown", unaware)):
+    lag, rest = (np.sqrt(((r - x)[during] ** 2).sum(axis=1).mean()) for x in (pushed, filtered))
+    print(f"{name:<14} rms error of the torque {lag:.2f} N m of {size:.2f}, {rest:.1e} behind the filter")
+
+# %%
+# The residuals: of the exact model, of the model without the 100 g over its thresholds, and with the wrong
+# product.
 
 
 def draw(path, t, pushed, residuals, thresholds, found):
@@ -111,47 +160,5 @@ def draw(path, t, pushed, residuals, thresholds, found):
     print(path)
 
 
-# %%
-# The rehearsal sets the thresholds; then comes the push.
-
-
-def main():
-    arm = panda()
-    plant = with_payload(arm, HAND, 0.1, (0.0, 0.02, 0.2))
-    controller = PassivityController(arm.system(), K_D)
-    observers = [MomentumObserver(model.system(), GAIN) for model in (plant, arm, plant)]
-
-    rehearsal = simulate(plant, controller, observers, touch(plant, 0.0 * PUSH))[-1]
-    thresholds = 1.5 * np.abs(rehearsal[1]).max(axis=0)
-    print("thresholds of the joints [N m]:", *(f"{x:.2f}" for x in thresholds))
-
-    t, pushed, filtered, residuals = simulate(plant, controller, observers, touch(plant, PUSH))
-    exact, unaware, wrong = residuals
-    gap, top = np.abs(exact - filtered).max(), np.abs(pushed).max()
-    print(f"largest torque of the push {top:.2f} N m; the residual of the exact model follows it through")
-    print(f"the filter K / (s + K) to {gap:.0e} N m; with C v in the place of C^T v it is off by ", end="")
-    print(
-        f"{np.abs(wrong - filtered).max():.2f} N m, {np.abs(wrong[t < BEGIN]).max():.2f} N m before the push"
-    )
-    assert gap < 1e-6 * top < 0.1 * np.abs(wrong - filtered).max()
-
-    above = np.abs(unaware) > thresholds
-    first, joints = np.flatnonzero(above.any(axis=1))[0], np.flatnonzero(above.any(axis=0))
-    print(
-        f"push from {BEGIN} s to {END} s; detected {1e3 * (t[first] - BEGIN):.0f} ms after it begins,", end=""
-    )
-    print(f" by joint {1 + np.flatnonzero(above[first])[0]}; joints above their thresholds: {joints + 1}")
-    link = arm.body_names[joints.max()]
-    print(f"touched: {link} (true: {TOUCHED})")
-    assert link == TOUCHED and t[first] > BEGIN
-    during = (t > BEGIN) & (t < END + 3.0 / GAIN)
-    size = np.sqrt((pushed[during] ** 2).sum(axis=1).mean())
-    for name, r in (("exact model", exact), ("100 g unknown", unaware)):
-        lag, rest = (np.sqrt(((r - x)[during] ** 2).sum(axis=1).mean()) for x in (pushed, filtered))
-        print(f"{name:<14} rms error of the torque {lag:.2f} N m of {size:.2f}, {rest:.1e} behind the filter")
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    draw(directory / "collision.png", t, pushed, residuals, thresholds, t[first])
-
-
-if __name__ == "__main__":
-    main()
+directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+draw(directory / "collision.png", t, pushed, residuals, thresholds, t[first])

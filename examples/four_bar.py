@@ -50,7 +50,55 @@ def shift(x):
 
 
 # %%
-# The bars in the plane come from the angles of all joints, the dependent ones too.
+# There is one velocity, so C = Gamma v. Gamma comes from a recursion; C comes from another recursion, and
+# from the definition in JAX, which shares no code with them.
+
+model = four_bar()
+at, speed = np.array([START]), np.array([SPEED])
+Gamma = mb.christoffel_symbols(model, at)[0, 0, 0]
+routes = {
+    "cluster recursion": mb.coriolis_matrix(model, at, speed),
+    "definition in JAX": cn.coriolis_matrix(model.connection, at, speed),
+}
+print(f"{model}; q = {START} rad, v = {SPEED} rad/s: Gamma v = {Gamma * SPEED:.12f} kg m^2/s")
+for name, C in routes.items():
+    print(f"C by {name:<26}{float(C[0, 0]):.12f}")
+    assert abs(C[0, 0] - Gamma * SPEED) < 1e-12
+
+# %%
+# The linkage has no gyroscopic terms, only a mass matrix that depends on the angle: Gamma is half of its
+# slope. So the integral of 2 Gamma over a turn of the crank must be H; here it is summed by trapezoids.
+
+q = np.linspace(-np.pi, np.pi, 181)
+H = np.array([mb.mass_matrix(model, angle[None])[0, 0] for angle in q])
+slope = np.array([mb.christoffel_symbols(model, angle[None])[0, 0, 0] for angle in q])
+work = np.cumsum((slope[1:] + slope[:-1]) * (q[1] - q[0]))
+worst = np.abs(H[1:] - H[0] - work).max()
+print(f"H varies by a factor {H.max() / H.min():.1f}; integral of 2 Gamma against H: {worst:.0e} kg m^2")
+assert worst < 1e-3 * H.max() < 0.1 * np.ptp(H)
+
+# %%
+# The free motion has one angle and one speed, so that any integrator will do.
+
+
+def simulate(model, times):
+    """Crank angle and speed (T, 1) each of the free motion, forward dynamics integrated by SciPy."""
+
+    def rates(t, state):
+        return np.concatenate([state[1:], mb.forward_dynamics(model, state[:1], state[1:], np.zeros(1))])
+
+    path = solve_ivp(rates, (0.0, HORIZON), [START, SPEED], "DOP853", times, rtol=1e-11, atol=1e-11)
+    assert path.success, path.message
+    return path.y[:1].T, path.y[1:].T
+
+
+times = np.linspace(0.0, HORIZON, 301)
+angle, rate = simulate(model, times)
+print(f"free motion over {HORIZON} s: {np.ptp(angle) / (2 * np.pi):.1f} turns of the crank")
+
+# %%
+# The bars in the plane come from the angles of all joints, the dependent ones too. No condition of the loop
+# was integrated: the dependent angles are solved for at each configuration, so that the loop cannot open.
 
 
 def bars(model, q):
@@ -69,20 +117,21 @@ def bars(model, q):
     return starts, {bar: starts[bar] + along[bar] for bar in LENGTHS}
 
 
+starts, ends = bars(model, angle)
+gap = np.linalg.norm(ends["coupler"] - ends["rocker"], axis=1)
+print(f"the loop opens by {gap.max():.1e} m")
+assert gap.max() < 1e-12
+
 # %%
-# The free motion has one angle and one speed, so that any integrator will do.
+# The energy is conserved although the kinetic energy alone changes a lot.
 
-
-def simulate(model, times):
-    """Crank angle and speed (T, 1) each of the free motion, forward dynamics integrated by SciPy."""
-
-    def rates(t, state):
-        return np.concatenate([state[1:], mb.forward_dynamics(model, state[:1], state[1:], np.zeros(1))])
-
-    path = solve_ivp(rates, (0.0, HORIZON), [START, SPEED], "DOP853", times, rtol=1e-11, atol=1e-11)
-    assert path.success, path.message
-    return path.y[:1].T, path.y[1:].T
-
+kinetic = 0.5 * np.array([mb.mass_matrix(model, x)[0, 0] for x in angle]) * rate[:, 0] ** 2
+heights = {bar: (starts[bar][:, 1] + ends[bar][:, 1]) / 2.0 for bar in LENGTHS}
+energy = kinetic + sum(2.0 * LENGTHS[bar] * GRAVITY * heights[bar] for bar in LENGTHS)
+drift = np.abs(energy - energy[0]) / kinetic.max()
+print(f"kinetic energy between {kinetic.min():.2f} and {kinetic.max():.2f} J; the sum with that of gravity")
+print(f"changes by {drift.max():.1e} of the larger one")
+assert drift.max() < 1e-8 and np.ptp(kinetic) > 0.1 * kinetic.max()
 
 # %%
 # Three pictures: the linkage, H and Gamma over one turn, and the errors of the motion.
@@ -117,52 +166,11 @@ def draw(path, starts, ends, sweep, motion):
     print(path)
 
 
+directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+draw(directory / "four_bar.png", starts, ends, (q, H, slope), (times, drift, gap))
+
 # %%
-# First C by two routes, then H' against Gamma, then energy and loop along the motion.
+# The mechanism as a graph: bodies, joints, and the loop that ties two of them.
 
-
-def main():
-    model = four_bar()
-    at, speed = np.array([START]), np.array([SPEED])
-    Gamma = mb.christoffel_symbols(model, at)[0, 0, 0]
-    routes = {
-        "cluster recursion": mb.coriolis_matrix(model, at, speed),
-        "definition in JAX": cn.coriolis_matrix(model.connection, at, speed),
-    }
-    print(f"{model}; q = {START} rad, v = {SPEED} rad/s: Gamma v = {Gamma * SPEED:.12f} kg m^2/s")
-    for name, C in routes.items():
-        print(f"C by {name:<26}{float(C[0, 0]):.12f}")
-        assert abs(C[0, 0] - Gamma * SPEED) < 1e-12
-
-    q = np.linspace(-np.pi, np.pi, 181)
-    H = np.array([mb.mass_matrix(model, angle[None])[0, 0] for angle in q])
-    slope = np.array([mb.christoffel_symbols(model, angle[None])[0, 0, 0] for angle in q])
-    work = np.cumsum((slope[1:] + slope[:-1]) * (q[1] - q[0]))  # the integral of H' by trapezoids
-    print(f"H varies by a factor {H.max() / H.min():.1f}; integral of 2 Gamma against H: ", end="")
-    print(f"{np.abs(H[1:] - H[0] - work).max():.0e} kg m^2")
-    assert np.abs(H[1:] - H[0] - work).max() < 1e-3 * H.max() < 0.1 * np.ptp(H)
-
-    times = np.linspace(0.0, HORIZON, 301)
-    angle, rate = simulate(model, times)
-    starts, ends = bars(model, angle)
-    kinetic = 0.5 * np.array([mb.mass_matrix(model, x)[0, 0] for x in angle]) * rate[:, 0] ** 2
-    heights = {bar: (starts[bar][:, 1] + ends[bar][:, 1]) / 2.0 for bar in LENGTHS}
-    energy = kinetic + sum(2.0 * LENGTHS[bar] * GRAVITY * heights[bar] for bar in LENGTHS)
-    drift = np.abs(energy - energy[0]) / kinetic.max()
-    gap = np.linalg.norm(ends["coupler"] - ends["rocker"], axis=1)
-    print(
-        f"free motion over {HORIZON} s, {np.ptp(angle) / (2 * np.pi):.1f} turns: kinetic energy between ",
-        end="",
-    )
-    print(f"{kinetic.min():.2f} and {kinetic.max():.2f} J,")
-    print(f"energy changes by {drift.max():.1e} of it, the loop opens by {gap.max():.1e} m")
-    assert drift.max() < 1e-8 and gap.max() < 1e-12 and np.ptp(kinetic) > 0.1 * kinetic.max()
-
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    draw(directory / "four_bar.png", starts, ends, (q, H, slope), (times, drift, gap))
-    plots.figure_mechanism(model).savefig(directory / "four_bar_graph.png")
-    print(directory / "four_bar_graph.png")
-
-
-if __name__ == "__main__":
-    main()
+plots.figure_mechanism(model).savefig(directory / "four_bar_graph.png")
+print(directory / "four_bar_graph.png")

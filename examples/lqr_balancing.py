@@ -53,6 +53,10 @@ class Task:
     horizon: float
 
 
+# %%
+# The wheeled robot is a mechanism with a rolling condition: x = r times the angle of the wheels.
+
+
 def wheeled():
     """A body of 8 kg above an axle; x = r times the angle of the wheels."""
     mechanism, axle = mb.Mechanism(), mb.Revolute((0, 1, 0))
@@ -66,6 +70,10 @@ def wheeled():
     motor = np.array([[1.0 / RADIUS], [-1.0]])  # its power is u (turn' - pitch')
     Q, start = np.diag([10.0, 10.0, 1.0, 1.0]), np.array([-0.5, np.radians(20.0), 0.0, 0.0])
     return Task(mechanism.build(), motor, Q, np.array([[0.1]]), start, 6.0)
+
+
+# %%
+# The flying robot has a free joint, four inputs, and a rod on a universal joint.
 
 
 def flying(joint=None):
@@ -86,8 +94,7 @@ def flying(joint=None):
 
 
 # %%
-# The gains are those of rest. The law measures the difference from rest on the manifold, so that a turn of
-# 100 degrees is no special case.
+# The gains are those of rest, by `linearize` and a Riccati equation.
 
 
 def regulator(task):
@@ -102,6 +109,12 @@ def regulator(task):
     closed = np.linalg.eigvals(A - B @ task.inputs @ K).real.max()
     print(f"  eigenvalues: largest real part {growing:.2f} 1/s without, {closed:.2f} 1/s with the gains")
     return control.Regulator(model, q, still, tau, K, task.inputs), P
+
+
+# %%
+# The law measures the difference from rest on the manifold, so that a turn of 100 degrees is no special case.
+# The integral of the cost along a motion is compared with its prediction x^T P x: the smaller the
+# perturbation, the better they agree.
 
 
 def simulate(task, law, scale=1.0, samples=400):
@@ -142,8 +155,15 @@ def balance(name, task):
     return law, motion
 
 
+law_wheeled, motion_wheeled = balance("wheeled robot", wheeled())
+
 # %%
-# Drawings of both robots from the side.
+# The same for the flying robot, which starts turned by 100 degrees, with its rod aslant.
+
+law_flying, motion_flying = balance("flying robot with a rod", flying())
+
+# %%
+# Both robots from the side, the state and the inputs.
 
 
 def draw_wheeled(axes, law, motion):
@@ -188,33 +208,28 @@ def draw_flying(axes, law, motion):
     axes[2].plot(t, u[:, 3], color=BLUE, label="thrust less weight [N]")
 
 
+figure, axes = plt.subplots(2, 3, figsize=(14.0, 8.0), layout="constrained")
+draw_wheeled(axes[0], law_wheeled, motion_wheeled)
+draw_flying(axes[1], law_flying, motion_flying)
+for row in axes:
+    row[1].set(title="State")
+    row[2].set(title="Inputs")
+    for panel in row[1:]:
+        panel.set(xlabel="time [s]", xlim=(0.0, 4.0))
+        panel.axhline(0.0, color="#222222", lw=0.6)
+        panel.legend(fontsize=8)
+        panel.grid(alpha=0.3)
+directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+figure.savefig(directory / "lqr_balancing.png", dpi=130)
+print(directory / "lqr_balancing.png")
+
 # %%
-# Both robots balance. With a ball joint under the rod, the Riccati equation has no solution, and the error
-# says which direction is out of reach.
+# With a ball joint under the rod, the Riccati equation has no solution: no motor reaches the rod's spin. The
+# error says so.
 
-
-def main():
-    figure, axes = plt.subplots(2, 3, figsize=(14.0, 8.0), layout="constrained")
-    draw_wheeled(axes[0], *balance("wheeled robot", wheeled()))
-    draw_flying(axes[1], *balance("flying robot with a rod", flying()))
-    for row in axes:
-        row[1].set(title="State")
-        row[2].set(title="Inputs")
-        for panel in row[1:]:
-            panel.set(xlabel="time [s]", xlim=(0.0, 4.0))
-            panel.axhline(0.0, color="#222222", lw=0.6)
-            panel.legend(fontsize=8)
-            panel.grid(alpha=0.3)
-    try:
-        regulator(flying(mb.Spherical()))
-    except control.StabilizabilityError as error:
-        print(f"with a ball joint under the rod:\n  {error}")
-    else:
-        raise AssertionError("the spin of the rod is out of reach")
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    figure.savefig(directory / "lqr_balancing.png", dpi=130)
-    print(directory / "lqr_balancing.png")
-
-
-if __name__ == "__main__":
-    main()
+try:
+    regulator(flying(mb.Spherical()))
+except control.StabilizabilityError as error:
+    print(f"with a ball joint under the rod:\n  {error}")
+else:
+    raise AssertionError("the spin of the rod is out of reach")
