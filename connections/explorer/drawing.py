@@ -78,9 +78,10 @@ class Desk:
                 scales={"x": {"time": False}},
                 axes=(
                     {"label": x_label, "labelSize": 20, "size": 34},
-                    {"label": y_label, "labelSize": 20, "size": 52},
+                    {"label": y_label, "labelSize": 20, "size": 60},  # room for 0.00001
                 ),
                 height=235,
+                padding=(10, 24, 0, 0),  # half of a number stands above the highest tick
                 visible=False,
             )
 
@@ -224,25 +225,26 @@ def legend(entries: Sequence[tuple[Rgb, str]], note: str = "") -> str:
     """
     style = "display:inline-block;width:0.8em;height:0.8em;border-radius:2px;margin-right:0.5em;background"
     rows = "".join(f'<div><span style="{style}:rgb{color}"></span>{words}</div>' for color, words in entries)
-    below = f'<div style="margin-top:0.5em;color:#555">{note}</div>' if note else ""
-    return f'<div style="padding:0.2em 0.8em;font-size:0.85em;line-height:1.5">{rows}{below}</div>'
+    return f'<div style="padding:0.2em 0.8em;font-size:0.85em;line-height:1.5">{rows}{_below(note)}</div>'
 
 
-def readout(rows: Sequence[tuple[str, ...]]) -> str:
-    """HTML: a table.
+def readout(rows: Sequence[tuple[str, ...]], note: str = "") -> str:
+    """HTML: a table, and a note below.
 
     Parameters
     ----------
     rows : a label and one or more values, in HTML.
+    note : HTML.
     """
-    number = '<td style="text-align:right;padding-left:1em;font-variant-numeric:tabular-nums">'
+    style = "text-align:right;padding-left:1em;white-space:nowrap;font-variant-numeric:tabular-nums"
     cells = "".join(
         f'<tr><td style="color:#555">{what}</td>'
-        + "".join(f"{number}{value}</td>" for value in values)
+        + "".join(f'<td style="{style}">{value}</td>' for value in values)
         + "</tr>"
         for what, *values in rows
     )
-    return f'<table style="margin:0.3em 0.8em;font-size:0.85em;line-height:1.5">{cells}</table>'
+    table = f"<table>{cells}</table>"
+    return f'<div style="margin:0.3em 0.8em;font-size:0.85em;line-height:1.5">{table}{_below(note)}</div>'
 
 
 def strip(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -292,3 +294,7 @@ def camera_distance(radius: float, field: float, aspect: float) -> float:
     """
     half = min(0.5 * field, float(np.arctan(np.tan(0.5 * field) * aspect)))
     return radius / float(np.sin(half))
+
+
+def _below(note: str) -> str:
+    return f'<div style="margin-top:0.5em;color:#555">{note}</div>' if note else ""

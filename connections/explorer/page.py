@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import viser
 
 LARGEST_BETA = 10.0  # kg/m, end of the slider
-NARROW = 1100  # pixels of a window that has no room for the plots beside the picture and the controls
+NARROW = 1100  # pixels, as the screen counts them, of a window without room for the plots beside the rest
 _FIELD = 0.7  # rad, vertical field of view
 _TICK = 1.0 / 20.0  # s between the pictures of a film
 
@@ -35,13 +35,15 @@ class Page:
     def __init__(self, client: viser.ClientHandle, robot: Robot | None, beta: float) -> None:
         self.client = client
         self._stale, self._closed = threading.Event(), False
+        self._aimed = (0.0, np.zeros(3))  # aspect of the picture for which the camera was aimed; its position
+        narrow = client.camera.image_width < NARROW  # read now: the panels take their part of the picture
         gui = client.gui
         panel = gui.add_panel()
         plots = panel.add_tab("Plots")
         panel.dock_left()
         panel.set_width(380)
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(400)
+        gui.main_panel.set_width(340 if narrow else 400)
         desk = Desk(client, plots, self.changed)
         self.status = gui.add_markdown("Computing ...")
         makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
@@ -58,8 +60,9 @@ class Page:
         self.views: dict[str, View] = dict(zip(titles, views, strict=True))
         self.choice.on_update(self._chosen)
         self._chosen(None)
-        if client.camera.image_width < NARROW:
+        if narrow:
             panel.minimize()  # a click brings it back
+        client.camera.on_update(self._reshaped)
         self._thread = threading.Thread(target=self._work, name="explorer page", daemon=True)
         self._thread.start()
 
@@ -126,12 +129,20 @@ class Page:
         """Put the camera where the view's `sphere` is visible."""
         camera, (middle, radius) = self.client.camera, view.sphere
         outlook = np.array(view.outlook) / np.linalg.norm(view.outlook)
-        distance = camera_distance(radius, _FIELD, camera.aspect)
+        position = np.array(middle) + camera_distance(radius, _FIELD, camera.aspect) * outlook
+        self._aimed = camera.aspect, position
         with self.client.atomic():
             camera.fov = _FIELD
             camera.up_direction = (0.0, 0.0, 1.0)
-            camera.position = np.array(middle) + distance * outlook
+            camera.position = position
             camera.look_at = np.array(middle)
+
+    def _reshaped(self, camera: viser.CameraHandle) -> None:
+        """Aim again if the window or its panels changed, unless a hand has moved the camera."""
+        aspect, position = self._aimed
+        untouched = np.allclose(camera.position, position, rtol=1e-4, atol=1e-4)
+        if untouched and abs(camera.aspect - aspect) > 0.01 * aspect:
+            self._aim(self.view)
 
     def _say(self, text: str) -> None:
         if self.status.content != text:

@@ -239,13 +239,11 @@ class RobotView(drawing.FilmView):
             ("angle between the two at the end", f"{angle[-1]:.2f}&deg;"),
             ("largest turn of a carried frame", f"{np.degrees(self.turns.max()):.1f}&deg;"),
             ("lengths change by (relative)", f"{drift:.0e}"),
-            ("kinetic energy", f"{motion.energy[0]:.4g} J, kept to {np.ptp(motion.energy):.0e} J"),
+            ("kinetic energy", f"{motion.energy[0]:.4g} J"),
+            ("it changes by", f"{np.ptp(motion.energy):.0e} J"),
         ]
-        if not motion.has_torsion:
-            rows.append(("note", "(v x*) I has no torsion here"))
-        if motion.stopped:
-            rows.append(("note", motion.stopped))
-        self.numbers.content = drawing.readout(rows)
+        notes = [motion.stopped] if motion.has_torsion else ["(v x*) I has no torsion here", motion.stopped]
+        self.numbers.content = drawing.readout(rows, "; ".join(filter(None, notes)))
 
 
 def _steady(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from connections import cli, explorer
@@ -175,3 +177,16 @@ def test_the_browser_is_opened_if_asked(
 
 def test_the_slider_reaches_the_beta_that_was_asked_for() -> None:
     assert page.LARGEST_BETA < server.MOST_BETA
+
+
+@pytest.mark.parametrize(
+    ("aspect", "moved", "again"), [(0.5, 0.0, True), (1.0, 0.0, False), (0.5, 0.1, False), (1.0, 0.1, False)]
+)
+def test_the_camera_is_aimed_again_when_the_window_changes(aspect: float, moved: float, again: bool) -> None:
+    """But not if a person has moved it."""
+    shown, aims = page.Page.__new__(page.Page), []
+    view = SimpleNamespace()
+    shown.views, shown.choice, shown._aim = {"v": view}, SimpleNamespace(value="v"), aims.append
+    shown._aimed = 1.0, np.array([1.0, -2.0, 3.0])
+    shown._reshaped(SimpleNamespace(aspect=aspect, position=np.array([1.0, -2.0, 3.0 + moved])))
+    assert aims == ([view] if again else [])
