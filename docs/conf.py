@@ -39,7 +39,7 @@ html_title = "connections"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
-html_favicon = "_static/icon.svg"
+html_favicon = "../connections/explorer/icon.svg"
 
 # A button copies code without its prompts; what code prints has none.
 copybutton_selector = ":not(.highlight-text):not(.highlight-none) > div.highlight > pre"

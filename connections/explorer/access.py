@@ -55,11 +55,13 @@ class Door:
     ----------
     token : the secret that the page's address contains.
     control : maps the identifier in a message to viser's handle of the control, or to None.
+    finish : changes a response before it is sent.
     """
 
     def __init__(self, host: str) -> None:
         self.host, self.token = host.lower(), secrets.token_hex(16)
         self.control: Callable[[str], Any] = lambda identifier: None
+        self.finish: Callable[[Response], None] = lambda response: None
 
     def reason(self, request: Request, port: int) -> str | None:
         """Why a request is refused, or None.
@@ -80,8 +82,11 @@ class Door:
         return None
 
     def welcome(self, request: Request, port: int, response: Response | None) -> None:
-        """Set a cookie with the token, for this site only, after a request with the token."""
-        if response is not None and _token_of(request.path) == self.token:
+        """Finish a response; a request with the token gets a cookie with it, for this site only."""
+        if response is None:
+            return
+        self.finish(response)
+        if _token_of(request.path) == self.token:
             cookie = f"{_cookie(port)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             response.headers["Set-Cookie"] = cookie
 

@@ -7,6 +7,7 @@ import socket
 import time
 import warnings
 from contextlib import AbstractContextManager, redirect_stdout
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -104,10 +105,13 @@ def serve(
     _require_free(host, port)
     from connections.explorer.access import Door, behind
     from connections.explorer.page import Page
+    from connections.explorer.page_face import renamed
     from connections.explorer.robot import Robot
 
     robot = model if model is None or isinstance(model, Robot) else Robot(model, name)
+    title = f"connections: {'explorer' if robot is None else robot.name}"
     door = Door(host)
+    door.finish = partial(renamed, title=title)
     with _without_its_prints():
         server = behind(door, lambda: viser.ViserServer(host=host, port=port, verbose=False))
     if port and server.get_port() != port:  # another program took the port, and viser chose another one
@@ -117,7 +121,7 @@ def serve(
     # Even light: viser's reflections take ten seconds to prepare where there is no graphics card.
     server.scene.configure_environment_map(None)
     server.scene.add_light_ambient("/light", intensity=1.6)
-    server.gui.set_panel_label("connections: explorer")
+    server.gui.set_panel_label(title)
     # If the browser disconnects while a film runs, sending the last picture fails.
     warnings.filterwarnings("ignore", "Queued a .* on a closed connection", UserWarning)
     pages: dict[int, Page] = {}

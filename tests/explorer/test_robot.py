@@ -221,6 +221,7 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         window = Window(driver, server.url)
         window.wait("angle between the two at the end")
         window.wait("follow: joint4, joint5")
+        assert driver.title == "connections: six-bar linkage"
         window.close_warnings()
         angle, before = window.number(r"at the end\s+([\d.]+)"), window.picture()
         gamma = window.slide("torsion gamma", "\ue011")  # Home

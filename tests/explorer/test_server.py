@@ -1,18 +1,25 @@
 """The explorer's server and its command: addresses, ports, errors, a clean end."""
 
+import gzip
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import viser
 
 from connections import cli, explorer
+from connections import multibody as mb
 from connections.explorer import page, server
 
 
@@ -35,6 +42,26 @@ def test_a_server_answers_until_it_is_stopped() -> None:
         urllib.request.urlopen(running.url, timeout=1)
     with explorer.serve(port=running.port) as again:  # the port is free at once
         assert again.port == running.port
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_the_page_has_our_title_and_icon(encoding: str) -> None:
+    """A robot's name is text, also if it looks like HTML or like a pattern's group."""
+    with explorer.serve(mb.example("arm"), r"a \1 <b>", port=0) as running:
+        request = urllib.request.Request(running.url, headers={"Accept-Encoding": encoding})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            content = answer.read()
+            assert answer.headers["Content-Encoding"] == encoding
+            assert int(answer.headers["Content-Length"]) == len(content)
+    seen = (gzip.decompress(content) if encoding == "gzip" else content).decode()
+    original = (Path(viser.__file__).parent / "client/build/index.html").read_text()
+    assert re.findall("<title>(.*?)</title>", seen) == [r"connections: a \1 &lt;b&gt;"]
+    icons = [re.findall(r'rel="icon"\s+href="(.*?)"', page) for page in (seen, original)]
+    assert [len(found) for found in icons] == [1, 1] and icons[0] != icons[1]
+    drawing = urllib.parse.unquote(icons[0][0]).partition(",")[2]
+    assert ElementTree.fromstring(drawing).tag.endswith("svg")
+    rest = [page[page.index("<script") :] for page in (seen, original)]
+    assert rest[0] == rest[1]  # nothing else is changed
 
 
 def test_only_this_machine_is_served() -> None:
