@@ -34,7 +34,7 @@ SIZES = np.array([2.0, *[0.4] * 3, *[0.1] * 6])  # of the parameters, as a guess
 UNITS = ("kg", *["kg m"] * 3, *["kg m$^2$"] * 6)
 ADAPTATION = np.diag(5.0 * SIZES**2)  # P
 GAMMAS = (-8.0, -4.0, 0.0, 1.0, 4.0, 8.0)
-BETA = 1.0  # kg m^2, of joints 2, 4, 6
+BETA = 1.0  # kg m^2, of joints 1, 3, 5, counted from 0
 
 
 def panda():
@@ -138,7 +138,7 @@ def sweep(arm, plant):
     """What torsion costs: a table, printed; {adapt: rows of measures} over GAMMAS."""
     beta = np.zeros(35)
     beta[list(combinations(range(7), 3)).index((1, 3, 5))] = BETA
-    laws = {f"gamma = {g:g}": {"gamma": g} for g in GAMMAS} | {"beta_246 = 1 kg m^2": {"beta": beta}}
+    laws = {f"gamma = {g:g}": {"gamma": g} for g in GAMMAS} | {"beta_135 = 1 kg m^2": {"beta": beta}}
     print("first 8 s                          rms error   effort    peak   crossings   frequency")
     print("                                     [rad]  [N^2m^2s]   [N m]     of s     of s [Hz]")
     rows = {True: [], False: []}

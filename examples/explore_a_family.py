@@ -47,7 +47,7 @@ metric = arm(load=1.0)
 family = cn.ContorsionFamily(metric)
 sizes = np.linspace(-0.6, 0.6, 31)
 betas = sizes[:, None] * np.array([0.0, 0.0, 0.0, 1.0])
-print(f"{family.dimension} free functions, of the triples {family.triples};\nbelow, indices begin at 1")
+print(f"{family.dimension} free functions, of the triples {family.triples}")
 
 # %%
 # What is computed for all members in one call: the Coriolis matrix, the torsion of the fields of the last two
@@ -99,7 +99,7 @@ error = np.sqrt(np.mean(np.sum(motion.error[..., 1:] ** 2, axis=2), axis=1))  # 
 
 print(f"C v differs between members by at most {np.abs(bias - bias[zero]).max():.0e} N, N m")
 print(f"the length of the carried vector by {np.ptp(lengths) / lengths[zero]:.0e} of it\n")
-print("beta_234    C_34    C_43   T^3_34   T^4_34  carried vector turns by  rms error")
+print("beta_123    C_23    C_32   T^2_23   T^3_23  carried vector turns by  rms error")
 print("[kg m^2]     [kg m^2/s]                                   [degrees]      [rad]")
 for k in range(0, len(sizes), 5):
     entries = C[k, 2, 3], C[k, 3, 2], torsion[k, 2], torsion[k, 3]
@@ -113,20 +113,20 @@ figure = Figure(figsize=(10.0, 7.0), layout="constrained")
 FigureCanvasAgg(figure)
 panels = figure.subplots(2, 2)
 for row, column in ((1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)):
-    panels[0, 0].plot(sizes, C[:, row, column], label=f"C_{row + 1}{column + 1}")
+    panels[0, 0].plot(sizes, C[:, row, column], label=f"C_{row}{column}")
 for i in range(4):
-    panels[0, 1].plot(sizes, torsion[:, i], label=f"T^{i + 1}_34")
+    panels[0, 1].plot(sizes, torsion[:, i], label=f"T^{i}_23")
 panels[1, 0].plot(sizes, angle)
 panels[1, 1].plot(sizes, error)
 titles = (
     ("Coriolis matrix between angles", "entry [kg m$^2$/s]"),
-    ("torsion of the fields of the last two angles", "component [m for T^1, else 1]"),
+    ("torsion of the fields of the last two angles", "component [m for T^0, else 1]"),
     ("parallel transport", "turned from Levi-Civita by [deg]"),
     ("tracking", "rms error of the angles [rad]"),
 )
 for axes, (title, unit) in zip(panels.flat, titles, strict=True):
     axes.set_title(title, fontsize=10)
-    axes.set(xlabel="beta_234 [kg m$^2$]", ylabel=unit)
+    axes.set(xlabel="beta_123 [kg m$^2$]", ylabel=unit)
     axes.grid(alpha=0.3)
 panels[1, 1].set_ylim(0.0, 1.3 * error.max())
 for axes in panels[0]:

@@ -314,10 +314,10 @@ def _beta(D: Array, n: int) -> Array:
 
 
 def _beta_text(beta: Array | None, n: int) -> str:
-    """The largest betas with their indices, counted from one."""
+    """The largest betas with their indices, counted from zero, like all indices in code."""
     if beta is None or not beta.size:
         return "with no beta to report"
-    triples = list(combinations(range(1, n + 1), 3))
+    triples = list(combinations(range(n), 3))
     order = np.argsort(-np.max(np.abs(beta), axis=0))[:3]
     parts = [f"beta_{'_'.join(map(str, triples[a]))} = {_range_text(beta[:, a])}" for a in order]
     more = f" and {len(triples) - 3} more, no larger" if len(triples) > 3 else ""
