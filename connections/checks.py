@@ -208,7 +208,8 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         except OverflowError as error:  # integers of Python have no limit
             raise NonFiniteError(f"{name}: an integer is too large for float64") from error
     if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
-        raise TypeError(f"{name}: expected an array of real numbers, got {value.dtype}")
+        words = "text" if value.dtype.kind in "SU" else value.dtype
+        raise TypeError(f"{name}: expected an array of real numbers, got {words}")
     if value.dtype != np.float64:
         value = value.astype(np.float64)
     shape = value.shape

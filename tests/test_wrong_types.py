@@ -101,7 +101,7 @@ OBJECTS = {
     "a family of a connection": (lambda: cn.ContorsionFamily(NABLA), NOT_A_METRIC + A_CONNECTION),
     "beta is a text": (
         lambda: cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))).connection("a"),
-        "beta: expected an array of real numbers, got <U1",
+        "beta: expected an array of real numbers, got text",
     ),
     "coefficients": (
         lambda: cn.CoefficientConnection(PLANE, np.zeros((2, 2, 2))),

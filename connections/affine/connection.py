@@ -310,7 +310,7 @@ class AffineConnection(PointwiseConnection):
 
         Raises
         ------
-        NonFiniteError : u and w are linearly dependent.
+        ValueError : u and w are linearly dependent, so they span no plane.
         """
         vectors = (self._vector("u", u), self._vector("w", w))
         try:
@@ -555,7 +555,7 @@ class ChangedConnection(AffineConnection):
 
 
 def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
-    """Raise `NonFiniteError` at the first point at which the vectors u and w span no plane."""
+    """Raise `ValueError` at the first point at which the vectors u and w span no plane."""
     H, u, w = np.asarray(metric.matrix(q)), np.asarray(u, dtype=float), np.asarray(w, dtype=float)
     require_finite("u", u)
     require_finite("w", w)
@@ -563,7 +563,8 @@ def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
     flat = np.argwhere(~spans_a_plane(uu, uw, ww))
     if len(flat):
         points = np.broadcast_to(q, (*np.shape(uu), np.shape(q)[-1]))
-        raise_at(NonFiniteError, "sectional: u and w are linearly dependent", points[tuple(flat[0])])
+        what = "sectional: u and w are linearly dependent, so they span no plane,"
+        raise_at(ValueError, what, points[tuple(flat[0])])
 
 
 def metric_of(nabla: AffineConnection, metric: Metric | None) -> Metric:

@@ -131,11 +131,48 @@ def test_error_names_the_culprit(call, error, message):
         call()
 
 
+FLAT = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)))
+TIMES = np.linspace(0.0, 1.0, 5)
+
+
 def test_plane_that_is_no_plane():
     """Sectional curvature of parallel vectors is 0/0: an error or nothing, never a number."""
     u = np.array([1.0, 2.0])
     for q in ([1.0, 0.0], [[1.1, 0.0], [1.0, 0.0]]):
-        with pytest.raises(NonFiniteError, match=r"u and w .*q = \[1\.\d* *0"):
+        with pytest.raises(ValueError, match=r"u and w .*no plane.* q = \[1\.\d* *0") as caught:
             systems.SPHERE_NABLA.sectional(q, u, 2 * u, systems.SPHERE)
+        assert caught.type is ValueError
     with pytest.raises(NonFiniteError, match="w"):
         systems.SPHERE_NABLA.sectional([1.0, 0.0], u, [np.nan, 1.0], systems.SPHERE)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda f: cn.parallel_transport(FLAT, f, [1.0, 0.0], TIMES),
+            r"curve\(t\) is \[0\.50\d* +nan\] at t = 0\.50",
+        ),
+        (lambda f: cn.holonomy(FLAT, f, 0.0, 1.0), r"holonomy: curve\(t\) is .*nan.* at t = 0\.50"),
+        (
+            lambda f: cn.covariant_derivative_along(FLAT, lambda t: jnp.stack([t, t]), f, TIMES),
+            r"field\(t\) is .*nan.* at t = 0\.50",
+        ),
+        (
+            lambda f: cn.parallel_transport(FLAT, lambda t: f(t - 0.5), [1.0, 0.0], TIMES[::-1]),
+            r"the derivative of curve\(t\) is .*inf.* at t = 1$",
+        ),
+    ],
+    ids=["transport", "holonomy", "field", "derivative"],
+)
+def test_a_function_that_is_not_finite_is_named_with_the_time(call, message):
+    with pytest.raises(NonFiniteError, match=message):
+        call(lambda t: jnp.stack([t, jnp.sqrt(0.5 - t)]))
+
+
+def test_a_chart_that_ends_is_not_the_fault_of_the_curve():
+    half_plane = cn.LeviCivita(
+        cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) * jnp.sqrt(q[1]))  # NaN below
+    )
+    with pytest.raises(IntegrationError, match="metric"):
+        cn.parallel_transport(half_plane, lambda t: jnp.stack([t, 0.5 - t]), [1.0, 0.0], TIMES)

@@ -240,6 +240,13 @@ def test_a_massless_link_between_joints_is_legal(load):
         load(link("base") + link("arm", "") + link("tip") + SHOULDER + axis_in_line)
 
 
+def test_a_floating_base_without_mass_says_what_to_do(load):
+    with pytest.raises(ModelError, match="'root_joint' moves body 'base'.*no mass.*floating_base=False"):
+        load(link("base", "") + link("arm") + SHOULDER, floating_base=True)
+    model = load(link("base", "") + link("arm") + SHOULDER)  # the remedy
+    assert model.body_names == ("arm",)
+
+
 def test_impossible_inertia_warns_where_the_file_was_read(load):
     with pytest.warns(mb.InertiaWarning, match="robot.urdf: .*'arm'.*triangle") as caught:
         load(link("base") + link("arm", inertia(ixx=0.9)) + SHOULDER)

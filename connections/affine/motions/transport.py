@@ -22,6 +22,8 @@ from connections.affine.host_mechanics import HostMechanics
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_times, readings
 from connections.affine.motions.host_motions import HostReading, HostTransport
 from connections.checks import (
+    IntegrationError,
+    NonFiniteError,
     PointError,
     ShapeError,
     as_array,
@@ -48,6 +50,7 @@ CLOSURE_TOLERANCE = 1e-8  # the largest gap of a closed curve, relative to the r
 _TANGENT = 1e-7  # the largest normal part of a curve's velocity, relative to its terms
 _CLOSURE_SAMPLES = 65
 _ROUND_OFF = 1e-12  # of coordinates
+_LOOKED_AT = 1001  # times at which a curve that could not be followed is looked at
 
 
 def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], z0: Any, times: Any) -> Array:
@@ -71,6 +74,7 @@ def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], 
     Raises
     ------
     IntegrationError : the curve leaves the chart; names the time and the point.
+    NonFiniteError : a function is NaN or infinite, or its derivative is; names the time.
     PointError : samples off the manifold, or a time outside of them.
 
     Source: [W] III-B.
@@ -109,6 +113,7 @@ def holonomy(
     ------
     PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport); a
         sample is off the manifold, or t0 or t1 outside of the samples. Where JAX traces, P is NaN instead.
+    NonFiniteError : the function is NaN or infinite, or its derivative is; names the time.
     TypeError : the interval of a function is not given.
     """
     require_type("nabla", nabla, AffineConnection)
@@ -148,6 +153,7 @@ def covariant_derivative_along(
     Raises
     ------
     IntegrationError : the curve leaves the chart; names the time and the point.
+    NonFiniteError : a function is NaN or infinite, or its derivative is; names the time.
     PointError : samples off the manifold, or a time outside of them.
 
     Source: [W] III-B.
@@ -157,7 +163,12 @@ def covariant_derivative_along(
     paths = _as_curve(nabla, curve), _as_curve(None, field, "field", nabla.frame.dim, FIELD)
     (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
     recipe = Bound(_reading_flow, nabla, on, reading, len(points))
-    return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
+    try:
+        return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
+    except IntegrationError:
+        for name, path in zip(("curve", "field"), paths, strict=True):
+            _require_finite_function("covariant_derivative_along", name, path, clock)
+        raise
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -233,6 +244,8 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
     if is_traced(closed, start, end):
         batch = curve.pieces.shape[:-3] if isinstance(curve, SampledCurve) else ()
         return jnp.asarray(closed).reshape(*batch, 1, 1)
+    if not np.asarray(closed).all():
+        _require_finite_function("holonomy", "curve", curve, ends)
     for row in np.flatnonzero(~np.asarray(closed)):
         gap = f"curve({ends[0]:g}) = {np.asarray(start)[row]}, curve({ends[1]:g}) = {np.asarray(end)[row]}"
         raise PointError(f"holonomy: the curve is not closed: {gap}")
@@ -257,7 +270,34 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
     recipe = Bound(_transport_flow, nabla, path, max_step)
-    return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
+    try:
+        return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
+    except IntegrationError:
+        _require_finite_function("parallel_transport", "curve", curve, times)
+        raise
+
+
+def _require_finite_function(called: str, name: str, curve: Any, times: Any) -> None:
+    """`NonFiniteError` if a user's function of time is not finite somewhere: then no chart has ended.
+
+    It looks at the requested times and between them, and names the first time in the order of integration.
+    """
+    if isinstance(curve, SampledCurve):
+        return
+    own = np.asarray(times)
+    instants = np.unique(np.concatenate([own, np.linspace(own[0], own[-1], _LOOKED_AT)]))
+    if own[-1] < own[0]:
+        instants = instants[::-1]
+    for what, found in zip(
+        (f"{name}(t)", f"the derivative of {name}(t)"),
+        compiled(_points_and_rates_at, curve)(instants),
+        strict=True,
+    ):
+        good = np.isfinite(np.asarray(found)).all(axis=-1)
+        if not good.all():
+            at = int(np.argmin(good))
+            value = np.array2string(np.asarray(found)[at], precision=4, threshold=12)
+            raise NonFiniteError(f"{called}: {what} is {value} at t = {instants[at]:.4g}")
 
 
 def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:

@@ -19,6 +19,8 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.definition.host_kinematics import body_motions, is_length
 from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.graph import Tree
+from connections.multibody.joints.groups import Free
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import SMALLEST_PIVOT
@@ -49,7 +51,17 @@ def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
         if negative
         else "without inertia, or with one that is lost in round-off: the mass matrix is singular"
     )
-    raise ModelError(f"{what} and what it carries in a direction {how}")
+    raise ModelError(f"{what} and what it carries in a direction {how}{_remedy(tree, body)}")
+
+
+def _remedy(tree: Tree, body: int) -> str:
+    """What to do about a floating base without mass; other joints and bodies have more than one way out."""
+    if isinstance(tree.joints[body], Free) and tree.parents[body] < 0 and not tree.inertias[body].any():
+        return (
+            f"; '{tree.body_names[body]}' has no mass: give it an inertia, or fix it to the ground"
+            " (from a file, floating_base=False)"
+        )
+    return ""
 
 
 def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> tuple[int, bool] | None:
