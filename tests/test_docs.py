@@ -29,9 +29,13 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
 
 def test_pages_are_read_as_text() -> None:
     """A code host renders links and formulas between dollars, but no roles, and no lists of definitions."""
-    role = re.compile(r"\{[\w:]+\}`[^`]+`|^: .*", re.MULTILINE)
+    role = re.compile(r"\{[\w:]+\}`[^`]+`|^: .*|\[\]\(.*?\)", re.MULTILINE)
     assert {page.name: found for page in PAGES if (found := role.findall(page.read_text()))} == {}
-    assert role.findall("see {doc}`page`") and role.findall("a word\n: what it means")
+    assert (
+        role.findall("see {doc}`page`")
+        and role.findall("a word\n: what it means")
+        and role.findall("[](a.md)")
+    )
 
 
 @pytest.mark.parametrize("name", ["compilation.md", "multibody.md", "precision.md", "verify.md"])
