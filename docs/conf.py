@@ -139,6 +139,15 @@ def shorten_paths(app, docname, source):
         source[0] = re.sub(rf"{re.escape(gettempdir())}/[\w-]+/", "", source[0])
 
 
+def break_code(app, pagename, templatename, context, doctree):
+    """Let names of files and functions break after a slash, a dot or an underscore."""
+    context["body"] = re.sub(
+        r'(?<=<span class="pre">)[^<]+',
+        lambda match: re.sub(r"(?<=\w)([/._])(?=\w)", r"\1<wbr>", match[0]),
+        context.get("body", ""),
+    )
+
+
 def list_pages(app, docname, source):
     """Make a section's table of contents from the list of links on its page."""
     if docname in SECTIONS and docname != "gallery/index":
@@ -158,4 +167,5 @@ def setup(app):
     app.connect("source-read", link_gallery)
     app.connect("source-read", shorten_paths)
     app.connect("source-read", list_pages)
+    app.connect("html-page-context", break_code)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)

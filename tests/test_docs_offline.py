@@ -64,6 +64,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "formula.md").write_text("# A\n\n$\\notatexcommand x$ and \\dot q\n")
     row = "| " + 40 * "word | "
     (folder / "wide.md").write_text(f"# A\n\n{row}\n| {40 * '---|'}\n{row}\n\n```python\n{150 * 'x'}\n```\n")
+    (folder / "pushed.md").write_text('# A\n\n<div style="width: 900px">too wide</div>\n')
     (folder / "conf.py").write_text(CONFIGURATION)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs")
@@ -100,6 +101,17 @@ def test_tables_and_code_fit_a_screen_of_1280_pixels(built: Path, tmp_path: Path
             found[path.stem] = driver.execute_script(TOO_WIDE)
     assert len(found.pop("wide")) == 2
     assert {page: pixels for page, pixels in found.items() if pixels} == {}
+
+
+def test_a_window_of_800_pixels_holds_every_page(built: Path, tmp_path: Path) -> None:
+    require_chromium()
+    with browser(tmp_path, 800, 600) as driver:
+        found = {}
+        for name in [*(path.stem for path in PAGES), "wide", "pushed"]:
+            driver.get(f"file://{built}/{name}.html")
+            found[name] = driver.execute_script("return document.documentElement.scrollWidth")
+    assert found.pop("pushed") > 800
+    assert {name: width for name, width in found.items() if width > 800} == {}
 
 
 def test_a_button_copies_code_and_not_what_it_prints(built: Path, tmp_path: Path) -> None:
