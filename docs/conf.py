@@ -140,9 +140,9 @@ def shorten_paths(app, docname, source):
 
 
 def break_code(app, pagename, templatename, context, doctree):
-    """Let names of files and functions break after a slash, a dot or an underscore."""
+    """Let long names of files and functions break after a slash, a dot or an underscore."""
     context["body"] = re.sub(
-        r'(?<=<span class="pre">)[^<]+',
+        r'(?<=<span class="pre">)[^<]{20,}',
         lambda match: re.sub(r"(?<=\w)([/._])(?=\w)", r"\1<wbr>", match[0]),
         context.get("body", ""),
     )
