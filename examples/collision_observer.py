@@ -8,7 +8,8 @@ obeys rdot = K (J^T f - r). C^T v and H v take O(N): no matrix is formed. Thresh
 without a push, in which the observer's model lacks the 100 g that the hand holds. With C v in the place of
 C^T v the residual is wrong before anything touches the arm. The link is that of the last joint above its
 threshold: a push whose line meets a joint's axis leaves that joint out.
-Needs the extra `robots`. Run: python examples/collision_observer.py [directory]
+Needs the extra `robots`, and the file adaptive_arm.py beside it.
+Run: python examples/collision_observer.py [directory]
 """
 
 import sys
@@ -148,7 +149,7 @@ def draw(path, t, pushed, residuals, thresholds, found):
     axes[0].set(ylabel="torque [N m]", title="Residual (solid) and push $J^T f$ (dotted)")
     axes[1].axhline(1.0, color="#222222", linestyle="--", linewidth=1.0)
     axes[1].axvline(found, color="#222222", linestyle="--", linewidth=1.0)
-    axes[1].set(ylabel="residual over its threshold", ylim=(0.0, 6.0), title="100 g unknown to the observer")
+    axes[1].set(ylabel="residual over its threshold", ylim=(0.0, None), title="100 g unknown to the observer")
     axes[2].set(ylabel="torque [N m]", title="Residual with $C v$ in the place of $C^T v$")
     axes[2].sharey(axes[0])
     for panel in axes:
