@@ -12,35 +12,37 @@ QUANTITIES = ("C", "Gamma", "H", "inverse dynamics", "forward dynamics")
 
 INTRODUCTION = """# Benchmarks of closed chains
 
-```bash
-python tests/benchmarks/closed_chains.py --markdown docs/benchmarks_closed_chains.md  # this page
-python tests/benchmarks/closed_chains.py --robots mini_cheetah --no-growth            # one robot; seconds
-```
-
 Times are microseconds, medians of warm calls through the public functions in Python, validation and the
 solution of the loops included, on one core and with one thread. Calls that are compared took turns in the
-same run, on values that were compared to 1e-9 first. The number in brackets is how many times longer that way
-takes than ours; **missed** stands beside a target that was missed.
+same run, on values that were compared to 1e-9 first. The number in brackets is the time of that
+way over ours; **missed** stands beside a target that was missed.
 
 - *Spanning tree*: the same function of this library on the robot cut at its loops, which has as many bodies
-  and more velocities. Target for C of the two robots with floating base and rotors: ours takes at most 1.3
-  times as long, 0.77 in brackets.
+  and more velocities. Target for C of the two robots with floating base and rotors: 0.77 in brackets, so that
+  ours takes at most 1.3 times as long.
 - *Pinocchio*: its function of the spanning tree, from Python, and the projection in NumPy: `G^T H G`,
   `G^T C G`, for Gamma one C for each unit velocity, for forward dynamics a linear solve. G is constant in
   these robots, so that nothing has to be solved; where G depends on q there is no such column. Target for
   C: 3.
 - *Loops alone*: the compiled solver from the reference configuration, which all times of ours contain.
-- *1024 C, 64 Gamma*: the time of each, with how many times longer a single call takes; the batch of the
-  spanning tree, with how many times longer that takes.
+- *1024 C, 64 Gamma*: the time of each in a batch; in brackets, the time of a single call over it. Beside it
+  the batch of the spanning tree; in brackets, its time over ours.
 - *Other routes*: to the same C in this library.
+
+The page is written by
+
+```bash
+python tests/benchmarks/closed_chains.py --markdown docs/benchmarks_closed_chains.md  # this page
+python tests/benchmarks/closed_chains.py --robots mini_cheetah --no-growth            # one robot; seconds
+```
 """
 
 GROWTH = """## Growth
 
 Chains and binary trees of N equal clusters: a joint with a geared rotor (constant G), a four-bar of unequal
-bars (its loop is solved in every call). The exponent of N is fitted to the largest three sizes; beside it
-that of the number of steps, the sum over the clusters of their depth d for C and of d^2 for Gamma. All N^3
-entries of Gamma are written, zero or not: in trees of 64 clusters that is most of the time.
+bars (its loop is solved in every call). The exponent of N is fitted to the largest three sizes. Beside it
+is the exponent of the number of steps, the sum over the clusters of their depth d for C and of d^2 for Gamma.
+All N^3 entries of Gamma are written, zero or not: in trees of 64 clusters that is most of the time.
 """
 
 

@@ -30,11 +30,6 @@ BUSY = 0.6  # load from which the page says that the machine was busy, this proc
 
 INTRODUCTION = """# Benchmarks of the derivatives
 
-```bash
-python tests/benchmarks/linearization.py --markdown docs/benchmarks_linearization.md  # this page; minutes
-python tests/benchmarks/linearization.py --robots UR5                                 # one robot; seconds
-```
-
 Microseconds, medians of warm calls through the public functions in Python, validation included, on one core
 and with one thread. In brackets: how many times faster than Pinocchio's Python call, timed by turns in the
 same run on values that were compared to 1e-8 first; **missed** stands beside a target that was missed.
@@ -46,6 +41,13 @@ same run on values that were compared to 1e-8 first; **missed** stands beside a 
   in Python; target 4. In square brackets, against our own single call with `out=`; no target.
 
 Pinocchio fills one triangle of H and of its inverse, our functions both.
+
+The page is written by
+
+```bash
+python tests/benchmarks/linearization.py --markdown docs/benchmarks_linearization.md  # this page; minutes
+python tests/benchmarks/linearization.py --robots UR5                                 # one robot; seconds
+```
 """
 
 FUNCTIONS = {

@@ -44,33 +44,35 @@ SECTIONS = {
 
 INTRODUCTION = """# Benchmarks of the recursions
 
-```bash
-python tests/benchmarks/recursions.py --markdown docs/benchmarks_recursions.md  # this page; ten minutes
-python tests/benchmarks/recursions.py --robots UR5 --no-first-calls             # one robot; seconds
-python tests/benchmarks/echeandia.py                                            # tables and figures of [E]
-```
-
 Times are microseconds, medians of warm calls through the public functions in Python, validation included, on
-one core and with one thread unless a column says otherwise. The number in brackets is how many times faster
-that is than Pinocchio's Python call, timed by turns in the same run on values that were compared to 1e-9
-first; **missed** stands beside a target that was missed.
+one core and with one thread unless a column says otherwise. The number in brackets is Pinocchio's time
+over ours, for its Python call, timed by turns in the same run on values that were compared to 1e-9 first. A
+target is a least number in brackets; **missed** stands beside one that was missed.
 
-- *C*: target 2 (arms 1.3). *Empty compiled call* takes the same arguments and does nothing: the share of
-  Numba's entrance. *Without its entrance* is Pinocchio's call less its call for a model of one joint, an
-  estimate of its time in C++.
+- *C*: target 2 (arms 1.3). *Empty compiled call* takes the same arguments and does nothing: what it costs to
+  call a function of Numba. *Without its entrance* is Pinocchio's call less its call for a model of one joint,
+  an estimate of its time in C++.
 - *Gamma*: against one call of Pinocchio's `computeCoriolisMatrix` for each unit velocity, whose results are
   not even gathered; target 15 (arms 5), and 9 us for the chain, 5 us for the tree.
 - *Gamma, 64 of them*: against our own single call, `out=` given to both; target 3.
 - *C, 4096*: each of 4096 configurations against Pinocchio's call for one, which has no batches in Python;
   target 8 for arms and quadrupeds, 6 for the others. *Two threads*: against one thread, both free to run on
-  all cores; target 1.7. *Zeros*: how long `out.fill(0.0)` takes, what the memory allows.
+  all cores; target 1.7. *Zeros*: the time of `out.fill(0.0)`; no function that writes as much is faster.
 - *H* against `crba`, *inverse dynamics* `rnea`, *forward dynamics* `aba`, *inverse of H* `computeMinverse`
   (`crba` and `computeMinverse` fill one triangle): target 1 from 12 velocities on, 1 / 1.5 below.
 - *Gravity* against `computeGeneralizedGravity`, *regressor* against `computeJointTorqueRegressor` (which has
   no reference velocity), *C w* and *C^T w* against `computeCoriolisMatrix` and a NumPy product: no targets.
 
-Chain and tree have revolute joints about the local z axis, which is a special case for Pinocchio and none
-here.
+Chain and tree have revolute joints about the local z axis. Pinocchio has code of its own for this axis, this
+library has not.
+
+The page is written by
+
+```bash
+python tests/benchmarks/recursions.py --markdown docs/benchmarks_recursions.md  # this page; ten minutes
+python tests/benchmarks/recursions.py --robots UR5 --no-first-calls             # one robot; seconds
+python tests/benchmarks/echeandia.py                                            # tables and figures of [E]
+```
 """
 
 FIRST = """### First calls
