@@ -113,6 +113,39 @@ def body_inertia(
     return BodyInertia(mass, mass * c, (inertia + inertia.T) / 2 - mass * (cx @ cx))
 
 
+def inertia_of(parameters: np.ndarray) -> BodyInertia:
+    """The inertia whose ten parameters, m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz, are `parameters` (10,)."""
+    m, hx, hy, hz, xx, xy, yy, xz, yz, zz = parameters
+    return BodyInertia(m, np.array([hx, hy, hz]), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+
+
+def pseudo_inertias(parameters: np.ndarray) -> np.ndarray:
+    """P = [[Sigma, h], [h^T, m]], (..., 4, 4), Sigma = tr(Ibar) 1 / 2 - Ibar, of parameters (..., 10).
+
+    P is the second moment of the mass density at (x, y, z, 1), linear in the parameters. A distribution of
+    mass has these parameters if and only if P is positive semidefinite. Source: Wensing, Kim, Slotine 2018.
+    """
+    m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(np.asarray(parameters, dtype=np.float64), -1, 0)
+    half = (xx + yy + zz) / 2
+    rows = [[half - xx, -xy, -xz, hx], [-xy, half - yy, -yz, hy], [-xz, -yz, half - zz, hz], [hx, hy, hz, m]]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def parameters_flaw(parameters: np.ndarray) -> str | None:
+    """Why no distribution of mass has the parameters (10,); None if one has them.
+
+    The smallest eigenvalue of the pseudo-inertia may be negative by what a printed inertia is off, relative
+    to the largest, with lengths in units of the body's own.
+    """
+    P = pseudo_inertias(parameters)
+    length = np.sqrt(max(float(np.trace(P[:3, :3])), 0.0) / abs(P[3, 3])) if P[3, 3] else 0.0
+    units = np.array([1.0, 1.0, 1.0, length or 1.0])
+    eigenvalues = np.linalg.eigvalsh(P * np.multiply.outer(units, units))
+    if eigenvalues[0] >= -_PRINTED * max(abs(eigenvalues[0]), abs(eigenvalues[-1])):
+        return None
+    return "is that of no distribution of mass (its pseudo-inertia is not positive semidefinite)"
+
+
 def inertia_flaw(inertia: np.ndarray, mass: float = 0.0, center_of_mass: Any = (0.0, 0.0, 0.0)) -> str | None:
     """Why no distribution of mass has `inertia` (3, 3), kg m^2 about the centre of mass; None if one has it.
 

@@ -5,6 +5,7 @@ The functions named `_at` are JAX-traceable. Source: [W] VI-B.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ from connections.multibody.definition.frames import (
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
 from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.regularity import require_regular
@@ -304,6 +306,37 @@ class Model:
             return Model(replace(self.kinematics, spanning=spanning), self.gravity)
         return Model(replace(self.kinematics, tree=tree), self.gravity)
 
+    def with_inertial_parameters(self, parameters: Any) -> Model:
+        """The same robot with other inertias, such as identified ones (`control.identify`).
+
+        Parameters
+        ----------
+        parameters : (N, 10) as `inertial_parameters` returns them; kg, kg m, kg m^2.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError; ModelError : a mass is negative, or zero where the first moment is not, or
+            some velocity moves nothing that has inertia.
+
+        Warns
+        -----
+        InertiaWarning : no distribution of mass has these parameters.
+        """
+        bodies = len(self.body_names)
+        pi = np.asarray(as_array("parameters", parameters, (bodies, 10)))
+        if pi.ndim != 2:
+            raise ShapeError("parameters", (bodies, 10), pi.shape)
+        require_finite("parameters", pi)
+        for body, flaw in zip(self.body_names, map(parameters_flaw, pi), strict=True):
+            if flaw:
+                warnings.warn(f"body '{body}': the inertia {flaw}", InertiaWarning, stacklevel=2)
+        for body, (mass, *moment) in zip(self.body_names, pi[:, :4], strict=True):
+            if mass < 0.0:
+                raise ModelError(f"body '{body}': mass is negative: {mass:g} kg")
+            if mass == 0.0 and any(moment):  # it has no centre of mass
+                raise ModelError(f"body '{body}': it has no mass, and a first moment other than zero")
+        return with_inertias(self, np.stack([inertia_of(row).matrix for row in pi]))
+
     @cached_property
     def weightless(self) -> Model:
         """The same robot without gravity."""
@@ -354,6 +387,15 @@ class Model:
             raise ModelError(no_such("joint", joint, self.joint_names))
         number = self.joint_names.index(joint)
         return slice(int(starts[number]), int(starts[number + 1]))
+
+
+def with_inertias(model: Model, inertias: np.ndarray) -> Model:
+    """The same robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
+    kinematics = model.kinematics
+    tree = Kinematics(replace(kinematics.tree, inertias=inertias))
+    if isinstance(kinematics, ClosedKinematics):
+        return Model.of(replace(kinematics, spanning=tree), model.gravity)
+    return Model.of(tree, model.gravity)
 
 
 def require_model(name: str, model: Any) -> None:

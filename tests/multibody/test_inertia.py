@@ -7,10 +7,17 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.checks import ModelError
+from connections.checks import ModelError, NonFiniteError, ShapeError
 from connections.geometry.rigid.host_groups import skew
 from connections.geometry.rigid.twists import adjoint
-from connections.multibody.inertia import NO_INERTIA, body_inertia, inertia_flaw
+from connections.multibody.inertia import (
+    NO_INERTIA,
+    body_inertia,
+    inertia_flaw,
+    inertia_of,
+    parameters_flaw,
+    pseudo_inertias,
+)
 
 
 def cloud(rng, count=6):
@@ -99,3 +106,56 @@ def test_the_round_off_of_an_inertia_carried_to_the_centre_is_no_flaw():
 def test_a_cloud_has_no_flaw_and_numbers_that_are_not_finite_are_left_to_others(rng):
     assert inertia_flaw(parameters(*cloud(rng))[2]) is None
     assert inertia_flaw(np.full((3, 3), np.nan)) is None
+
+
+def ten(inertia):
+    """The ten parameters of a `BodyInertia`."""
+    I = inertia.rotational  # noqa: E741
+    return np.array([inertia.mass, *inertia.first_moment, *I[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]])
+
+
+def test_the_pseudo_inertia_is_the_second_moment_of_point_masses(rng):
+    masses, points = cloud(rng)
+    inertia = body_inertia("cloud", *parameters(masses, points))
+    homogeneous = np.concatenate([points, np.ones((len(points), 1))], axis=1)
+    expected = np.einsum("n,ni,nj->ij", masses, homogeneous, homogeneous)
+    np.testing.assert_allclose(pseudo_inertias(ten(inertia)), expected, atol=1e-13)
+    np.testing.assert_allclose(inertia_of(ten(inertia)).matrix, inertia.matrix, atol=1e-14)
+
+
+def test_parameters_have_a_flaw_if_the_inertia_about_the_centre_has_one(rng):
+    found = []
+    for _ in range(200):
+        mass, c = rng.uniform(0.1, 2.0), rng.standard_normal(3)
+        R = Rotation.random(random_state=rng.integers(1 << 30)).as_matrix()
+        about_centre = R @ np.diag(rng.uniform(-0.1, 1.0, 3)) @ R.T
+        flaw = parameters_flaw(ten(body_inertia("body", mass, c, about_centre)))
+        assert (flaw is None) == (inertia_flaw(about_centre) is None)
+        found.append(flaw is None)
+    assert 20 < sum(found) < 180
+    assert parameters_flaw(np.zeros(10)) is None  # a link without inertia
+
+
+def test_a_robot_with_other_parameters(rng):
+    """What was set is read again; loops stay; flaws are errors and warnings that name the body."""
+    for robot in (mb.example("quadruped"), mb.example("four_bar")):
+        pi = mb.inertial_parameters(robot)
+        other = robot.with_inertial_parameters(2.0 * pi)
+        np.testing.assert_array_equal(mb.inertial_parameters(other), 2.0 * pi)
+        q = robot.neutral()
+        np.testing.assert_allclose(mb.mass_matrix(other, q), 2.0 * mb.mass_matrix(robot, q), rtol=1e-12)
+    name = re.escape(robot.body_names[0])
+    for wrong, column in ((-1.0, 0), (0.0, 0)):
+        changed = pi.copy()
+        changed[0, column] = wrong
+        with pytest.raises(ModelError, match=name), pytest.warns(mb.InertiaWarning):
+            robot.with_inertial_parameters(changed)
+    changed = pi.copy()
+    changed[0, 1] += 100.0
+    with pytest.warns(mb.InertiaWarning, match=name):
+        robot.with_inertial_parameters(changed)
+    with pytest.raises(NonFiniteError, match="parameters"):
+        robot.with_inertial_parameters(np.nan * pi)
+    for shape in (pi[1:], pi[:, 1:], pi[None]):
+        with pytest.raises(ShapeError, match="parameters"):
+            robot.with_inertial_parameters(shape)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,8 @@ from connections.evaluation.boundary import kind_kept
 from connections.geometry import FrameField
 from connections.multibody import Model, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
-from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.model import require_model
+from connections.multibody.model import require_model, with_inertias
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
@@ -115,19 +113,15 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     InertiaWarning : no distribution of mass has this inertia.
     """
     require_model("with_payload", model)
-    number, kinematics = _body_number(model, body), model.kinematics
-    tree = kinematics.tree
+    number = _body_number(model, body)
     inertia = np.zeros((3, 3)) if inertia is None else inertia
     payload = body_inertia(body, mass, center_of_mass, inertia).matrix
     flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64), mass, center_of_mass)
     if flaw:
         warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
-    inertias = tree.inertias.copy()
+    inertias = model.kinematics.tree.inertias.copy()
     inertias[number] += payload
-    loaded = Kinematics(replace(tree, inertias=inertias))
-    if isinstance(kinematics, ClosedKinematics):  # its loops, couplings and reference configuration remain
-        return Model.of(replace(kinematics, spanning=loaded), model.gravity)
-    return Model.of(loaded, model.gravity)
+    return with_inertias(model, inertias)
 
 
 def _body_number(model: Model, body: str) -> int:
