@@ -31,6 +31,7 @@ from connections.multibody.functions import (
     inverse_mass_matrix,
     mass_matrix,
     mass_matrix_rate,
+    momentum_regressor,
     nonlinear_effects,
     regressor,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",
+    "momentum_regressor",
     "nonlinear_effects",
     "regressor",
     "rolling_forms",

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import Signature, cleandoc, signature
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from connections.multibody.program.table import RECURSIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Matrices: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+Matrices = TypeVar("Matrices", bound=tuple[np.ndarray, ...])
 _ARGUMENTS = {
     "model": "the robot.",
     "q": "(..., nq) configurations.",
@@ -76,7 +76,7 @@ def recursion(function: Callable[P, np.ndarray]) -> Callable[P, np.ndarray]:
 
 
 def recursion_for_matrices(function: Callable[P, Matrices]) -> Callable[P, Matrices]:
-    """The same for a recursion that stacks three matrices, which the function returns."""
+    """The same for a recursion that stacks several matrices, which the function returns one by one."""
     return _rendered(function, "matrices_of(recursion({given}))")
 
 
@@ -127,10 +127,10 @@ def _example(name: str, function: Callable[P, R]) -> str:
     return f"Examples\n--------\n{start}\n>>> q, v = robot.neutral(), [1.0] * 6\n{shown}\n\n"
 
 
-def _matrices_of(stacked: np.ndarray) -> Matrices:
+def _matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
     if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
-        return stacked[0], stacked[1], stacked[2]
-    return stacked[..., 0, :, :], stacked[..., 1, :, :], stacked[..., 2, :, :]
+        return tuple(stacked)
+    return tuple(stacked[..., k, :, :] for k in range(stacked.shape[-3]))
 
 
 @recursion
@@ -237,6 +237,22 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
 
     Source: [W] IV-A; Slotine and Li 1987.
+    """
+
+
+@recursion_for_matrices
+def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
+
+    So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations.
+    They are views of one array (..., 2, nv, 10 N), which is `out` if that is given.
+
+    Returns
+    -------
+    Y_p : the momentum, for each parameter: kg m^2/s and kg m/s per unit of pi.
+    Y_e : the rate of the momentum without the forces tau: N m and N per unit of pi.
+
+    Source: [W] II and (20); Hsu, Bodson, Sastry and Paden 1987 for identification without accelerations.
     """
 
 

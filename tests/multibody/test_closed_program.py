@@ -77,6 +77,23 @@ def test_forward_dynamics_undoes_inverse_dynamics(name, rng):
     assert gap(Y @ mb.inertial_parameters(robot).ravel(), H @ a + C @ v_r + g) < TOL
 
 
+@each_mechanism
+def test_momentum_and_its_rate_are_linear_in_the_parameters(name, rng):
+    """H v and C^T v - g of the robot and of one with other inertias, in the same loops."""
+    q, v, *_ = states(name, rng, 2)
+    robot = model(name)
+    Y_p, Y_e = mb.momentum_regressor(robot, q, v)
+    pi = mb.inertial_parameters(robot)
+    heavier = robot.with_inertial_parameters(pi * rng.uniform(1.0, 2.0, (len(pi), 1)))
+    for each in (robot, heavier):
+        H, C, g = mb.mass_matrix(each, q), mb.coriolis_matrix(each, q, v), mb.gravity(each, q)
+        parameters = mb.inertial_parameters(each).ravel()
+        assert gap(Y_p @ parameters, np.einsum("nij,nj->ni", H, v)) < TOL
+        assert gap(Y_e @ parameters, np.einsum("nji,nj->ni", C, v) - g) < TOL
+        if not np.allclose(C, np.swapaxes(C, 1, 2)):  # negative control
+            assert gap(Y_e @ parameters, np.einsum("nij,nj->ni", C, v) - g) > 1e-4
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cam"])  # its routes compile for 12 s
 def test_other_routes_to_C(name, rng):
     q, v, *_ = states(name, rng, 2)

@@ -13,6 +13,7 @@ from mechanisms import (
     assemble,
     derivative_along,
     mechanism_of_all_pairs,
+    move,
     random_mechanism,
     sample,
     structure_functions,
@@ -207,6 +208,62 @@ def test_gravity(name, models, rng):
     mixed = mb.gravity(model.with_gravity((1.0, -2.0, 3.0)), q)
     assert gap(mixed, -each[0], 2.0 * each[1], -3.0 * each[2]) < TOL
     assert gap(mixed, -each[0], -2.0 * each[1], -3.0 * each[2]) > LEFT_OUT  # negative control
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_momentum_regressor(name, models, rng):
+    """Y_p pi = H v and Y_e pi = C^T v - g; with C in place of C^T, the second fails."""
+    model = models(name)
+    q, v = sample(model, rng, 2)
+    pi = mb.inertial_parameters(model).ravel()
+    Y_p, Y_e = mb.momentum_regressor(model, q, v)
+    assert Y_p.shape == Y_e.shape == (2, model.nv, len(pi)) and Y_p.base is Y_e.base
+    assert gap(Y_p @ pi, -np.einsum("nik,nk->ni", mb.mass_matrix(model, q), v)) < TOL
+    product, g = mb.coriolis_transpose_product(model, q, v, v), mb.gravity(model, q)
+    assert gap(Y_e @ pi, -product, g) < TOL
+    assert gap(Y_e @ pi, -mb.coriolis_product(model, q, v, v), g) > LEFT_OUT  # negative control
+
+
+@pytest.mark.parametrize("name", ["every joint", "coincident"])
+def test_momentum_regressor_of_one_parameter_at_a_time(name, models, rng):
+    """A column is the change of H v and C^T v - g with one parameter of a body, per unit of it."""
+    model = models(name)
+    q, v = sample(model, rng)
+    step = 1e-3  # which leaves H positive definite
+    pi = mb.inertial_parameters(model)
+    columns = rng.permutation(np.flatnonzero(np.repeat(pi[:, 0] > 0.0, 10)))[:20]
+    Y_p, Y_e = mb.momentum_regressor(model, q, v)
+    changed = [
+        model.with_inertial_parameters(pi + step * np.eye(pi.size)[column].reshape(pi.shape))
+        for column in columns
+    ]
+
+    def momentum_and_rate(robot):
+        effects = mb.coriolis_transpose_product(robot, q, v, v) - mb.gravity(robot, q)
+        return mb.mass_matrix(robot, q) @ v, effects
+
+    (p, e), each = momentum_and_rate(model), [momentum_and_rate(robot) for robot in changed]
+    for column, (p_changed, e_changed) in zip(columns, each, strict=True):
+        assert gap(step * Y_p[:, column], p, -p_changed) < 1e-12
+        assert gap(step * Y_e[:, column], e, -e_changed) < 1e-12
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_momentum_changes_by_tau_and_the_regressor(name, models, rng):
+    """d/dt (Y_p pi) = tau + Y_e pi for every pi, by differences along a motion; tau of another recursion."""
+    model = models(name)
+    q, v = sample(model, rng)
+    a, h = rng.standard_normal(model.nv), 1e-3
+    pi = rng.standard_normal(10 * len(model.body_names))  # of no robot
+
+    def momentum_after(t):
+        return mb.momentum_regressor(model, move(model, q, t * v), v + t * a)[0] @ pi
+
+    rate = sum(c * momentum_after(k * h) for k, c in ((-2, 1), (-1, -8), (1, 8), (2, -1))) / (12.0 * h)
+    tau = mb.regressor(model, q, v, v, a) @ pi
+    effects = mb.momentum_regressor(model, q, v)[1] @ pi
+    assert gap(rate, -tau, -effects) < 1e-7
+    assert gap(rate, -tau, effects) > LEFT_OUT  # negative control
 
 
 @pytest.mark.parametrize("name", MODELS)

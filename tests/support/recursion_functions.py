@@ -13,7 +13,7 @@ from connections import multibody as mb
 
 
 def stacked(derivatives):
-    """A function that returns three matrices, as one that returns them in one array."""
+    """A function that returns several matrices, as one that returns them in one array."""
 
     def call(model, *arguments, out=None, **named):
         parts = derivatives(model, *arguments, out=out, **named)
@@ -43,6 +43,10 @@ def _three(n, bodies):
 
 def _wide(n, bodies):
     return n, 10 * bodies
+
+
+def _two_wide(n, bodies):
+    return 2, n, 10 * bodies
 
 
 def _with_torsion(function):
@@ -90,6 +94,7 @@ FUNCTIONS = {
     "forward_dynamics": (mb.forward_dynamics, ("q", "v", "tau"), _vector),
     "inverse_mass_matrix": (mb.inverse_mass_matrix, ("q",), _square),
     "regressor": (mb.regressor, ("q", "v", "v_r", "a_r"), _wide),
+    "momentum_regressor": (stacked(mb.momentum_regressor), ("q", "v"), _two_wide),
     "inverse_dynamics_derivatives": (stacked(mb.inverse_dynamics_derivatives), ("q", "v", "a"), _three),
     "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), ("q", "v", "tau"), _three),
     "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),

@@ -150,6 +150,7 @@ class Scales:
             "forward_dynamics": self.a,
             "inverse_mass_matrix": inverse,
             "regressor": tau / parameters,
+            "momentum_regressor": np.stack([T * tau / parameters, tau / parameters]),
             "inverse_dynamics_derivatives": np.stack([tau / path, tau / self.v, H]),
             "forward_dynamics_derivatives": np.stack([a / path, a / self.v, inverse]),
         }

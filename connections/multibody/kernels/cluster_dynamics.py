@@ -6,6 +6,7 @@ configuration q_s, v_s = G v, w_s = G w, and Gdot_sk = LG_sjk v^j,
     H a + C v + g = G^T ID_s(q_s, v_s, G a + Gdot v),           g = G^T g_s(q_s),
     C w = G^T (C_s w_s + H_s Gdot w),                           C^T w = G^T C_s^T w_s + Gdot^T H_s w_s,
     Y = G^T Y_s(q_s, v_s, G v_r, G a_r + Gdot v_r),             vdot = H^-1 (tau - C v - g),
+    Y_p = G^T Y_ps,                                             Y_e = G^T Y_es + Gdot^T Y_ps,
 
 and with D_q, D_v the derivatives of the tree's tau_s, T_j = L_j (L_v G) v, and a_s = G a + Gdot v,
 
@@ -29,6 +30,7 @@ from connections.multibody.kernels.cluster_coriolis import (
     solve_mass_matrix,
 )
 from connections.multibody.kernels.layout import MOVED
+from connections.multibody.kernels.regressor import momentum_regressor as momentum_regressor_of_tree
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
 
 
@@ -117,6 +119,34 @@ def regressor(tree, reduced, work, Y):
                 for p in range(10 * tree.body[i], 10 * tree.body[i] + 10):
                     value = factor * load(work, reduced.spanning + s * width + p)
                     deposit(Y, (first + k) * width + p, value, True)
+            s = tree.up[s]
+
+
+@inlined
+def momentum_regressor(tree, reduced, work, Y):
+    """Y_p and Y_e, slots Y[(e nv + j) 10 N + 10 b + p] with e = 0 for Y_p; v is the first vector."""
+    v, width = reduced.vectors, 10 * tree.bodies
+    to_spanning(tree, reduced, work, v, tree.vectors)
+    momentum_regressor_of_tree(tree, work, beyond(work, reduced.spanning))
+    effects, effects_s = reduced.nv * width, tree.nv * width
+    clear(Y, 0, 2 * effects)
+    for i in range(1, tree.links + 1):
+        s = tree.first[i + 1] - 1 if tree.body[i] >= 0 else -1
+        while s >= 0:  # as in `regressor`
+            first, count = columns_of(tree, reduced, s)
+            for k in range(count):
+                factor = G_entry(reduced, work, s, k)
+                for p in range(10 * tree.body[i], 10 * tree.body[i] + 10):
+                    at, to = reduced.spanning + s * width + p, (first + k) * width + p
+                    deposit(Y, to, factor * load(work, at), True)
+                    deposit(Y, effects + to, factor * load(work, at + effects_s), True)
+            if reduced.LG_rows[s] >= 0:
+                for k in range(count):
+                    LG = reduced.solution + reduced.LG_rows[s] + k
+                    rate = contract(work, LG, count, v + first, count)
+                    for p in range(10 * tree.body[i], 10 * tree.body[i] + 10):
+                        value = rate * load(work, reduced.spanning + s * width + p)
+                        deposit(Y, effects + (first + k) * width + p, value, True)
             s = tree.up[s]
 
 

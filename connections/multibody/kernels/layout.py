@@ -52,6 +52,8 @@ ARTICULATED_LINK = record("ArticulatedLink", twist=6, articulated=21, bias=6, in
 ARTICULATED_COLUMN = record("ArticulatedColumn", Phi=6, bias=6, U=6, inverse=1, u=1)
 REGRESSOR_LINK = record("RegressorLink", twist=6, reference=6, acceleration=6)
 REGRESSOR_COLUMN = record("RegressorColumn", Phi=6)
+MOMENTUM_LINK = record("MomentumLink", twist=6)
+MOMENTUM_COLUMN = record("MomentumColumn", Phi=6, rate=6)
 DERIVATIVES_LINK = record("DerivativesLink", twist=6, acceleration=6, inertia=10, factor=12, force=6)
 DERIVATIVES_COLUMN = record("DerivativesColumn", Phi=6, rate=6, psi=6, psi_rate=6)
 PAIR = record("Pair", E=6)  # for two entries of a link
@@ -169,9 +171,9 @@ CLUSTERS = Layout(
         "zero": lambda n: 1,  # holds 0
         "pivots": lambda n: n.nv,
         "scratch": lambda n: n.nv * n.nv,
-        # Results of recursions of the spanning tree: Y, or forces, derivatives and MOVED.
+        # Results of recursions of the spanning tree: Y_p and Y_e, or forces, derivatives and MOVED.
         "spanning": lambda n: max(
-            10 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + MOVED.size * n.G_size
+            20 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + MOVED.size * n.G_size
         ),
         "result": lambda n: 0,
     },

@@ -80,7 +80,7 @@ class Recursion:
         if not self.sparse:
             return np.ones(self.core(len(body_of), len(moves)), dtype=bool)
         if PARAMETERS in self.shape:
-            return np.repeat(moves.T, 10, axis=1)
+            return np.broadcast_to(np.repeat(moves.T, 10, axis=1), self.core(len(body_of), len(moves)))
         related = moves.T.astype(float) @ moves > 0.0
         if self.shape == (N, N, N):
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
@@ -165,6 +165,7 @@ RECURSIONS = {
     "regressor": Recursion(
         "regressor", "cluster_dynamics", ("v", "v_r", "a_r"), (N, PARAMETERS), sparse=True
     ),
+    "momentum_regressor": Recursion("regressor", "cluster_dynamics", ("v",), (2, N, PARAMETERS), sparse=True),
     "inverse_dynamics_derivatives": Recursion(
         "derivatives",
         "cluster_dynamics",
