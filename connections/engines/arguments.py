@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax
 import numpy as np
 
 from connections.checks import ShapeError, as_array
-
-
-def refuse_traced(function: str, names: Sequence[str], given: tuple[Any, ...], instead: str) -> None:
-    """Raise `TypeError` if an argument of a function that computes in NumPy is a tracer.
-
-    Parameters
-    ----------
-    function : its name.
-    names, given : the names and values of its arguments.
-    instead : a JAX-traceable function with the same result; empty if there is none.
-    """
-    for name, value in zip(names, given, strict=False):
-        if isinstance(value, jax.core.Tracer):
-            what = f"{name}: {function} computes in NumPy, and JAX traces {name} here (jax.jit, vmap or grad)"
-            raise TypeError(f"{what}; {f'write {instead}' if instead else 'call it outside'}")
 
 
 def is_lazy(given: tuple[Any, ...], out: Any) -> bool:

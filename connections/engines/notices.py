@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cache
 
 NOTICEABLE = 2.0  # seconds; shorter compilations are not announced
 _logger = logging.getLogger("connections")
@@ -24,6 +25,14 @@ def announce_callbacks(reason: str) -> None:
     if _is_wanted():
         text = "connections: XLA calls recursions through Python, which is slower (results are the same): %s"
         _logger.warning(text, reason)
+
+
+@cache
+def announce_device() -> None:
+    """Announce, once, that a device has no recursions, so that robots are computed by definitions."""
+    if _is_wanted():
+        text = "connections: recursions run on the processor; on this device, definitions are computed"
+        _logger.warning(text)
 
 
 def _is_wanted() -> bool:

@@ -1,79 +1,102 @@
-"""One function for the processor and another for other devices; only the one that is used is traced.
+"""Functions of vectors that are computed in one way on the processor, and in another on other devices.
 
-`jax.lax.platform_dependent` traces both. Tracing the definition of a robot takes seconds, which are wasted on
-the processor, because compiled code replaces the definition there. Here a function is traced when JAX lowers
-it for a device.
+`jax.lax.platform_dependent` would trace both ways. Tracing the definition of a robot takes seconds, which are
+wasted on the processor, because compiled code replaces the definition there. Here a function is traced when
+JAX lowers it for a device. `vmap` adds a batch axis, so that the processor gets all rows at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from connections.engines.internals.jax_names import new_operation
+from connections.engines.notices import announce_device
 
 Function = Callable[..., jax.Array]
 
 
-def by_platform(*arguments: Any, processor: Function, others: Function) -> jax.Array:
-    """`processor` of the arguments on the processor, `others` of them on any other device; no derivatives.
+Change = Callable[[Sequence[jax.Array], Sequence[jax.Array | None]], jax.Array]
+
+
+@dataclass(frozen=True, eq=False)
+class PlatformFunction:
+    """A function of vectors (k,) to one array, an operation of JAX's functions.
 
     Parameters
     ----------
-    arguments : arrays.
-    processor, others : JAX-traceable functions of these arrays to one array, of the same shape and dtype.
+    shape : of the result.
+    processor : JAX-traceable, of vectors (..., k) with the same leading axes to (..., *shape), for the
+        processor.
+    others : JAX-traceable, of vectors (k,), for any other device.
+    change : (vectors (k,), their tangents, None for zero) -> the tangent of the result; JAX-traceable, and
+        linear in the tangents.
     """
-    return _by_platform(*arguments, processor=processor, others=others)
+
+    shape: tuple[int, ...]
+    processor: Function
+    others: Function
+    change: Change
+
+    def __call__(self, *vectors: Any) -> jax.Array:
+        """The result at one point, in the widest float of JAX."""
+        double = jax.dtypes.canonicalize_dtype(np.float64)
+        return _bind(*(jnp.asarray(vector, double) for vector in vectors), function=self, batch=0)
 
 
-def with_derivatives(fast: Function, definition: Function) -> Function:
-    """A function with the derivatives of `definition`, and on the processor the values of `fast`."""
-
-    @jax.custom_jvp
-    def value(*arguments: jax.Array) -> jax.Array:
-        return by_platform(*arguments, processor=fast, others=definition)
-
-    @value.defjvp
-    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-        return value(*primals), jax.jvp(definition, primals, tangents)[1]
-
-    return value
+def _shape(*vectors: Any, function: PlatformFunction, batch: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*vectors[0].shape[:batch], *function.shape), vectors[0].dtype)
 
 
-def _shape(*arguments: Any, processor: Function, others: Function) -> jax.ShapeDtypeStruct:
-    given = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
-    result: jax.ShapeDtypeStruct = jax.eval_shape(processor, *given)
-    return result
-
-
-def _value(*arguments: Any, processor: Function, others: Function) -> jax.Array:
+@partial(jax.jit, static_argnames=("function", "batch"))
+def _value(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
     """Outside of `jit`."""
-    return _compiled(processor, others)(*arguments)
-
-
-@lru_cache(maxsize=64)
-def _compiled(processor: Function, others: Function) -> Function:
-    return jax.jit(partial(by_platform, processor=processor, others=others))
+    return _bind(*vectors, function=function, batch=batch)
 
 
 def _batched(
-    arguments: Sequence[Any], axes: Sequence[Any], processor: Function, others: Function
+    vectors: Sequence[Any], axes: Sequence[Any], function: PlatformFunction, batch: int
 ) -> tuple[jax.Array, int]:
-    chosen = tuple(axes)
-    return by_platform(*arguments, processor=jax.vmap(processor, chosen), others=jax.vmap(others, chosen)), 0
+    size = next(x.shape[axis] for x, axis in zip(vectors, axes, strict=True) if axis is not None)
+    rows = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(vectors, axes, strict=True)
+    ]
+    return _bind(*rows, function=function, batch=batch + 1), 0
 
 
-def _on_processor(*arguments: Any, processor: Function, others: Function) -> jax.Array:
-    return processor(*arguments)
+def _on_processor(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
+    return function.processor(*vectors)
 
 
-def _elsewhere(*arguments: Any, processor: Function, others: Function) -> jax.Array:
-    return others(*arguments)
+def _elsewhere(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
+    announce_device()
+    others = function.others
+    for _ in range(batch):
+        others = jax.vmap(others)
+    return others(*vectors)
 
 
-_by_platform: Function = new_operation(
-    "connections_by_platform", _value, _shape, _batched, _elsewhere, _on_processor
+def _change(
+    vectors: Sequence[Any], tangents: Sequence[Any], function: PlatformFunction, batch: int
+) -> jax.Array:
+    places = [place for place, tangent in enumerate(tangents) if tangent is not None]
+
+    def at(vectors: Sequence[jax.Array], given: Sequence[jax.Array]) -> jax.Array:
+        known = dict(zip(places, given, strict=True))
+        return function.change(vectors, [known.get(place) for place in range(len(vectors))])
+
+    for _ in range(batch):
+        at = jax.vmap(at)
+    return at(tuple(vectors), tuple(tangents[place] for place in places))
+
+
+_bind: Function = new_operation(
+    "connections_platform_function", _value, _shape, _batched, _elsewhere, _on_processor, _change
 )

@@ -1,7 +1,9 @@
 """Compiled functions as operations of JAX's compiled functions on the processor, with no Python in between.
 
 XLA calls a foreign function with one pointer to a call frame, whose layout is in `internals.call_frame`. Here
-the foreign functions are compiled by Numba. If one refuses its input, that row of the result is NaN.
+the foreign functions are compiled by Numba. If one refuses its input, that row of the result is NaN. There
+are functions of one configuration (`operation`), and functions of rows (`operation_on_rows`), which XLA's
+threads compute piece by piece.
 
 The functions here call compiled ones through the name of a symbol and do not contain their code. So they stay
 in Numba's cache if the compiled ones change, and take only a second to compile.
@@ -27,10 +29,12 @@ from typing import Any
 import jax
 import llvmlite.binding as llvm
 import numpy as np
+from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from connections.engines.disk_cache import cache_of
+from connections.engines.inlined.simd import LANES
 from connections.engines.internals import call_frame, numba_names
 from connections.engines.notices import announce_callbacks
 from connections.engines.registry import is_good
@@ -68,7 +72,23 @@ class Flag:
     value: bool
 
 
-Constant = Work | Read | Flag
+@dataclass(frozen=True)
+class Numbers:
+    """Whole numbers that all calls read, (k,) int64."""
+
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Zeros of which every piece of rows gets its own, (slots, LANES) float64, to work in."""
+
+    slots: int
+
+
+Constant = Work | Read | Flag | Numbers | Lanes
+
+_PIECE = 128  # at least so many rows are a piece of work for a thread
 
 
 def operation(
@@ -90,15 +110,55 @@ def operation(
     before, after : the arguments before and behind the vectors; constants of the operation.
     vectors : the arguments (k,) of this call.
     """
-    result = jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(np.float64))
-    with _lock:
-        doubles = {result.dtype, *(vector.dtype for vector in vectors)} == {np.dtype(np.float64)}
-        direct = doubles and not _objection()
-        if direct:
+    result = _result_type(shape)
+    if _are_direct(result, vectors):
+        with _lock:
             _register(name, function, before, after, len(vectors), len(shape))
-    if direct:
         return _direct_call(name, result, before, vectors, after)
     return _callback(function, result, before, vectors, after)
+
+
+def operation_on_rows(
+    name: str,
+    function: Any,
+    shape: tuple[int, ...],
+    before: Sequence[Constant],
+    vectors: Sequence[Any],
+    after: Sequence[Constant] = (),
+) -> jax.Array:
+    """The same for a function of rows of vectors, in several threads if there are many rows.
+
+    Parameters
+    ----------
+    name, shape, before, after : as for `operation`.
+    function : compiled, (*before, *vectors (m, k), *after, out (m, size)) -> whether all rows were good; rows
+        do not depend on each other.
+    vectors : (..., k) each, with the same leading axes.
+    """
+    batch = vectors[0].shape[:-1]
+    result = _result_type((*batch, *shape))
+    if _are_direct(result, vectors):
+        with _lock:
+            _register(name, function, before, after, len(vectors), len(shape), rows=True)
+        return _direct_call(name, result, before, vectors, after)
+
+    def row(vectors: Any) -> jax.Array:
+        return _callback(function, _result_type(shape), before, vectors, after, rows=True)
+
+    flat = [vector.reshape(-1, vector.shape[-1]) for vector in vectors]
+    found: jax.Array = jax.lax.map(row, flat)
+    return found.reshape(result.shape)
+
+
+def _result_type(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(np.float64))
+
+
+def _are_direct(result: jax.ShapeDtypeStruct, vectors: Sequence[Any]) -> bool:
+    """Whether XLA calls the compiled function itself."""
+    with _lock:
+        doubles = {result.dtype, *(vector.dtype for vector in vectors)} == {np.dtype(np.float64)}
+        return doubles and not _objection()
 
 
 def _register(
@@ -108,14 +168,20 @@ def _register(
     after: Sequence[Constant],
     vectors: int,
     axes: int,
+    rows: bool = False,
 ) -> None:
     """Compile what XLA calls for an operation, and give it to XLA, if that was not done yet."""
     if name in _ready:
         return
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
-    handler = _handler(symbol, function, _kinds(before), _kinds(after), vectors, axes)
-    compiled = numba_names.c_function(handler, types.int64, [types.CPointer(types.int64)], cache_of(handler))
+    fill = _rendered(_ROWS if rows else _ONE, symbol, function, _kinds(before), _kinds(after), vectors, axes)
+    if rows:
+        piece = numba_names.c_function(fill, types.void, [_POINTER, types.int64, types.int64], cache_of(fill))
+        llvm.add_symbol(f"{symbol}_piece", piece.address)
+        _add_pieces()
+        fill = _rendered(_MANY, symbol, function, _kinds(before), _kinds(after), vectors, axes)
+    compiled = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
     jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(compiled.ctypes), platform="cpu")
     _ready.add(name)
 
@@ -140,14 +206,15 @@ def _callback(
     before: Sequence[Constant],
     vectors: Sequence[Any],
     after: Sequence[Constant],
+    rows: bool = False,
 ) -> jax.Array:
     """The operation by a call of Python for each row, which calls the compiled function."""
 
     def row(*vectors: Any) -> np.ndarray:
-        given = [np.array(vector, dtype=np.float64) for vector in vectors]
+        given = [np.array(vector, dtype=np.float64, ndmin=2 if rows else 1) for vector in vectors]
         first, last = [_argument_of(constant) for constant in before], [_argument_of(c) for c in after]
         out = np.empty(result.shape)
-        if not is_good(function(*first, *given, *last, out)):
+        if not is_good(function(*first, *given, *last, out.reshape(1, -1) if rows else out)):
             out[:] = np.nan
         return out.astype(result.dtype)
 
@@ -161,10 +228,12 @@ def _argument_of(constant: Constant) -> Any:
     match constant:
         case Work(array, size):
             return np.concatenate([array, np.zeros(size - len(array))])
-        case Read(array):
+        case Read(array) | Numbers(array):
             return array
         case Flag(value):
             return bool(value)
+        case Lanes(slots):
+            return np.zeros((slots, LANES))
 
 
 def _kinds(constants: Sequence[Constant]) -> list[type[Constant]]:
@@ -175,9 +244,9 @@ def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
     match constant:
         case Work(array, size):
             return array, np.array([float(size)])
-        case Read(array):
+        case Read(array) | Numbers(array):
             return (array,)
-        case Flag(value):
+        case Flag(value) | Lanes(value):
             return (np.array([float(value)]),)
 
 
@@ -290,19 +359,26 @@ def _asked_for_version(frame):
 
 
 @njit
-def _rows(buffer):
-    """An argument or result as (m, k), k its last axis."""
-    size, rank, dimensions = 1, buffer[call_frame.BUFFER_RANK], _words(buffer[call_frame.BUFFER_DIMENSIONS])
-    for axis in range(rank):
+def _size(buffer, first, last):
+    """The product of an argument's or a result's axes `first` to `last`, without the last."""
+    size, dimensions = 1, _words(buffer[call_frame.BUFFER_DIMENSIONS])
+    for axis in range(first, last):
         size *= dimensions[axis]
-    width = dimensions[rank - 1]
-    return carray(_numbers(buffer[call_frame.BUFFER_DATA]), (size // width, width))
+    return size
 
 
 @njit
-def _argument(frame, number):
-    """Argument `number` as (m, k)."""
-    return _rows(_words(_words(frame[call_frame.FRAME_ARGUMENTS])[number]))
+def _rows_of(buffer, axes, first, stop):
+    """Rows of an argument or a result as (m, k), k the product of its last `axes` axes."""
+    rank = buffer[call_frame.BUFFER_RANK]
+    width = _size(buffer, rank - axes, rank)
+    return carray(_numbers(buffer[call_frame.BUFFER_DATA] + 8 * first * width), (stop - first, width))
+
+
+@njit
+def _argument(frame, number, first, stop):
+    """Rows of argument `number` as (m, k)."""
+    return _rows_of(_words(_words(frame[call_frame.FRAME_ARGUMENTS])[number]), 1, first, stop)
 
 
 @njit
@@ -337,17 +413,36 @@ def _flag(frame, number):
 
 
 @njit
-def _result(frame, axes):
-    """The result as (m, k), k the product of its last `axes` axes."""
-    buffer, rows = _result_buffer(frame), len(_argument(frame, 0))
-    size, rank = 1, buffer[call_frame.BUFFER_RANK]
-    for axis in range(rank - axes, rank):
-        size *= _words(buffer[call_frame.BUFFER_DIMENSIONS])[axis]
-    return carray(_numbers(buffer[call_frame.BUFFER_DATA]), (rows, size))
+def _whole_numbers(frame, number):
+    """Attribute `number`, an array of int64."""
+    array = _words(_words(frame[call_frame.FRAME_ATTRIBUTES])[number])
+    return carray(_words(array[call_frame.ARRAY_DATA]), (array[call_frame.ARRAY_SIZE],))
 
 
 @njit
-def _size(frame, axis):
+def _lanes(frame, number):
+    """Zeros (slots, LANES), slots in attribute `number`, that begin at a multiple of 64 bytes."""
+    count = int(_attribute(frame, number)[0]) * LANES
+    space = np.zeros(count + 8)
+    skip = (-space.ctypes.data // 8) % 8
+    return space[skip : skip + count].reshape((count // LANES, LANES))
+
+
+@njit
+def _count(frame, axes):
+    """The number of rows of the result, whose last `axes` axes are those of one row."""
+    buffer = _result_buffer(frame)
+    return _size(buffer, 0, buffer[call_frame.BUFFER_RANK] - axes)
+
+
+@njit
+def _result(frame, axes, first, stop):
+    """Rows of the result as (m, k), k the product of its last `axes` axes."""
+    return _rows_of(_result_buffer(frame), axes, first, stop)
+
+
+@njit
+def _length(frame, axis):
     """The size of the result along its axis `axis`, counted from the last, which is 1."""
     buffer = _result_buffer(frame)
     return _words(buffer[call_frame.BUFFER_DIMENSIONS])[buffer[call_frame.BUFFER_RANK] - axis]
@@ -360,22 +455,49 @@ def _mark(good, out):
         out[:] = np.nan
 
 
-_HANDLER = """
+_ONE = """
 def handler_{digest}(frame):
     if _asked_for_version(frame):
         return 0
-    out, shape = _result(frame, {axes}), {shape}
+    rows, shape = _count(frame, {axes}), {shape}
+    out = _result(frame, {axes}, 0, rows)
     {constants}
     {vectors}
-    for row in range(len(out)):
+    for row in range(rows):
         result = out[row].reshape(shape)
         _mark(entry(({given}, result)) == {good}, out[row])
     return 0
 """
-_READERS = {Work: ("_work", 2), Read: ("_attribute", 1), Flag: ("_flag", 1)}  # and their attributes
+# Rows that are refused are found one by one.
+_ROWS = """
+def piece_{digest}(frame, first, stop):
+    rows, out = stop - first, _result(frame, {axes}, first, stop)
+    {constants}
+    {vectors}
+    if entry(({given}, out)) != {good}:
+        for row in range(first, stop):
+            out = _result(frame, {axes}, row, row + 1)
+            {vectors_of_row}
+            _mark(entry(({given}, out)) == {good}, out[0])
+"""
+_MANY = """
+def handler_{digest}(frame):
+    if not _asked_for_version(frame):
+        _in_pieces(frame, _count(frame, {axes}), address())
+    return 0
+"""
+# How a constant is read, and its number of attributes.
+_READERS = {
+    Work: ("_work", 2),
+    Read: ("_attribute", 1),
+    Flag: ("_flag", 1),
+    Numbers: ("_whole_numbers", 1),
+    Lanes: ("_lanes", 1),
+}
 
 
-def _handler(
+def _rendered(
+    template: str,
     symbol: str,
     function: Any,
     before: Sequence[type[Constant]],
@@ -383,25 +505,183 @@ def _handler(
     vectors: int,
     axes: int,
 ) -> Any:
-    """The function behind an operation, its source rendered from the kinds of its arguments."""
+    """A function behind an operation, its source rendered from the kinds of its arguments."""
     constants, number = [], 0
     for place, kind in enumerate((*before, *after)):
         reader, count = _READERS[kind]
         constants.append(f"c{place} = {reader}(frame, {number})")
         number += count
     names = [f"c{place}" for place in range(len(constants))]
-    given = [*names[: len(before)], *(f"x{i}[row]" for i in range(vectors)), *names[len(before) :]]
+    row, (first, stop) = ("[row]", ("0", "rows")) if template is _ONE else ("", ("first", "stop"))
+    given = [*names[: len(before)], *(f"x{i}{row}" for i in range(vectors)), *names[len(before) :]]
+
+    def read(first: str, stop: str) -> str:
+        return "; ".join(f"x{i} = _argument(frame, {i}, {first}, {stop})" for i in range(vectors))
+
     fields = {
         "axes": axes,
-        "shape": "(" + "".join(f"_size(frame, {axis}), " for axis in range(axes, 0, -1)) + ")",
+        "shape": "(" + "".join(f"_length(frame, {axis}), " for axis in range(axes, 0, -1)) + ")",
         "constants": "; ".join(constants),
-        "vectors": "; ".join(f"x{i} = _argument(frame, {i})" for i in range(vectors)),
+        "vectors": read(first, stop),
+        "vectors_of_row": read("row", "row + 1"),
         "given": ", ".join(given),
         "good": isinstance(numba_names.types_of(function)[1], types.Boolean),  # True, or zero
     }
     # Numba finds machine code by a function's name and bytecode, which does not contain constants. So the
     # name contains a hash of them.
-    digest = hashlib.sha256(repr((symbol, fields, call_frame.WORDS)).encode()).hexdigest()[:16]
-    scope = globals() | {"entry": _entry(symbol, function)}
-    execute(_HANDLER.format(digest=digest, **fields), __file__, scope)
-    return scope[f"handler_{digest}"]
+    constants_of_this_file = call_frame.WORDS, LANES, _PIECE
+    digest = hashlib.sha256(repr((symbol, fields, constants_of_this_file)).encode()).hexdigest()[:16]
+    scope = globals() | {"entry": _entry(symbol, function), "address": _address(f"{symbol}_piece")}
+    source = template.format(digest=digest, **fields)
+    execute(source, __file__, scope)
+    return scope[source.split()[1].partition("(")[0]]
+
+
+# --- pieces of rows, in the threads of XLA ------------------------------------------------------------------
+
+# A job is a block of words that its users, the caller and the tasks given to XLA's threads, share. Each user
+# takes pieces until there is none. The caller waits for the pieces that have been taken, not for tasks that
+# have not begun, which may be never while all threads wait. A task that begins later finds no piece, and does
+# not touch the frame; the last user frees the job.
+_NEXT, _DONE, _USERS, _FRAME, _ROW_COUNT, _SIZE, _FUNCTION = range(7)
+_POINTER = types.CPointer(types.int64)
+_malloc: Any = types.ExternalFunction("malloc", types.int64(types.int64))
+_free: Any = types.ExternalFunction("free", types.void(types.int64))
+_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+
+
+@intrinsic
+def _added(typing_context: Any, job: Any, word: Any, number: Any) -> Any:
+    """Add a number to a word of a job, as one step for all threads; the word before."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", builder.gep(args[0], [args[1]]), args[2], "seq_cst")
+
+    return types.int64(_POINTER, types.int64, types.int64), emit
+
+
+@intrinsic
+def _call_piece(typing_context: Any, function: Any, frame: Any, first: Any, stop: Any) -> Any:
+    """Call a function of a frame and two numbers, by its address."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word.as_pointer(), word, word])
+        target = builder.inttoptr(args[0], kind.as_pointer())
+        builder.call(target, [builder.inttoptr(args[1], word.as_pointer()), *args[2:]])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), emit
+
+
+@intrinsic
+def _call_api(typing_context: Any, function: Any, arguments: Any) -> Any:
+    """Call a function of XLA's interface by its address; its error, zero if there is none."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        target = builder.inttoptr(args[0], ir.FunctionType(word, [word]).as_pointer())
+        return builder.call(target, [args[1]])
+
+    return types.int64(types.int64, types.int64), emit
+
+
+def _address(symbol: str) -> Any:
+    """A function of compiled code without arguments that returns the address of a symbol."""
+
+    @intrinsic
+    def address(typing_context: Any) -> Any:
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [])
+            target = numba_names.get_or_insert_function(builder.module, kind, symbol)
+            return builder.ptrtoint(target, ir.IntType(64))
+
+        return types.int64(), emit
+
+    return address
+
+
+@njit
+def _asked(frame, function, words, arguments):
+    """Call a function of XLA's interface with a frame's context. Returns whether it succeeded.
+
+    arguments : int64, words 0 and 2 are written: the structure's size, and the context.
+    """
+    api = _words(frame[call_frame.FRAME_API])
+    arguments[0], arguments[2] = 8 * words, frame[call_frame.FRAME_CONTEXT]
+    error = _call_api(api[function], arguments.ctypes.data)
+    if error != 0:
+        arguments[0], arguments[1], arguments[2] = 24, 0, error
+        _call_api(api[call_frame.API_ERROR_DESTROY], arguments.ctypes.data)
+    return error == 0
+
+
+@njit
+def _work_off(job):
+    """Take pieces of a job until there is none."""
+    rows, size = job[_ROW_COUNT], job[_SIZE]
+    while True:
+        first = _added(job, _NEXT, size)
+        if first >= rows:
+            return
+        _call_piece(job[_FUNCTION], job[_FRAME], first, min(first + size, rows))
+        _added(job, _DONE, min(size, rows - first))
+
+
+@njit
+def _leave(job, address):
+    """The end of a user of a job; the last one frees it."""
+    if _added(job, _USERS, -1) == 1:
+        _free(address)
+
+
+def _task(job):
+    """What XLA's threads call."""
+    _work_off(job)
+    _leave(job, _address_of(job))
+
+
+@intrinsic
+def _address_of(typing_context: Any, pointer: Any) -> Any:
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.ptrtoint(args[0], ir.IntType(64))
+
+    return types.int64(pointer), emit
+
+
+@functools.cache
+def _add_pieces() -> None:
+    """Compile `_task`, to which `_in_pieces` refers."""
+    compiled = numba_names.c_function(_task, types.void, [_POINTER], cache_of(_task))
+    llvm.add_symbol("connections_task", compiled.address)
+
+
+_task_address = _address("connections_task")
+
+
+@njit
+def _in_pieces(frame, rows, function):
+    """Call a function (frame, first, stop) of the rows of a frame, in several threads if it is worth it."""
+    arguments = np.zeros(5, np.int64)
+    threads = np.ones(1, np.int64)
+    if rows >= 2 * _PIECE:
+        arguments[3] = threads.ctypes.data
+        if not _asked(frame, call_frame.API_NUM_THREADS, 4, arguments):
+            threads[0] = 1
+    if threads[0] == 1:
+        _call_piece(function, _address_of(frame), 0, rows)
+        return
+    size = max(_PIECE, LANES * ((rows + 4 * threads[0] * LANES - 1) // (4 * threads[0] * LANES)))
+    helpers = min(threads[0], (rows + size - 1) // size) - 1
+    address = _malloc(8 * 7)
+    job = _words(address)
+    job[_NEXT], job[_DONE], job[_USERS] = 0, 0, helpers + 1
+    job[_FRAME], job[_ROW_COUNT], job[_SIZE], job[_FUNCTION] = _address_of(frame), rows, size, function
+    for _ in range(helpers):
+        arguments[1], arguments[3], arguments[4] = 0, _task_address(), address
+        if not _asked(frame, call_frame.API_SCHEDULE, 5, arguments):
+            _leave(job, address)
+    _work_off(job)
+    while _added(job, _DONE, 0) < rows:
+        _yield()
+    _leave(job, address)

@@ -180,6 +180,12 @@ def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
     return call
 
 
+def float_of(*given: Any) -> Any:
+    """The dtype of what is computed from arrays where JAX traces: float32 if all of them are."""
+    kinds = {getattr(array, "dtype", None) for array in given}
+    return np.float32 if kinds == {np.dtype(np.float32)} else jax.dtypes.canonicalize_dtype(np.float64)
+
+
 def _numpy(leaf: Any) -> Any:
     """A writable NumPy array; the chunks of a batch were already joined into one."""
     return leaf if isinstance(leaf, jax.core.Tracer | np.ndarray) else np.array(leaf)

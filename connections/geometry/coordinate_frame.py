@@ -35,6 +35,10 @@ class CoordinateFrame(FrameField):
         """The identity, (n, n)."""
         return jnp.eye(self.dim)
 
+    def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
+        """q_dot itself."""
+        return q_dot
+
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """Zero: coordinate fields commute."""
         return jnp.zeros((self.dim,) * 3)

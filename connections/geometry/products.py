@@ -58,6 +58,10 @@ class ProductFrame(FrameField):
         """Block diagonal, (n, nq)."""
         return block_diagonal([_diagonal(stack) for stack in self._mapped("dual_at", q)])
 
+    def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
+        """Factor by factor."""
+        return _joined(self._mapped("velocity_at", q, points=(q_dot,)))
+
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """Fields of different factors commute, so s is block diagonal in all three indices."""
         return self._blocks("structure_functions_at", q)

@@ -35,6 +35,10 @@ class RestrictedFrame(FrameOnPoints):
         """The base's dual, (n, nq)."""
         return self.base.dual_at(q)
 
+    def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
+        """The base's components, (n,)."""
+        return self.base.velocity_at(q, q_dot)
+
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """The base's, (n, n, n)."""
         return self.base.structure_functions_at(q)

@@ -15,6 +15,7 @@ from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.displacements import difference, displace, finite_differences
 from connections.multibody.functions import (
+    body_jacobians,
     center_of_mass,
     center_of_mass_jacobian,
     christoffel_symbols,
@@ -56,7 +57,7 @@ from connections.multibody.linearization import (
     zero_order_hold,
 )
 from connections.multibody.loops.closures import Coincident, Distance
-from connections.multibody.model import Model, body_jacobians, inertial_parameters, total_mass
+from connections.multibody.model import Model, inertial_parameters, total_mass
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (

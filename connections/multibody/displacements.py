@@ -9,16 +9,18 @@
 | free | logarithm in SE(3) of T0^-1 T1, [omega; v] | T0 exp(xi): the constant twist xi for a unit of time |
 
 To first order xi is the eta of `linearize`, the perturbation along the frame fields. Rotations repeat after a
-full turn; xi is the shortest way, which is unique for less than half a turn, and jumps at half a turn. All
-functions take NumPy arrays, and nothing is compiled.
+full turn; xi is the shortest way, which is unique for less than half a turn, and jumps at half a turn. With
+NumPy arrays nothing is compiled; where JAX traces, `difference` and `displace` are functions of JAX.
 Source: [B], left-trivialized differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import (
@@ -27,11 +29,12 @@ from connections.checks import (
     as_number,
     batch_axes,
     finite_result,
+    is_traced,
     require_finite,
     require_function,
     require_untraced,
 )
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import float_of, kind_kept
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
 
@@ -52,6 +55,15 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     Source: [B]; the left-trivialized difference.
     """
     require_model("difference", model)
+    if is_traced(q0, q1):
+
+        def traced(start: jax.Array, end: jax.Array) -> jax.Array:
+            xi = jnp.zeros(model.nv)
+            for joint, _, at_q, at_v in model.kinematics.elements:
+                xi = xi.at[at_v].set(joint.difference_at(start[at_q], end[at_q]))
+            return xi
+
+        return _traced(model, traced, q0=q0, q1=q1)
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
@@ -77,6 +89,15 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     Source: [B].
     """
     require_model("displace", model)
+    if is_traced(q, xi):
+
+        def traced(start: jax.Array, xi: jax.Array) -> jax.Array:
+            moved = jnp.zeros(model.nq)
+            for joint, _, at_q, at_v in model.kinematics.elements:
+                moved = moved.at[at_q].set(joint.displaced_at(start[at_q], xi[at_v]))
+            return moved
+
+        return _traced(model, traced, q=q, xi=xi)
     start, step = configuration(model.kinematics, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
@@ -122,6 +143,25 @@ def finite_differences(
         if value.shape[:1] != (len(point),) or value.shape[1:] != ahead.shape[1:]:
             raise ShapeError("function(q)", (len(point), "..."), value.shape)
     return np.moveaxis((ahead - behind) / (2.0 * h if central else h), 0, -1)
+
+
+def _traced(model: Model, function: Callable[..., jax.Array], **given: Any) -> np.ndarray:
+    """A function of configurations and displacements, at points that JAX traces; NaN off the manifold."""
+    frame = model.kinematics.joint_frame
+    cores = [(model.nv if name == "xi" else model.nq,) for name in given]
+    arrays = [as_array(name, x, core) for (name, x), core in zip(given.items(), cores, strict=True)]
+    batch = batch_axes(tuple(given), arrays)
+
+    def at(*vectors: jax.Array) -> jax.Array:
+        points = [x for x, name in zip(vectors, given, strict=True) if name != "xi"]
+        near = jnp.all(jnp.stack([frame.near_at(q) for q in points]))
+        turned = [x if name == "xi" else frame.project_at(x) for x, name in zip(vectors, given, strict=True)]
+        return jnp.where(near, function(*turned), jnp.nan)
+
+    for _ in batch:
+        at = jax.vmap(at)
+    rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in arrays]
+    return cast("np.ndarray", at(*rows).astype(float_of(*given.values())))
 
 
 def positive_step(step: Any, unit: str) -> float:

@@ -267,6 +267,16 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
+def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+    """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v, rad/s and m/s.
+
+    Bodies are stacked in the order of ``model.body_names``.
+
+    Source: [W] VI-B.
+    """
+
+
+@recursion
 def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
     """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
 

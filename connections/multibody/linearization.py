@@ -16,10 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import expm
 
-from connections.checks import as_array, batch_axes, finite_result, require_finite, require_untraced
+from connections.checks import as_array, batch_axes, finite_result, is_traced, require_finite
 from connections.evaluation.boundary import Argument, evaluate, kind_kept
 from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField
@@ -86,13 +87,12 @@ def linearize(
     if step is not None:
         step = positive_step(step, "s")
     da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
-    n, batch = model.nv, da_dq.shape[:-2]
-    A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
-    A[..., :n, :n] = _transport_of_velocity(model, q, v)
-    A[..., :n, n:] = np.eye(n)
-    A[..., n:, :n] = da_dq
-    A[..., n:, n:] = da_dv
-    B[..., n:, :] = inverse
+    numbers = jnp if is_traced(da_dq) else np
+    one, zero = (numbers.broadcast_to(x, da_dq.shape) for x in (np.eye(model.nv), np.zeros((model.nv,) * 2)))
+    of_eta = numbers.concatenate([_transport_of_velocity(model, q, v) + zero, one], axis=-1)
+    of_v = numbers.concatenate([da_dq, da_dv], axis=-1)
+    A = numbers.concatenate([of_eta, of_v], axis=-2)
+    B = numbers.concatenate([zero, inverse], axis=-2)
     return (A, B) if step is None else zero_order_hold(A, B, step)
 
 
@@ -114,18 +114,24 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     ShapeError, NonFiniteError; ValueError : the step is not a positive number.
     """
     h = positive_step(step, "s")
-    require_untraced(A=A, B=B)
-    A = np.asarray(as_array("A", A, (None, None)))
+    traced = is_traced(A, B)
+    numbers, exponential = (jnp, jax.scipy.linalg.expm) if traced else (np, expm)
+    A = numbers.asarray(as_array("A", A, (None, None)))
     n = A.shape[-1]
-    A = np.asarray(as_array("A", A, (n, n)))
-    B = np.asarray(as_array("B", B, (n, None)))
+    A = numbers.asarray(as_array("A", A, (n, n)))
+    B = numbers.asarray(as_array("B", B, (n, None)))
     require_finite("A", A)
     require_finite("B", B)
     batch, m = batch_axes(("A", "B"), [A, B], 2), B.shape[-1]
-    block = np.zeros((*batch, n + m, n + m))
-    block[..., :n, :n], block[..., :n, n:] = h * A, h * B
+    upper = [numbers.broadcast_to(h * x, (*batch, *x.shape[-2:])) for x in (A, B)]
+    block = numbers.concatenate(
+        [numbers.concatenate(upper, axis=-1), numbers.zeros((*batch, m, n + m))], axis=-2
+    )
     with np.errstate(all="ignore"):
-        held = finite_result("the exponential of A h", expm(block))
+        held = exponential(block)
+    if traced:
+        return held[..., :n, :n], held[..., :n, n:]
+    finite_result("the exponential of A h", held)
     return np.ascontiguousarray(held[..., :n, :n]), np.ascontiguousarray(held[..., :n, n:])
 
 

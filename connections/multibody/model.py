@@ -37,6 +37,7 @@ from connections.multibody.program.regularity import require_regular
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
     from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
+    from connections.multibody.in_jax.recursions import TracedRecursions
     from connections.multibody.program.program import Program
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
@@ -269,7 +270,14 @@ class Model:
         """The robot as the recursions need it: flat arrays, workspaces, and calls."""
         from connections.multibody.program.program import Program  # imports Numba
 
-        return Program(self.kinematics, self.gravity)
+        return Program(self.kinematics, self.gravity, lambda: self.traced)
+
+    @cached_property
+    def traced(self) -> TracedRecursions:
+        """The recursions where JAX traces."""
+        from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
+
+        return TracedRecursions(self, self.program)
 
     @cached_property
     def spanning_tree(self) -> Model:
@@ -401,26 +409,6 @@ def with_inertias(model: Model, inertias: np.ndarray) -> Model:
 def require_model(name: str, model: Any) -> None:
     """Raise `TypeError` unless the first argument of the function `name` is a robot."""
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
-
-
-def body_jacobians(model: Model, q: Any) -> Array:
-    """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v.
-
-    Parameters
-    ----------
-    model : the robot.
-    q : (..., nq) configurations.
-
-    Bodies are stacked in the order of ``model.body_names``; rad/s and m/s per unit of v.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError; PointError for a quaternion of norm other than one.
-
-    Source: [W] VI-B.
-    """
-    require_type("model", model, Model, "the robot comes first: body_jacobians(model, q)")
-    return evaluate(model, model.body_jacobians_at, Argument("q", q, (model.nq,)))
 
 
 def total_mass(model: Model) -> float:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
-from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import random_mechanism
@@ -156,32 +153,3 @@ def test_what_is_refused_where_it_is_given(name):
     with pytest.raises(error, match=rf"^(.*: )?(the )?{argument}\b") as caught:
         call()
     assert caught.type.__module__ in ("builtins", "connections.checks")
-
-
-@pytest.mark.parametrize("transformed", [jax.jit, jax.vmap, jax.jacfwd], ids=["jit", "vmap", "jacfwd"])
-def test_a_recursion_in_a_traced_function(transformed):
-    points = np.zeros((3, 2)) if transformed is jax.vmap else Q
-    text = (
-        "q: mass_matrix computes in NumPy, and JAX traces q here (jax.jit, vmap or grad); write model.metric."
-    )
-    with pytest.raises(TypeError, match=re.escape(text)):
-        transformed(partial(multibody.mass_matrix, MODEL))(points)
-    with pytest.raises(TypeError, match="v: coriolis_matrix .* write model.system"):
-        jax.jit(lambda v: multibody.coriolis_matrix(MODEL, Q, v))(V)
-    with pytest.raises(TypeError, match="xi|q: JAX traces it, where NumPy has to compute"):
-        jax.jit(lambda q: multibody.displace(MODEL, q, V))(Q)
-
-
-def test_what_to_write_in_jax_computes_the_same():
-    names, chosen = {"model": MODEL, "jnp": jnp}, {"frame": MODEL.body_names[-1], "axes": "world"}
-    given = {"q": np.array([0.2, 0.4]), "v": np.array([1.0, -0.5]), "w": V, "a": V, "tau": V}
-    written_in = {name: row.in_jax for name, row in RECURSIONS.items() if row.in_jax}
-    assert [name for name in RECURSIONS if name not in written_in] == ["regressor", "momentum_regressor"]
-    for name, written in written_in.items():
-        if not written.startswith(("model.", "jnp.")):  # words
-            continue
-        used, row = ("q", *RECURSIONS[name].vectors), RECURSIONS[name]
-        inside = jax.jit(eval(f"lambda {', '.join(used)}: {written}", names | chosen))
-        values = [given[each] for each in used]
-        more = {each: chosen[each] for each in row.choice.arguments if each in chosen} if row.choice else {}
-        assert np.allclose(inside(*values), getattr(multibody, name)(MODEL, *values, **more)), name

@@ -2,6 +2,8 @@
 
 from functools import cache, partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import further
@@ -18,7 +20,7 @@ def stacked(derivatives):
     def call(model, *arguments, out=None, **named):
         parts = derivatives(model, *arguments, out=out, **named)
         if out is None:
-            return np.stack(parts, axis=-3)
+            return (jnp if isinstance(parts[0], jax.Array) else np).stack(parts, axis=-3)
         assert all(part.size == 0 or np.shares_memory(part, out) for part in parts)
         return out
 
@@ -98,6 +100,7 @@ FUNCTIONS = {
     "inverse_dynamics_derivatives": (stacked(mb.inverse_dynamics_derivatives), ("q", "v", "a"), _three),
     "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), ("q", "v", "tau"), _three),
     "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),
+    "body_jacobians": (mb.body_jacobians, ("q",), lambda n, bodies: (6 * bodies, n)),
     "frame_pose": (_of_frame(mb.frame_pose), ("q",), lambda n, bodies: (4, 4)),
     "frame_jacobian": (_of_frame(mb.frame_jacobian), ("q",), lambda n, bodies: (6, n)),
     "frame_jacobian_rate": (

@@ -21,6 +21,7 @@ METADATA = 1  # type of the extension by which XLA asks for the version of the i
 WORDS = {
     "XLA_FFI_CallFrame.extension_start": 1,
     "XLA_FFI_CallFrame.api": 2,
+    "XLA_FFI_CallFrame.ctx": 3,
     "XLA_FFI_CallFrame.args.args": 9,
     "XLA_FFI_CallFrame.rets.rets": 14,
     "XLA_FFI_CallFrame.attrs.attrs": 20,
@@ -33,6 +34,15 @@ WORDS = {
     "XLA_FFI_Metadata_Extension.metadata": 3,
     "XLA_FFI_Metadata.api_version.major_version": 3,
     "XLA_FFI_Api.api_version.major_version": 4,
+    "XLA_FFI_Api.XLA_FFI_Error_Destroy": 8,
+    "XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule": 17,
+    "XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads": 18,
+    "XLA_FFI_Error_Destroy_Args.error": 2,
+    "XLA_FFI_ThreadPool_Schedule_Args.ctx": 2,
+    "XLA_FFI_ThreadPool_Schedule_Args.task": 3,
+    "XLA_FFI_ThreadPool_Schedule_Args.data": 4,
+    "XLA_FFI_ThreadPool_NumThreads_Args.ctx": 2,
+    "XLA_FFI_ThreadPool_NumThreads_Args.num_threads": 3,
 }
 #: Half a word behind the others: the minor version is the upper half of the major version's word.
 HALVES = {
@@ -42,6 +52,7 @@ HALVES = {
 
 FRAME_EXTENSION = WORDS["XLA_FFI_CallFrame.extension_start"]
 FRAME_API = WORDS["XLA_FFI_CallFrame.api"]
+FRAME_CONTEXT = WORDS["XLA_FFI_CallFrame.ctx"]
 FRAME_ARGUMENTS = WORDS["XLA_FFI_CallFrame.args.args"]
 FRAME_RESULTS = WORDS["XLA_FFI_CallFrame.rets.rets"]
 FRAME_ATTRIBUTES = WORDS["XLA_FFI_CallFrame.attrs.attrs"]  # in the order of their names
@@ -54,6 +65,9 @@ EXTENSION_TYPE = WORDS["XLA_FFI_Metadata_Extension.extension_base.type"]
 EXTENSION_METADATA = WORDS["XLA_FFI_Metadata_Extension.metadata"]
 METADATA_VERSION = WORDS["XLA_FFI_Metadata.api_version.major_version"]
 API_VERSION = WORDS["XLA_FFI_Api.api_version.major_version"]
+API_ERROR_DESTROY = WORDS["XLA_FFI_Api.XLA_FFI_Error_Destroy"]
+API_SCHEDULE = WORDS["XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule"]
+API_NUM_THREADS = WORDS["XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads"]
 
 _BYTES = {"int": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "size_t": 8}  # pointers have 8
 

@@ -5,9 +5,11 @@ have values. JAX has no public name for it; `jax.core.Tracer` only says whether 
 function of constants has no traced array. Without this name, everything would count as traced: slower, with
 the same results.
 
-`Primitive`, `batching`, `mlir` (`jax.extend`, `jax.interpreters`): a new operation with its own rules for
-lowering for each kind of device, and for `vmap`. `jax.custom_batching.custom_vmap` and
-`jax.lax.platform_dependent` would replace them; the latter traces the functions for all devices.
+`Primitive`, `ad`, `batching`, `mlir` (`jax.extend`, `jax.interpreters`): a new operation with its own rules
+for derivatives, for `vmap`, and for lowering for each kind of device. `jax.custom_jvp`,
+`jax.custom_batching.custom_vmap` and `jax.lax.platform_dependent` would replace them; the latter traces the
+functions for all devices, and a loop that is differentiated backwards forgets the rule of a `custom_jvp`, so
+that it cannot be differentiated again.
 
 `Literal`, of `jax.extend`: a constant in the trace of a function, with its number in `val`. `eval_jaxpr`, of
 `jax.core`: a trace applied to arrays; `jax.extend.core.jaxpr_as_fun` would replace it.
@@ -22,7 +24,7 @@ import jax
 from jax._src.core import trace_state_clean
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import Literal, Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
 
 __all__ = ["Literal", "eval_jaxpr", "new_operation", "trace_state_clean"]
 
@@ -34,8 +36,9 @@ def new_operation(
     batched: Callable[..., tuple[Any, Any]],
     lowered: Callable[..., Any],
     on_processor: Callable[..., Any] | None = None,
+    change: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """A function that JAX treats as one operation with one result; it has no derivatives.
+    """A function that JAX treats as one operation with one result.
 
     Parameters
     ----------
@@ -45,6 +48,8 @@ def new_operation(
     batched : (arguments, their batch axes, or None) -> (the result, its batch axis, or None).
     lowered : JAX-traceable; it is compiled for a device.
     on_processor : the same for processors, if it is another function.
+    change : (arguments, their tangents, None for zero) -> the tangent of the result, which JAX can
+        differentiate and transpose; if None, the operation has no derivative.
     """
     primitive = Primitive(name)
 
@@ -59,4 +64,11 @@ def new_operation(
     if on_processor is not None:
         compiled = mlir.lower_fun(on_processor, multiple_results=False)
         mlir.register_lowering(primitive, compiled, platform="cpu")
+    if change is not None:
+
+        def derivative(primals: Any, tangents: Any, **parameters: Any) -> tuple[Any, Any]:
+            given = [None if isinstance(tangent, ad.Zero) else tangent for tangent in tangents]
+            return primitive.bind(*primals, **parameters), change(primals, given, **parameters)
+
+        ad.primitive_jvps[primitive] = derivative
     return primitive.bind

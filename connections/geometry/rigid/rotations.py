@@ -77,6 +77,42 @@ def rotation_logarithm(quaternion: jax.Array) -> jax.Array:
     return sign * jnp.where(small, series, 2.0 * jnp.arctan2(sine, sign * w) / sine) * r
 
 
+def pose_difference(q0: jax.Array, q1: jax.Array) -> jax.Array:
+    """The logarithm [omega; v] of T0^-1 T1, (6,), rad and m, of poses [p, quaternion], (7,)."""
+    turn = rotation_difference(q0[3:], q1[3:])
+    moved = rotation_matrix(q0[3:]).T @ (q1[:3] - q0[:3])
+    square = turn @ turn
+    small = square < 1e-4
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
+    second = jnp.where(small, series, (1.0 - 0.5 * angle / jnp.tan(0.5 * angle)) / angle**2)
+    once = jnp.cross(turn, moved)
+    return jnp.concatenate([turn, moved - 0.5 * once + second * jnp.cross(turn, once)])
+
+
+def displaced_pose(q: jax.Array, xi: jax.Array) -> jax.Array:
+    """T exp(xi), (7,), of a pose [p, quaternion] (7,) and a twist xi (6,) for a unit of time."""
+    turn, moved = xi[:3], xi[3:]
+    square = turn @ turn
+    small = square < 1e-4
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    first = jnp.where(
+        small, 0.5 - square / 24.0 + square**2 / 720.0, 2.0 * jnp.sin(0.5 * angle) ** 2 / angle**2
+    )
+    series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
+    second = jnp.where(small, series, (angle - jnp.sin(angle)) / angle**3)
+    once = jnp.cross(turn, moved)
+    shift = rotation_matrix(q[3:]) @ (moved + first * once + second * jnp.cross(turn, once))
+    return jnp.concatenate([q[:3] + shift, displaced_rotation(q[3:], turn)])
+
+
+def displaced_rotation(q: jax.Array, xi: jax.Array) -> jax.Array:
+    """q exp(xi), (4,), of norm one, of a unit quaternion q (4,) and a rotation vector xi (3,), rad."""
+    turned = quaternion_product(q, quaternion_exponential(xi))
+    unit: jax.Array = turned / jnp.linalg.norm(turned)
+    return unit
+
+
 def quaternion_about(axis: jax.Array, angle: jax.Array) -> jax.Array:
     """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
     return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])

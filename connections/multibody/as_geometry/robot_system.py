@@ -1,8 +1,6 @@
 """A robot as a mechanical system whose functions are the recursions, so that JAX compiles nothing.
 
-Under tracing, the recursions are operations inside JAX's compiled functions. The first derivatives of a
-tree's accelerations are computed by recursion, all other derivatives by the definition
-(`recursive_connection.py`).
+Where JAX traces, they are the recursions inside JAX (`in_jax`).
 """
 
 from __future__ import annotations
@@ -32,13 +30,12 @@ from connections.checks import (
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.evaluation.parameters import Parametrized
-from connections.geometry.rigid.twists import force_cross, motion_cross
 from connections.multibody.as_geometry.host_robot import HostRobot
-from connections.multibody.as_geometry.recursive_connection import Definitions, forward_dynamics_of
+from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
+from connections.multibody.definition.recursions import body_contorsion_at
 
 if TYPE_CHECKING:
     from connections.coriolis.system import Forces
-    from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 
 
 class Robot(Definitions, Protocol):
@@ -139,12 +136,53 @@ class RobotSystem(MechanicalSystem):
             partial(self._call, "forward_dynamics"), super().forward_dynamics, q, v=v, tau=tau
         )
 
+    # --- one point, JAX-traceable ---------------------------------------------------------------------------
+
+    def coriolis_matrix_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v), (n, n)."""
+        C: jax.Array = self._at("coriolis_matrix", q, v) - self._of_beta("ijk,j->ik", v)
+        return C
+
+    def bias_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v) v, (n,)."""
+        return self.model.traced("coriolis_product", q, v, v)
+
+    def gravity_at(self, q: jax.Array) -> jax.Array:
+        """g(q), (n,)."""
+        return self.model.traced("gravity", q)
+
+    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
+        """H a + C v + g, (n,)."""
+        return self.model.traced("inverse_dynamics", q, v, a)
+
+    def reference_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """H a_r + C(q, v) v_r + g, (n,)."""
+        force = self.model.traced("inverse_dynamics", q, jnp.zeros_like(a_r), a_r)
+        product: jax.Array = self._at("coriolis_product", q, v, v_r) - self._of_beta("ijk,j,k->i", v, v_r)
+        return force + product
+
+    def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """p = H v, (n,)."""
+        return self.model.traced.weightless("inverse_dynamics", q, jnp.zeros_like(v), v)
+
+    def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """C(q, v)^T v, (n,)."""
+        return self.model.traced("coriolis_transpose_product", q, v, v)
+
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, tau: jax.Array, t: Any = 0.0) -> jax.Array:
-        """vdot (n,) under generalized forces tau; for a tree by one recursion. It does not depend on time."""
-        if self.model.closed:
-            return super().forward_dynamics_at(q, v, tau, t)
-        acceleration: jax.Array = self._accelerated(q, v, tau)
-        return acceleration
+        """vdot (n,) under generalized forces tau. It does not depend on time."""
+        return self.model.traced("forward_dynamics", q, v, tau)
+
+    def _at(self, name: str, *vectors: jax.Array) -> jax.Array:
+        """A recursion that is linear in C, for C* + gamma (C_x - C*)."""
+        star = self.model.traced(name, *vectors)
+        if isinstance(self.connection, RecursiveConnection):  # gamma itself may be what JAX traces
+            return star
+        return star + self.gamma * (self.model.traced(name, *vectors, chosen=("force_cross",)) - star)
+
+    def _of_beta(self, product: str, *vectors: jax.Array) -> Any:
+        """D of beta times vectors."""
+        return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
 
     def host_motion(self, control: Forces | None) -> HostMotion:
         """The motion under gravity and control by the recursions."""
@@ -155,10 +193,8 @@ class RobotSystem(MechanicalSystem):
         return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
 
     def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
-        """The motions under `control`; the rates of a tree are those of `forward_dynamics_at`."""
+        """The motions under `control`, by `forward_dynamics_at`."""
         flow = super()._flow(control, max_step)
-        if self.model.closed:
-            return flow
 
         def rate(t: jax.Array, state: State, *given: jax.Array) -> State:
             q, v = state
@@ -168,11 +204,6 @@ class RobotSystem(MechanicalSystem):
             return self.metric.frame.matrix_at(q) @ v, self.forward_dynamics_at(q, v, tau)
 
         return replace(flow, rate=rate)
-
-    @cached_property
-    def _accelerated(self) -> Callable[..., jax.Array]:
-        definition = self.model.definition.system.forward_dynamics_at
-        return forward_dynamics_of(self.model, self.model.gravity, definition)
 
     @cached_property
     def _host(self) -> HostRobot:
@@ -185,7 +216,8 @@ class RobotSystem(MechanicalSystem):
     @cached_property
     def _beta_part(self) -> np.ndarray:
         """D (n, n, n) of beta; C contains -D_ijk v^j."""
-        return np.asarray(ContorsionFamily(self.metric).contorsion_of(self.beta))
+        with jax.ensure_compile_time_eval():  # it is constant, also where JAX traces
+            return np.asarray(ContorsionFamily(self.metric).contorsion_of(self.beta))
 
     def _bias(self, q: Any, v: Any) -> np.ndarray:
         return self._call("coriolis_product", q, v, v, "christoffel")
@@ -253,14 +285,8 @@ class _Contorsion(Parametrized):
         self.model, self.gamma, self.beta = model, gamma, beta
 
     def __call__(self, q: jax.Array) -> jax.Array:
-        """C_x - C* of a body is 1/2 (I (v x w) + v x* I w - w x* I v), v and w columns of its Jacobian."""
-        inertias = self.model.kinematics.tree.inertias
-        A = jnp.swapaxes(self.model.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
-        v, w = A[:, :, None], A[:, None]
-        momenta = jnp.einsum("nab,njb->nja", inertias, A)
-        moved = jnp.einsum("nab,njkb->njka", inertias, motion_cross(v, w))
-        turned = force_cross(v, momenta[:, None]) - force_cross(w, momenta[:, :, None])
-        D = -self.gamma / 2 * jnp.einsum("nia,njka->ijk", A, moved + turned)
+        """The 3-form of the bodies, and that of beta."""
+        D = self.gamma * body_contorsion_at(self.model, q)
         if self.beta is None:
             return D
         return D + ContorsionFamily(self.model.connection.metric).contorsion_of_at(jnp.asarray(self.beta))

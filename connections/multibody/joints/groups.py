@@ -14,6 +14,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections.geometry import FrameField, SE3Frame, SO3Frame
+from connections.geometry.rigid import rotations
 from connections.geometry.rigid.host_groups import (
     displaced_pose,
     displaced_rotation,
@@ -80,6 +81,14 @@ class Spherical(ElementaryJoint):
         """The quaternions (..., 4) of R exp(xi)."""
         return displaced_rotation(q, xi)
 
+    def difference_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """The rotation vector of R0^T R1, (3,), rad."""
+        return rotations.rotation_difference(q0, q1)
+
+    def displaced_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """The quaternion (4,) of R exp(xi)."""
+        return rotations.displaced_rotation(q, xi)
+
     def retracted(self, q: np.ndarray, xi: np.ndarray) -> np.ndarray:
         """The quaternion (4,) of R exp(xi), of the sign that is nearer to q."""
         return _turned(q, xi)
@@ -144,6 +153,14 @@ class Free(ElementaryJoint):
     def displaced(self, q: np.ndarray, xi: np.ndarray) -> np.ndarray:
         """T exp(xi), (..., 7): the constant twist xi for a unit of time."""
         return displaced_pose(q, xi)
+
+    def difference_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """The logarithm [omega; v] of T0^-1 T1, (6,), rad and m."""
+        return rotations.pose_difference(q0, q1)
+
+    def displaced_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """T exp(xi), (7,)."""
+        return rotations.displaced_pose(q, xi)
 
     def retracted(self, q: np.ndarray, xi: np.ndarray) -> np.ndarray:
         """p + R v and the quaternion of R exp(omega), (7,), of the sign that is nearer to q's."""

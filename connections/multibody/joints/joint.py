@@ -78,8 +78,8 @@ class Joint(abc.ABC):
 class ElementaryJoint(Joint):
     """A joint with a constant Phi. Its attributes are all that packings, kernels and NumPy code read.
 
-    Arrays are NumPy's. The defaults are those of coordinates with v = qdot; a joint whose q contains a unit
-    quaternion gives all of them.
+    Arrays are NumPy's; the functions named `_at` are JAX-traceable. The defaults are those of
+    coordinates with v = qdot; a joint whose q contains a unit quaternion gives all of them.
 
     Parameters
     ----------
@@ -137,6 +137,14 @@ class ElementaryJoint(Joint):
         """q exp(xi), (..., nq), of q (..., nq) and xi (..., nv)."""
         there: np.ndarray = q + xi
         return there
+
+    def difference_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """`difference` of one pair (nq,), JAX-traceable."""
+        return q1 - q0
+
+    def displaced_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """`displaced` of one pair (nq,) and (nv,), JAX-traceable."""
+        return q + xi
 
     def retracted(self, q: np.ndarray, xi: np.ndarray) -> np.ndarray:
         """q exp(xi) up to terms of second order, (nq,), of q (nq,) and xi (nv,); cheaper, for iterations."""

@@ -13,12 +13,31 @@ from connections.multibody.kernels import kinematics
 from connections.multibody.kernels.cluster_coriolis import contract, deposit
 from connections.multibody.kernels.cluster_dynamics import G_entry, columns_of, to_spanning
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN, MASS_COLUMN
+from connections.multibody.kernels.poses import place_links, store_columns
 
 
 @inlined
 def forward_kinematics(tree, reduced, work, poses):
     """Homogeneous transforms of all bodies in the world, slots poses[16 b + 4 row + column]."""
     kinematics.forward_kinematics(tree, work, poses)
+
+
+@inlined
+def body_jacobians(tree, reduced, work, A):
+    """A = A_s G (6N, nv), slots A[(6 b + row) nv + j]."""
+    place_links(tree, work)
+    clear(A, 0, 6 * tree.bodies * reduced.nv)
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, tree.per_column, MASS_COLUMN.size)
+        if tree.body[i] >= 0:
+            axes, rows = kinematics.body_axes(tree, work, i), beyond(A, 6 * tree.body[i] * reduced.nv)
+            s = tree.first[i + 1] - 1
+            while s >= 0:
+                column = kinematics.body_column(tree, work, s, axes)
+                first, count = columns_of(tree, reduced, s)
+                for k in range(count):
+                    kinematics.add_column(rows, first + k, reduced.nv, column, G_entry(reduced, work, s, k))
+                s = tree.up[s]
 
 
 @inlined

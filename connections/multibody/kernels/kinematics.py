@@ -16,7 +16,7 @@ Source: [W] VI-B; Featherstone, Rigid Body Dynamics Algorithms, chapters 2 and 4
 """
 
 from connections.engines.inlined.rows import clear
-from connections.engines.inlined.simd import as_integers, inlined, load, put, store, take
+from connections.engines.inlined.simd import as_integers, beyond, inlined, load, put, store, take
 from connections.engines.inlined.vectors import (
     add3,
     cross3,
@@ -37,15 +37,13 @@ from connections.multibody.kernels.poses import add_to_parent, place_links, stor
 def forward_kinematics(tree, work, poses):
     """Homogeneous transforms of all bodies in the world, slots poses[16 b + 4 row + column]."""
     place_links(tree, work)
-    k, shift = tree.parameters, take(work, tree.poses, 3)  # of the type of the other numbers
+    shift = take(work, tree.poses, 3)  # of the type of the other numbers
     for i in range(1, tree.links + 1):
         if tree.parent[i] == 0:
             shift = world_shift(tree, work, i)
         if tree.body[i] >= 0:
-            R, E = take(work, tree.poses + i * POSE.size, 9), i * PARAMETERS.size + PARAMETERS.axes
-            p = add3(take(work, tree.poses + i * POSE.size + POSE.position, 3), shift)
-            x, y = rotate_columns(R, take(k, E, 3)), rotate_columns(R, take(k, E + 3, 3))
-            _put_pose(poses, 16 * tree.body[i], x, y, rotate_columns(R, take(k, E + 6, 3)), p)
+            x, y, z, p = body_axes(tree, work, i)
+            _put_pose(poses, 16 * tree.body[i], x, y, z, add3(p, shift))
 
 
 @inlined
@@ -85,6 +83,21 @@ def frame_jacobian_rate(tree, work, rate, frame):
 
 
 @inlined
+def body_jacobians(tree, work, A):
+    """A (6N, nv), slots A[(6 b + row) nv + j]: the twist of body b, in its axes, is A_b v."""
+    place_links(tree, work)
+    clear(A, 0, 6 * tree.bodies * tree.nv)
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, tree.per_column, COLUMN.size)
+        if tree.body[i] >= 0:
+            axes, rows = body_axes(tree, work, i), beyond(A, 6 * tree.body[i] * tree.nv)
+            j = tree.first[i + 1] - 1
+            while j >= 0:
+                add_column(rows, j, tree.nv, body_column(tree, work, j, axes), 1.0)
+                j = tree.up[j]
+
+
+@inlined
 def center_of_mass(tree, work, c):
     """c, the centre of mass of all bodies in the world, three slots."""
     place_links(tree, work)
@@ -118,6 +131,28 @@ def center_of_mass_jacobian(tree, work, J):
             for row in range(3):
                 store(J, row * tree.nv + j, u[row])
         add_to_parent(tree, work, i, links, POINT.size, 0)
+
+
+# --- a body: also for closed chains -------------------------------------------------------------------------
+
+
+@inlined
+def body_axes(tree, work, i):
+    """The axes x, y, z and the origin p of the body of link i, in the common frame."""
+    R, E = take(work, tree.poses + i * POSE.size, 9), i * PARAMETERS.size + PARAMETERS.axes
+    x, y = rotate_columns(R, take(tree.parameters, E, 3)), rotate_columns(R, take(tree.parameters, E + 3, 3))
+    z = rotate_columns(R, take(tree.parameters, E + 6, 3))
+    return x, y, z, take(work, tree.poses + i * POSE.size + POSE.position, 3)
+
+
+@inlined
+def body_column(tree, work, j, axes):
+    """The twist [omega; v] of a body per unit of column j, in its axes."""
+    Phi = take(work, tree.per_column + j * COLUMN.size, 6)
+    x, y, z, p = axes
+    w, R = (Phi[0], Phi[1], Phi[2]), (x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2])
+    u = add3((Phi[3], Phi[4], Phi[5]), cross3(w, p))
+    return (*transpose_times(R, w), *transpose_times(R, u))
 
 
 # --- a frame: also for closed chains ------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError, raise_at
-from connections.engines.platforms import by_platform
+from connections.engines.platforms import PlatformFunction
 from connections.evaluation.compilation import compiled
 from connections.geometry import FrameField
 from connections.geometry.numerics.least_squares import least_sine
@@ -55,7 +55,7 @@ class Solver(Protocol):
     """What follows the loops from the reference outside of this room."""
 
     def followed_at(self, q: jax.Array) -> jax.Array:
-        """q_s (nq_s,) at q (nq,), not finite if the loops do not close; JAX-traceable on the processor."""
+        """q_s (..., nq_s) at q (..., nq), not finite if they do not close; JAX-traceable on the processor."""
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
@@ -285,21 +285,29 @@ class ClosedKinematics(Coordinates):
         def followed(q: jax.Array) -> jax.Array:
             return self.followed_at(q, jnp.asarray(self.reference))
 
+        def change(q: jax.Array, q_s: jax.Array, q_dot: jax.Array) -> jax.Array:
+            v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
+            rate = self.spanning.frame.matrix_at(q_s) @ v_s
+            return rate.at[self.q_columns].set(q_dot, unique_indices=True)
+
         @jax.custom_jvp
         def spanning(q: jax.Array) -> jax.Array:
-            if self._solver is None:
-                return followed(q)
-            start = by_platform(q, processor=self._solver.followed_at, others=followed)
-            return self.loops.corrected_at(q, start)
+            return followed(q) if start is None else self.loops.corrected_at(q, start(q))
 
         @spanning.defjvp
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
             (q,), (q_dot,) = primals, tangents
             q_s = spanning(q)
-            v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
-            rate = self.spanning.frame.matrix_at(q_s) @ v_s
-            return q_s, rate.at[self.q_columns].set(q_dot, unique_indices=True)
+            return q_s, change(q, q_s, q_dot)
 
+        solver, start = self._solver, None
+        if solver is not None:
+
+            def change_of_start(at: Any, along: Any) -> jax.Array:
+                return change(at[0], spanning(at[0]), along[0])
+
+            shape = (self.spanning.nq,)
+            start = PlatformFunction(shape, solver.followed_at, followed, change_of_start)
         return spanning
 
     def G_at(self, q_s: jax.Array) -> jax.Array:

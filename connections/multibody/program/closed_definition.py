@@ -68,10 +68,9 @@ class Definition:
 
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
-        q_s, in_G = solution[..., : self._layout.nq], self._layout.in_G
-        rows = zip(np.atleast_2d(q_s), np.atleast_2d(v), strict=True)
-        turned = [np.asarray(self._bias_rates(*row)).ravel()[in_G] for row in rows]
-        return np.array(turned).reshape(*v.shape[:-1], len(in_G))
+        rows = zip(np.atleast_2d(solution), np.atleast_2d(v), strict=True)
+        found = [np.asarray(self._bias_rates(*row)) for row in rows]
+        return np.array(found).reshape(*v.shape[:-1], self._layout.G_size)
 
     def _require(self, q: np.ndarray, solution: np.ndarray, start: np.ndarray, origin: str) -> None:
         """Raise the error of the first of the solutions that is not finite."""
@@ -105,15 +104,14 @@ class Definition:
 
         return jax.jit(jax.vmap(at, in_axes=(0, None)))
 
+    def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
+        """`bias_rates` of one solution (size,), (G_size,); JAX-traceable."""
+        closed, q_s = self._closed, solution[: self._layout.nq]
+        rate = closed.joint_frame.lie_derivative_at(
+            lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
+        )
+        return rate.T.ravel()[self._layout.in_G]
+
     @cached_property
     def _bias_rates(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q_s, v) -> L_j (L_v G) v for every j, (nv_s, nv)."""
-        closed = self._closed
-
-        def at(q_s: jax.Array, v: jax.Array) -> jax.Array:
-            rate = closed.joint_frame.lie_derivative_at(
-                lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
-            )
-            return rate.T
-
-        return compiled(at)
+        return compiled(self.bias_rates_at)

@@ -18,7 +18,7 @@ import importlib
 from typing import Any
 
 from connections.engines.rendered import execute
-from connections.multibody.program.table import BODIES, PARAMETERS, RECURSIONS, N, Recursion
+from connections.multibody.program.table import BODIES, PARAMETERS, RECURSIONS, TWISTS, N, Recursion
 
 _KERNELS = "connections.multibody.kernels"
 _NAMES_FROM = (  # modules of the names in the templates
@@ -112,7 +112,12 @@ def _fields(row: Recursion, closed: bool, rows: bool) -> dict[str, str]:
         given += ["reduced.bias_rates, reduced.G_size"] * (closed and row.bias_rates)
         small = " and ".join(f"{rows_}are_within({work}, {place}, tree.limit[0])" for place in given)
         finite = f"({small} or {finite})"
-    axes: dict[int | str, str] = {N: f"{of}.nv", PARAMETERS: "10 * tree.bodies", BODIES: "tree.bodies"}
+    axes: dict[int | str, str] = {
+        N: f"{of}.nv",
+        PARAMETERS: "10 * tree.bodies",
+        BODIES: "tree.bodies",
+        TWISTS: "6 * tree.bodies",
+    }
     fields = {
         "of": of,
         "loops": "closure, clusters, solved, " * closed,

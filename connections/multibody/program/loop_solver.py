@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -110,17 +112,34 @@ class Loops:
         return result
 
     def solution_at(self, q: jax.Array) -> jax.Array:
-        """The solution (size,) at q (nq,) by compiled code, NaN if it is refused; JAX-traceable."""
+        """The solutions (..., size) at q (..., nq), NaN if one is refused; JAX-traceable on the processor."""
+        if not self.solvable:
+            return _mapped(self.definition.packed_solution_at, q)
+        reference = _read(self._closed.reference)
+        return self._operation("closure", (self.size,), [q], [reference])
+
+    def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
+        """`bias_rates` (..., G_size) of solutions (..., size) and v (..., nv), likewise."""
+        if self.linear:
+            return jnp.zeros((*v.shape[:-1], self.layout.G_size))
+        if not self.solvable:
+            return _mapped(self.definition.bias_rates_at, solution, v)
+        return self._operation("bias_rates", (self.layout.G_size,), [solution, v], [])
+
+    def _operation(
+        self, name: str, shape: tuple[int, ...], vectors: list[Any], after: list[Any]
+    ) -> jax.Array:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
         before = [xla.Work(self.closure[:work].copy(), len(self.closure))]
-        vectors = jnp.asarray(q, dtype=jnp.float64), jnp.asarray(self._closed.reference)
-        return xla.operation("closure", compiled.require("closure_at"), (self.size,), before, vectors)
+        one = vectors[0].ndim == 1
+        call, entry = (xla.operation, f"{name}_at") if one else (xla.operation_on_rows, f"{name}_rows")
+        return call(entry, compiled.require(entry), shape, before, vectors, after)
 
     def followed_at(self, q: jax.Array) -> jax.Array:
-        """The first part of `solution_at`: q_s (nq_s,) at q (nq,)."""
-        return self.solution_at(q)[: self.layout.nq]
+        """The first part of `solution_at`: q_s (..., nq_s) at q (..., nq)."""
+        return self.solution_at(q)[..., : self.layout.nq]
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
@@ -200,3 +219,16 @@ class Loops:
 def _accept(good: bool) -> None:
     if not good:
         raise Refused
+
+
+def _read(array: np.ndarray) -> Any:
+    from connections.engines import xla  # imports llvmlite
+
+    return xla.Read(array)
+
+
+def _mapped(function: Callable[..., jax.Array], *vectors: jax.Array) -> jax.Array:
+    """A function of one configuration, of vectors (..., k)."""
+    for _ in range(vectors[0].ndim - 1):
+        function = jax.vmap(function)
+    return function(*vectors)

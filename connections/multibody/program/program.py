@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from connections.checks import (
     NonFiniteError,
     PointError,
     batch_axes,
+    is_traced,
     raise_at,
     require_finite,
 )
@@ -31,7 +32,6 @@ from connections.engines.arguments import (
     is_lazy,
     numbers,
     plain,
-    refuse_traced,
     require_output,
 )
 from connections.engines.inlined.simd import LANES
@@ -87,6 +87,13 @@ def call(q, {vectors}{chosen}out):
 _ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}))"
 
 
+class Traced(Protocol):
+    """The recursions where JAX traces."""
+
+    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> Any:
+        """The recursion `name` of arrays (..., k)."""
+
+
 class _Batch:
     """A recursion for rows of configurations: compiled function, nonzero blocks of the result, workspaces."""
 
@@ -112,6 +119,7 @@ class Program:
     ----------
     kinematics : of the tree or the closed chain.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
+    traced : the recursions inside JAX; None if there are none.
 
     Attributes
     ----------
@@ -130,8 +138,13 @@ class Program:
     them apart. Chunks of batches have workspaces of their own, which later batches use again.
     """
 
-    def __init__(self, kinematics: Kinematics | ClosedKinematics, gravity: Gravity) -> None:
-        self._kinematics, self._gravity = kinematics, gravity
+    def __init__(
+        self,
+        kinematics: Kinematics | ClosedKinematics,
+        gravity: Gravity,
+        traced: Callable[[], Traced] | None = None,
+    ) -> None:
+        self._kinematics, self._gravity, self._traced = kinematics, gravity, traced
         self.loops: Loops | None = None
         if isinstance(kinematics, ClosedKinematics):
             tree, self.loops = pack(kinematics.spanning, gravity), Loops(kinematics)
@@ -177,14 +190,17 @@ class Program:
             `functions`.
         """
         row = RECURSIONS[name]
-        choice = self._choice(row.choice, chosen)
+        choice = self.choice(name, chosen)
         names = "q", *row.vectors
         if is_lazy(given, out):
             from connections.engines.dask_arrays import lazy  # imports Dask
 
             function = partial(_evaluated, self, name, chosen)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        refuse_traced(name, names, given, row.in_jax)
+        if self._traced is not None and is_traced(given):
+            if out is not None:
+                raise TypeError("out: JAX traces the arguments, and its arrays cannot be filled; leave out")
+            return cast("np.ndarray", self._traced().evaluate(name, given, chosen))
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch, core = batch_axes(names, vectors), self.cores[name]
         if out is not None:
@@ -246,8 +262,14 @@ class Program:
             self._explain("mass_matrix", ("q",), [q], q)
         return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
 
-    def _choice(self, choice: Choice | None, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What compiled code takes for what the caller chose."""
+    def choice(self, name: str, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the compiled function `name` takes for what the caller chose.
+
+        Raises
+        ------
+        The errors of a wrong choice.
+        """
+        choice = RECURSIONS[name].choice
         if choice is None:
             return ()
         key = chosen if len(chosen) > 1 else chosen[0]
@@ -283,14 +305,15 @@ class Program:
         try:
             return self._batches[name]
         except KeyError:
-            tree = self.loops is None
-            slabs = tree and RECURSIONS[name].mirrored
-            self._batches[name] = _Batch(
-                compiled.require(f"{name}_rows" if tree else f"closed_{name}_rows"),
-                self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name)),
-                self.slots + math.prod(self.cores[name]) + LANES,
-            )
+            function = compiled.require(f"{name}_rows" if self.loops is None else f"closed_{name}_rows")
+            self._batches[name] = _Batch(function, *self.batch_layout(name))
             return self._batches[name]
+
+    def batch_layout(self, name: str) -> tuple[np.ndarray, int]:
+        """What the compiled function for rows takes besides: the result's nonzero blocks, and its slots."""
+        slabs = self.loops is None and RECURSIONS[name].mirrored
+        blocks = self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name))
+        return blocks, self.slots + math.prod(self.cores[name]) + LANES
 
     def _nonzero(self, name: str) -> np.ndarray:
         """Which entries of the result are not identically zero."""

@@ -1,8 +1,8 @@
 """The table of the recursions, one row each. Every place that handles recursions reads this table.
 
 From a row come the compiled entries (`entries`), the public call and its errors (`program`), the version for
-Dask arrays, block by block (`dask_arrays`), and the operation in JAX's compiled functions (`jax_ffi`). A new
-recursion is a kernel, a row here, a public function and its tests.
+Dask arrays, block by block (`dask_arrays`), and the operation inside JAX (`in_jax.values`). A new recursion
+is a kernel, a row here, a definition (`definition.recursions`), a public function and its tests.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-N, PARAMETERS, BODIES = "n", "10 N", "N"  # axes of a result: velocities; inertial parameters; bodies
+# Axes of a result: velocities; inertial parameters; bodies; twists of bodies.
+N, PARAMETERS, BODIES, TWISTS = "n", "10 N", "N", "6 N"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,6 @@ class Recursion:
     mirrored: bool = False
     #: for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector; v comes first
     bias_rates: bool = False
-    in_jax: str = ""  #: what computes the same where JAX traces; if empty, nothing does
 
     def __post_init__(self) -> None:
         assert not self.mirrored or (self.sparse and self.shape == (N, N, N)), "only symbols are mirrored"
@@ -63,7 +63,7 @@ class Recursion:
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
-        sizes = {N: n, PARAMETERS: 10 * bodies, BODIES: bodies}
+        sizes = {N: n, PARAMETERS: 10 * bodies, BODIES: bodies, TWISTS: 6 * bodies}
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
 
     def nonzero(self, moves: np.ndarray, body_of: np.ndarray) -> np.ndarray:
@@ -90,9 +90,7 @@ class Recursion:
 
 
 RECURSIONS = {
-    "mass_matrix": Recursion(
-        "coriolis", "cluster_coriolis", (), (N, N), sparse=True, in_jax="model.metric.matrix_at(q)"
-    ),
+    "mass_matrix": Recursion("coriolis", "cluster_coriolis", (), (N, N), sparse=True),
     "coriolis_matrix": Recursion(
         "coriolis",
         "cluster_coriolis",
@@ -100,7 +98,6 @@ RECURSIONS = {
         (N, N),
         BODY_FACTOR,
         sparse=True,
-        in_jax="model.system().coriolis_matrix_at(q, v)",
     ),
     "mass_matrix_rate": Recursion(
         "coriolis",
@@ -108,7 +105,6 @@ RECURSIONS = {
         ("v",),
         (N, N),
         sparse=True,
-        in_jax="C + C.T with C = model.system().coriolis_matrix_at(q, v)",
     ),
     "christoffel_symbols": Recursion(
         "christoffel",
@@ -118,41 +114,35 @@ RECURSIONS = {
         BODY_FACTOR,
         sparse=True,
         mirrored=True,
-        in_jax="model.connection.first_kind(q)",
     ),
     "coriolis_product": Recursion(
         "newton_euler",
         "cluster_dynamics",
         ("v", "w"),
         choice=BODY_FACTOR,
-        in_jax="model.connection.lowered_at(model.metric, q, v, w)",
     ),
     "coriolis_transpose_product": Recursion(
         "newton_euler",
         "cluster_dynamics",
         ("v", "w"),
         choice=BODY_FACTOR,
-        in_jax="model.system().coriolis_matrix_at(q, v).T @ w",
     ),
     "inverse_dynamics": Recursion(
         "newton_euler",
         "cluster_dynamics",
         ("v", "a"),
-        in_jax="model.system().inverse_dynamics_at(q, v, a)",
     ),
     "nonlinear_effects": Recursion(
         "newton_euler",
         "cluster_dynamics",
         ("v",),
-        in_jax="model.system().inverse_dynamics_at(q, v, 0.0 * v)",
     ),
-    "gravity": Recursion("newton_euler", "cluster_dynamics", in_jax="model.system().gravity_at(q)"),
+    "gravity": Recursion("newton_euler", "cluster_dynamics"),
     "forward_dynamics": Recursion(
         "articulated",
         "cluster_dynamics",
         ("v", "tau"),
         inverse=True,
-        in_jax="model.system().forward_dynamics_at(q, v, tau)",
     ),
     "inverse_mass_matrix": Recursion(
         "articulated",
@@ -160,7 +150,6 @@ RECURSIONS = {
         (),
         (N, N),
         inverse=True,
-        in_jax="jnp.linalg.inv(model.metric.matrix_at(q))",
     ),
     "regressor": Recursion(
         "regressor", "cluster_dynamics", ("v", "v_r", "a_r"), (N, PARAMETERS), sparse=True
@@ -173,7 +162,6 @@ RECURSIONS = {
         (3, N, N),
         sparse=True,
         bias_rates=True,
-        in_jax="jax.jvp of model.system().inverse_dynamics_at",
     ),
     "forward_dynamics_derivatives": Recursion(
         "derivatives",
@@ -182,25 +170,21 @@ RECURSIONS = {
         (3, N, N),
         inverse=True,
         bias_rates=True,
-        in_jax="jax.jvp of model.system().forward_dynamics_at",
     ),
     "forward_kinematics": Recursion(
         "kinematics",
         "cluster_kinematics",
         (),
         (BODIES, 4, 4),
-        in_jax="model.kinematics.world_transforms_at(q)",
     ),
-    "frame_pose": Recursion(
-        "kinematics", "cluster_kinematics", (), (4, 4), FRAME, in_jax="model.frame_pose_at(q, frame)"
-    ),
+    "body_jacobians": Recursion("kinematics", "cluster_kinematics", (), (TWISTS, N)),
+    "frame_pose": Recursion("kinematics", "cluster_kinematics", (), (4, 4), FRAME),
     "frame_jacobian": Recursion(
         "kinematics",
         "cluster_kinematics",
         (),
         (6, N),
         FRAME_AND_AXES,
-        in_jax="model.frame_jacobian_at(q, frame, axes)",
     ),
     "frame_jacobian_rate": Recursion(
         "kinematics",
@@ -208,17 +192,13 @@ RECURSIONS = {
         ("v",),
         (6, N),
         FRAME_AND_AXES,
-        in_jax="jax.jvp of model.frame_jacobian_at along model.frame.matrix_at(q) @ v",
     ),
-    "center_of_mass": Recursion(
-        "kinematics", "cluster_kinematics", (), (3,), in_jax="model.center_of_mass_at(q)"
-    ),
+    "center_of_mass": Recursion("kinematics", "cluster_kinematics", (), (3,)),
     "center_of_mass_jacobian": Recursion(
         "kinematics",
         "cluster_kinematics",
         (),
         (3, N),
-        in_jax="jax.jacfwd of model.center_of_mass_at, times model.frame.matrix_at(q)",
     ),
 }
 

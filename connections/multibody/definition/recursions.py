@@ -1,0 +1,227 @@
+"""What each recursion computes, by its definition in JAX, at one configuration.
+
+With (v x*) I as the body-level factor ("force_cross"), C is C* - D v, where the 3-form D of a robot is the
+sum over its bodies of
+
+    D(x, v, w) = -1/2 x . (I (v x w) + v x* I w - w x* I v)
+
+of the body's twists. The regressors are by bodies: the wrench of a body is linear in its 10 parameters.
+Source: [W] VI-A, eq. (18), and IV-A; [E] (11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.geometry.rigid.twists import force_cross, motion_cross
+from connections.multibody.definition.frames import frame_jacobian_at, frame_pose_at
+from connections.multibody.definition.robot_definition import Embedded, RobotDefinition
+
+
+class HasKinematics(Protocol):
+    """The part of a `Model` that the contorsion of its bodies depends on."""
+
+    @property
+    def kinematics(self) -> Any:
+        """The tree of bodies, its loops, and the layout of its coordinates."""
+
+
+class Robot(Embedded, Protocol):
+    """The part of a `Model` that is used here."""
+
+    @property
+    def definition(self) -> RobotDefinition:
+        """Metric, connection and system by their definitions."""
+
+    @property
+    def gravity(self) -> tuple[float, float, float]:
+        """(3,) m/s^2."""
+
+    def center_of_mass_at(self, q: jax.Array) -> jax.Array:
+        """The centre of mass (3,)."""
+
+
+Vector = jax.Array
+
+
+def body_contorsion_at(robot: HasKinematics, q: Vector) -> jax.Array:
+    """D (n, n, n): C of the body-level factor (v x*) I is C* - D v."""
+    A = jnp.swapaxes(robot.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
+    inertias, v, w = robot.kinematics.tree.inertias, A[:, :, None], A[:, None]
+    momenta = jnp.einsum("nab,njb->nja", inertias, A)
+    moved = jnp.einsum("nab,njkb->njka", inertias, motion_cross(v, w))
+    turned = force_cross(v, momenta[:, None]) - force_cross(w, momenta[:, :, None])
+    return -jnp.einsum("nia,njka->ijk", A, moved + turned) / 2
+
+
+def _mass_matrix(robot: Robot, q: Vector) -> jax.Array:
+    return robot.definition.metric.matrix_at(q)
+
+
+def _coriolis_matrix(robot: Robot, q: Vector, v: Vector, body_factor: str) -> jax.Array:
+    C = robot.definition.system.coriolis_matrix_at(q, v)
+    return C if body_factor == "christoffel" else C - jnp.einsum("ijk,j->ik", body_contorsion_at(robot, q), v)
+
+
+def _mass_matrix_rate(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+    C = robot.definition.system.coriolis_matrix_at(q, v)
+    return C + C.T
+
+
+def _christoffel_symbols(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+    metric, connection = robot.definition.metric, robot.definition.connection
+    low = jnp.einsum("il,ljk->ijk", metric.matrix_at(q), connection.coefficients_at(q))
+    return low if body_factor == "christoffel" else low - body_contorsion_at(robot, q)
+
+
+def _coriolis_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
+    product = robot.definition.connection.lowered_at(robot.definition.metric, q, v, w)
+    if body_factor == "christoffel":
+        return product
+    return product - jnp.einsum("ijk,j,k->i", body_contorsion_at(robot, q), v, w)
+
+
+def _coriolis_transpose_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
+    return _coriolis_matrix(robot, q, v, body_factor).T @ w
+
+
+def _inverse_dynamics(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+    return robot.definition.system.inverse_dynamics_at(q, v, a)
+
+
+def _nonlinear_effects(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+    return _inverse_dynamics(robot, q, v, jnp.zeros_like(v))
+
+
+def _gravity(robot: Robot, q: Vector) -> jax.Array:
+    return robot.definition.system.gravity_at(q)
+
+
+def _forward_dynamics(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+    return robot.definition.system.forward_dynamics_at(q, v, tau)
+
+
+def _inverse_mass_matrix(robot: Robot, q: Vector) -> jax.Array:
+    inverse: jax.Array = jnp.linalg.inv(robot.definition.metric.matrix_at(q))
+    return inverse
+
+
+def _regressor(robot: Robot, q: Vector, v: Vector, v_r: Vector, a_r: Vector) -> jax.Array:
+    """Per body and parameter A^T (I (A a_r + Adot v_r - g) + B(A v) A v_r), I and B of the parameter."""
+    A, A_rate = jax.jvp(robot.kinematics.body_jacobians_at, (q,), (robot.frame.matrix_at(q) @ v,))
+    R = robot.kinematics.world_transforms_at(q)[:, :3, :3]
+    fall = jnp.concatenate(
+        [jnp.zeros((len(R), 3)), jnp.swapaxes(R, 1, 2) @ jnp.asarray(robot.gravity)], axis=1
+    )
+    acceleration, twist, second = A @ a_r + A_rate @ v_r - fall, A @ v, A @ v_r
+    return _by_parameters(A, lambda inertia: inertia(acceleration) + _factor(inertia, twist, second))
+
+
+def _factor(inertia: Callable[[Any], Any], v: Any, w: Any) -> Any:
+    """B(v) w of [W] (21): C_b(v) w of (18)."""
+    return (inertia(motion_cross(v, w)) + force_cross(v, inertia(w)) + force_cross(w, inertia(v))) / 2
+
+
+def _by_parameters(A: jax.Array, wrench: Callable[[Callable[[Any], Any]], Any]) -> jax.Array:
+    """sum over bodies of A^T times a wrench that is linear in the inertia, (nv, 10 N), by parameters."""
+    columns = []
+    for unit in PARAMETER_INERTIAS:
+        f = wrench(partial(jnp.matmul, b=unit))  # (N, 6); the units are symmetric
+        columns.append(jnp.einsum("naj,na->jn", A, f))
+    return jnp.stack(columns, axis=-1).reshape(A.shape[-1], -1)
+
+
+def _parameter_inertias() -> np.ndarray:
+    """The spatial inertias (10, 6, 6) of the parameters m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
+    units = np.zeros((10, 6, 6))
+    units[0, 3:, 3:] = np.eye(3)
+    for axis in range(3):
+        h = np.cross(np.eye(3), np.eye(3)[axis]).T  # (h x), [a, b] = (h x e_b)_a
+        units[1 + axis, :3, 3:], units[1 + axis, 3:, :3] = -h, -h.T
+    for place, (i, j) in enumerate([(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]):
+        units[4 + place, i, j] = units[4 + place, j, i] = 1.0
+    return units
+
+
+PARAMETER_INERTIAS = _parameter_inertias()
+
+
+def _inverse_dynamics_derivatives(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+    return _slopes(robot, _inverse_dynamics, q, v, a)
+
+
+def _forward_dynamics_derivatives(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+    return _slopes(robot, _forward_dynamics, q, v, tau)
+
+
+def _slopes(robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector) -> jax.Array:
+    """The derivatives along the frame, in v and in x, (3, n, n)."""
+    along = robot.frame.lie_derivative_at(lambda p: function(robot, p, v, x), q).T
+    return jnp.stack([along, *jax.jacfwd(lambda v, x: function(robot, q, v, x), (0, 1))(v, x)])
+
+
+def _forward_kinematics(robot: Robot, q: Vector) -> jax.Array:
+    poses: jax.Array = robot.kinematics.world_transforms_at(q)
+    return poses
+
+
+def _body_jacobians(robot: Robot, q: Vector) -> jax.Array:
+    return robot.body_jacobians_at(q)
+
+
+def _frame_pose(robot: Robot, q: Vector, frame: str) -> jax.Array:
+    return frame_pose_at(robot.kinematics, q, frame)
+
+
+def _frame_jacobian(robot: Robot, q: Vector, frame: str, axes: str) -> jax.Array:
+    return frame_jacobian_at(robot.kinematics, q, frame, axes)
+
+
+def _frame_jacobian_rate(robot: Robot, q: Vector, v: Vector, frame: str, axes: str) -> jax.Array:
+    rate: jax.Array
+    along = robot.frame.matrix_at(q) @ v
+    _, rate = jax.jvp(lambda p: frame_jacobian_at(robot.kinematics, p, frame, axes), (q,), (along,))
+    return rate
+
+
+def _center_of_mass(robot: Robot, q: Vector) -> jax.Array:
+    return robot.center_of_mass_at(q)
+
+
+def _center_of_mass_jacobian(robot: Robot, q: Vector) -> jax.Array:
+    return robot.frame.lie_derivative_at(robot.center_of_mass_at, q).T
+
+
+#: name of a recursion -> (robot, q (nq,), its vectors (nv,), what is chosen) -> the result.
+DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
+    function.__name__[1:]: function
+    for function in (
+        _mass_matrix,
+        _coriolis_matrix,
+        _mass_matrix_rate,
+        _christoffel_symbols,
+        _coriolis_product,
+        _coriolis_transpose_product,
+        _inverse_dynamics,
+        _nonlinear_effects,
+        _gravity,
+        _forward_dynamics,
+        _inverse_mass_matrix,
+        _regressor,
+        _inverse_dynamics_derivatives,
+        _forward_dynamics_derivatives,
+        _forward_kinematics,
+        _body_jacobians,
+        _frame_pose,
+        _frame_jacobian,
+        _frame_jacobian_rate,
+        _center_of_mass,
+        _center_of_mass_jacobian,
+    )
+}

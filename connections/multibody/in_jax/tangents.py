@@ -1,0 +1,285 @@
+"""First derivatives of the recursions, by other recursions.
+
+The derivative of Gamma_ijk (of the first kind) along X_l is found from that of Gamma_ijk v^j v^k, which the
+derivatives P(v) of the inverse dynamics without gravity and acceleration are, by polarization:
+
+    L_l Gamma_i(vw) = (P_il(v + w) - P_il(v - w)) / 4 + (L_l H)_im s^m(v, w) / 2.
+
+The first term is the part that is symmetric in v and w; the second one is from the brackets of the frame,
+s^m_jk, which are constant. L_l H_ik is Gamma_ilk + Gamma_kli. With torsion, the derivative of the 3-form D
+(`definition.recursions`) is subtracted. What no recursion has the derivative of is differentiated in its
+definition. Source: [W] Algorithms 1 and 2, (9); [B] Tables 5 to 9.
+"""
+
+# mypy: disable-error-code="no-any-return"
+# (primals and tangents are unpacked from tuples of any length)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.multibody.definition.recursions import body_contorsion_at
+
+Vector = jax.Array
+Tangent = jax.Array | None  # None is zero; that of q is in frame components
+Chosen = tuple[Any, ...]
+
+
+class Recursions(Protocol):
+    """The recursions of a robot at one configuration."""
+
+    @property
+    def robot(self) -> Any:
+        """The robot."""
+
+    @property
+    def brackets(self) -> np.ndarray | None:
+        """s[k, i, j] (n, n, n) of the frame, constant; None if it is zero."""
+
+    @property
+    def weightless(self) -> Recursions:
+        """The same without gravity."""
+
+    def __call__(self, name: str, *vectors: Vector, chosen: Chosen = ()) -> jax.Array:
+        """The recursion `name`."""
+
+
+Rule = Callable[[Recursions, tuple[Vector, ...], tuple[Tangent, ...], Chosen], jax.Array]
+RULES: dict[str, Rule] = {}
+_STAR = ("christoffel",)
+_MOST = 1 << 20  # numbers of a matrix's derivatives that are in memory at the same time, about
+
+
+def _rule(function: Rule) -> Rule:
+    RULES[function.__name__[1:]] = function
+    return function
+
+
+# --- H, C and Gamma ----------------------------------------------------------------------------------------
+
+
+@_rule
+def _mass_matrix(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    return _mass_change(of, q, xi)
+
+
+@_rule
+def _inverse_mass_matrix(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    inverse = of("inverse_mass_matrix", q)
+    return -inverse @ _mass_change(of, q, xi) @ inverse
+
+
+@_rule
+def _coriolis_matrix(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v), (xi, v_dot) = at, along
+    changes = []
+    if xi is not None:
+        changes.append(_coriolis_change(of, q, v, xi, chosen))
+    if v_dot is not None:
+        changes.append(jnp.einsum("ijk,j->ik", of("christoffel_symbols", q, chosen=chosen), v_dot))
+    return _sum(changes)
+
+
+@_rule
+def _mass_matrix_rate(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    change = _coriolis_matrix(of, at, along, _STAR)
+    return change + change.T
+
+
+@_rule
+def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    n = len(xi)
+    rows, columns = np.triu_indices(n)
+    sums = np.eye(n)[rows] + np.eye(n)[columns]
+    rows_at_once = max(1, _MOST // n**2)
+    moved = jax.lax.map(lambda u: _squares(of, q, u) @ xi, jnp.asarray(sums), batch_size=rows_at_once)
+    table = jnp.zeros((n, n, n)).at[rows, columns].set(moved, unique_indices=True)
+    table = table.at[columns, rows].set(moved, unique_indices=True)
+    squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
+    change = jnp.transpose((table - squares[:, None] - squares[None]) / 2.0, (2, 0, 1))
+    if of.brackets is not None:
+        change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), of.brackets) / 2.0
+    return change if chosen == _STAR else change - _torsion_change(of, q, xi)
+
+
+@_rule
+def _coriolis_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v, w), (xi, v_dot, w_dot) = at, along
+    changes = []
+    if xi is not None:
+        changes.append(_symmetric(of, q, v, w) @ xi)
+        if of.brackets is not None:
+            turned = jnp.einsum("mjk,j,k->m", of.brackets, v, w)
+            changes.append(_mass_change(of, q, xi) @ turned / 2.0)
+        if chosen != _STAR:
+            changes.append(-jnp.einsum("ijk,j,k->i", _torsion_change(of, q, xi), v, w))
+    if v_dot is not None:  # Gamma_ijk w^k = Gamma_ikj w^k + s_ijk w^k; torsion turns its sign
+        star = of("coriolis_matrix", q, w, chosen=_STAR)
+        matrix = star if chosen == _STAR else 2.0 * star - of("coriolis_matrix", q, w, chosen=chosen)
+        changes.append(matrix @ v_dot)
+        if of.brackets is not None:
+            turned = jnp.einsum("mjk,j,k->m", of.brackets, v_dot, w)
+            changes.append(of("mass_matrix", q) @ turned)
+    if w_dot is not None:
+        changes.append(of("coriolis_matrix", q, v, chosen=chosen) @ w_dot)
+    return _sum(changes)
+
+
+@_rule
+def _coriolis_transpose_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v, w), (xi, v_dot, w_dot) = at, along
+    changes = []
+    if xi is not None:
+        changes.append(_coriolis_change(of, q, v, xi, chosen).T @ w)
+    if v_dot is not None:  # Gamma_ijk w^i = L_j (H w)_k - Gamma_kij w^i - s_kji w^i
+        star = of("coriolis_matrix", q, w, chosen=_STAR)
+        nothing = jnp.zeros_like(v)
+        carried = of.weightless("inverse_dynamics_derivatives", q, nothing, w)[0]
+        matrix = carried - (
+            2.0 * star - of("coriolis_matrix", q, w, chosen=chosen) if chosen != _STAR else star
+        )
+        changes.append(matrix @ v_dot)
+        if of.brackets is not None:
+            turned = jnp.einsum("mji,j,i->m", of.brackets, v_dot, w)
+            changes.append(-of("mass_matrix", q) @ turned)
+    if w_dot is not None:
+        changes.append(of("coriolis_matrix", q, v, chosen=chosen).T @ w_dot)
+    return _sum(changes)
+
+
+# --- dynamics ----------------------------------------------------------------------------------------------
+
+
+@_rule
+def _inverse_dynamics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v, a), (xi, v_dot, a_dot) = at, along
+    if xi is None and v_dot is None:
+        return of("mass_matrix", q) @ a_dot
+    return _products(of("inverse_dynamics_derivatives", q, v, a), along)
+
+
+@_rule
+def _nonlinear_effects(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v), (xi, v_dot) = at, along
+    return _products(of("inverse_dynamics_derivatives", q, v, jnp.zeros_like(v)), (xi, v_dot))
+
+
+@_rule
+def _gravity(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    nothing = jnp.zeros_like(xi)
+    return of("inverse_dynamics_derivatives", q, nothing, nothing)[0] @ xi
+
+
+@_rule
+def _forward_dynamics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v, tau), (xi, v_dot, tau_dot) = at, along
+    if xi is None and v_dot is None:
+        return of("inverse_mass_matrix", q) @ tau_dot
+    return _products(of("forward_dynamics_derivatives", q, v, tau), along)
+
+
+# --- bodies ------------------------------------------------------------------------------------------------
+
+
+@_rule
+def _forward_kinematics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    twists = (of("body_jacobians", q) @ xi).reshape(-1, 6)
+    return of("forward_kinematics", q) @ jax.vmap(_hat)(twists)
+
+
+@_rule
+def _frame_pose(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    J = of("frame_jacobian", q, chosen=(*chosen, "body"))
+    return of("frame_pose", q, chosen=chosen) @ _hat(J @ xi)
+
+
+@_rule
+def _frame_jacobian(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    rates = jax.vmap(lambda e: of("frame_jacobian_rate", q, e, chosen=chosen))(jnp.eye(len(xi)))
+    return jnp.einsum("jab,j->ab", rates, xi)
+
+
+@_rule
+def _center_of_mass(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q,), (xi,) = at, along
+    return of("center_of_mass_jacobian", q) @ xi
+
+
+# --- parts -------------------------------------------------------------------------------------------------
+
+
+def _sum(terms: list[jax.Array]) -> jax.Array:
+    total, *others = terms
+    for term in others:
+        total = total + term
+    return total
+
+
+def _products(matrices: jax.Array, along: tuple[Tangent, ...]) -> jax.Array:
+    """The sum of matrices times tangents, as one product, because every product has a price of its own."""
+    pairs = [(matrix, x) for matrix, x in zip(matrices, along, strict=False) if x is not None]
+    wide, long = zip(*pairs, strict=True)
+    return jnp.concatenate(wide, axis=1) @ jnp.concatenate(long)
+
+
+def _squares(of: Recursions, q: Vector, v: Vector) -> jax.Array:
+    """P(v)_il, (n, n): the derivative of Gamma_ijk v^j v^k along X_l."""
+    derivatives: jax.Array = of.weightless("inverse_dynamics_derivatives", q, v, jnp.zeros_like(v))[0]
+    return derivatives
+
+
+def _symmetric(of: Recursions, q: Vector, v: Vector, w: Vector) -> jax.Array:
+    """(n, n): the derivative of Gamma_i(jk) v^j w^k, symmetric in j and k, along X_l."""
+    sizes = [jnp.linalg.norm(jax.lax.stop_gradient(x)) for x in (v, w)]
+    # By factors that make both vectors of one size, neither is lost in the other's round-off.
+    factor = jnp.where((sizes[0] > 0.0) & (sizes[1] > 0.0), jnp.sqrt(sizes[1] / sizes[0]), 1.0)
+    v, w = v * factor, w / factor
+    return (_squares(of, q, v + w) - _squares(of, q, v - w)) / 4.0
+
+
+def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: Chosen) -> jax.Array:
+    """The change of C(q, v) (n, n) along xi."""
+    moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
+    if of.brackets is not None:
+        moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", of.brackets, v) / 2.0
+    return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
+
+
+def _mass_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
+    """The change of H (n, n) along xi."""
+    C = jnp.einsum("ijk,j->ik", of("christoffel_symbols", q, chosen=_STAR), xi)
+    return C + C.T
+
+
+def _torsion_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
+    """The change of D (n, n, n) along xi, by its definition."""
+    change: jax.Array
+    direction = of.robot.frame.matrix_at(q) @ xi
+    _, change = jax.jvp(lambda p: body_contorsion_at(of.robot, p), (q,), (direction,))
+    return change
+
+
+def _hat(twist: jax.Array) -> jax.Array:
+    """The matrix (4, 4) of a twist [omega; v]: a pose T that moves with it has the rate T times this."""
+    x, y, z, *v = twist
+    zero = jnp.zeros_like(x)
+    return jnp.stack(
+        [
+            jnp.stack([zero, -z, y, v[0]]),
+            jnp.stack([z, zero, -x, v[1]]),
+            jnp.stack([-y, x, zero, v[2]]),
+            jnp.stack([zero, zero, zero, zero]),
+        ]
+    )

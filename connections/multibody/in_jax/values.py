@@ -1,0 +1,95 @@
+"""Recursions as operations of JAX's compiled functions on the processor.
+
+The tree is a constant of an operation, and every call has its own workspace, so calls may run at the same
+time. A batch is one call of the function for rows. If a recursion refuses its input, that row of the result
+is NaN (`engines.xla`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from connections.engines import xla
+from connections.engines.platforms import Change, PlatformFunction
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.compiled_functions import compiled
+from connections.multibody.program.program import Program
+from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
+from connections.multibody.program.tree_packing import pack
+
+
+class Values:
+    """The values of a robot's recursions under a gravity of their own.
+
+    Parameters
+    ----------
+    kinematics : of the robot.
+    program : its recursions.
+    gravity : (3,) m/s^2.
+    """
+
+    def __init__(
+        self, kinematics: Kinematics | ClosedKinematics, program: Program, gravity: tuple[float, float, float]
+    ) -> None:
+        self._kinematics, self._program, self._gravity = kinematics, program, gravity
+
+    def function(
+        self, name: str, chosen: tuple[Any, ...], definition: Callable[..., jax.Array], change: Change
+    ) -> PlatformFunction:
+        """The recursion `name` of one configuration.
+
+        Parameters
+        ----------
+        name : a key of `RECURSIONS`.
+        chosen : what the caller chooses.
+        definition : the same function in JAX, for other devices.
+        change : its derivative.
+
+        Raises
+        ------
+        The errors of a wrong choice.
+        """
+        constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
+        processor = partial(self._value, name, constants)
+        return PlatformFunction(self._program.cores[name], processor, definition, change)
+
+    def _value(self, name: str, choice: list[xla.Constant], q: jax.Array, *vectors: jax.Array) -> jax.Array:
+        """The result at vectors (..., k)."""
+        program, loops, rows = self._program, self._program.loops, q.ndim > 1
+        before: list[xla.Constant] = [xla.Work(self._tree, len(program.memory))]
+        given = [q, *vectors]
+        entry = f"{name}_rows" if rows else f"{name}_at"
+        if loops is not None:
+            entry = f"closed_{entry}"
+            _, closure, clusters = program.arrays
+            before += [xla.Work(self._closure, len(closure)), xla.Read(clusters), xla.Flag(not loops.linear)]
+            given[0] = q if loops.linear else loops.solution_at(q)
+            if RECURSIONS[name].bias_rates:
+                given.append(loops.bias_rates_at(given[0], vectors[0]))
+        call, core = xla.operation, program.cores[name]
+        if rows:
+            blocks, slots = program.batch_layout(name)
+            call, before = xla.operation_on_rows, [*before, xla.Lanes(slots), xla.Numbers(blocks)]
+        return call(entry, compiled.require(entry), core, before, given, choice)
+
+    @cached_property
+    def _tree(self) -> np.ndarray:
+        kinematics = self._kinematics
+        return pack(
+            kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics, self._gravity
+        )
+
+    @cached_property
+    def _closure(self) -> np.ndarray:
+        return self._program.arrays[1].copy()
+
+
+def _constant(choice: Any, value: Any) -> xla.Constant:
+    """What the caller chose, as a constant of the operation."""
+    return xla.Flag(value) if choice is BODY_FACTOR else xla.Read(value)

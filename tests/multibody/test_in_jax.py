@@ -1,0 +1,308 @@
+"""The recursions inside JAX: values, derivatives, batches, dtypes, bad input.
+
+Derivatives are compared with differences of the NumPy recursions along curves in the configuration space, and
+with derivatives of the definition, which are computed in another way from the beginning.
+"""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import further
+from mechanisms import MOVING, configuration_rate, derivative_along, mechanism_of_all_pairs, random_mechanism
+from recursion_functions import FUNCTIONS, MECHANISMS, SOME, call, configurations, model, states, with_tip
+
+from connections import multibody as mb
+from connections.checks import ShapeError
+from connections.multibody.definition.recursions import DEFINITIONS
+from connections.multibody.in_jax import tangents
+from connections.multibody.program.table import BODY_FACTOR, FRAME, RECURSIONS
+
+#: One of each form of a rule; the derivatives of the others, and of what compiles for seconds, are further.
+RULED = {
+    "coriolis_matrix with torsion",
+    "christoffel_symbols",
+    "coriolis_product with torsion",
+    "coriolis_transpose_product",
+    "inverse_dynamics",
+    "forward_dynamics",
+    "inverse_mass_matrix",
+    "forward_kinematics",
+    "frame_jacobian",
+    "center_of_mass",
+}
+STEPS, WEIGHTS = 1e-3 * np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12e-3
+
+
+def direction(robot, rng, x):
+    """Random tangents of all arguments, that of q tangent to the configuration space; and its components."""
+    along = rng.standard_normal((len(x), robot.nv))
+    return along, [configuration_rate(robot, x[0], along[0]), *along[1:]]
+
+
+def slope_by_differences(robot, name, x, along):
+    slope = derivative_along(robot, lambda p: call(name, p, *x[1:], of=robot), x[0], along[0])
+    for k in range(1, len(x)):
+        for step, weight in zip(STEPS, WEIGHTS, strict=True):
+            moved = [y + step * along[k] if i == k else y for i, y in enumerate(x)]
+            slope = slope + weight * np.asarray(call(name, *moved, of=robot))
+    return slope
+
+
+def close(found, expected, tolerance):
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance * np.max(np.abs(expected)))
+
+
+def cases():
+    """`RULED` on a tree, and dynamics on loops, always."""
+    for of in MECHANISMS:
+        for name in FUNCTIONS:
+            quick = name in RULED and (of == "tree" or (of == "legged robot" and name == "forward_dynamics"))
+            yield pytest.param(name, of) if quick else further(name, of)
+
+
+@pytest.mark.parametrize(("name", "of"), [*cases()])
+def test_values_and_derivatives(name, of, rng):
+    """The value has the bits of the NumPy function; derivatives of both modes agree with differences."""
+    robot = model(of)
+    x = states(name, rng, of=robot)
+    along, tangent = direction(robot, rng, x)
+
+    @jax.jit
+    def both(x, tangent):
+        value, slope = jax.jvp(lambda *y: call(name, *y, of=robot), x, tangent)
+        weights = jnp.cos(1.0 + jnp.arange(value.size)).reshape(value.shape)
+        _, pull = jax.vjp(lambda *y: call(name, *y, of=robot), *x)
+        backwards = sum(jnp.vdot(a, b) for a, b in zip(pull(weights), tangent, strict=True))
+        return value, slope, jnp.vdot(weights, slope), backwards
+
+    value, slope, forwards, backwards = both(tuple(x), tuple(tangent))
+    assert np.asarray(value).tobytes() == np.ascontiguousarray(call(name, *x, of=robot)).tobytes()
+    close(slope, slope_by_differences(robot, name, x, along), 1e-8)
+    assert float(backwards) == pytest.approx(float(forwards), rel=1e-9, abs=1e-9 * np.max(np.abs(slope)))
+    assert np.max(np.abs(slope)) > 1e-6  # a control: zero would agree with zero
+
+
+@pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in FUNCTIONS])
+def test_the_normal_part_of_a_tangent_is_ignored(name, rng):
+    """A quaternion's tangent along the quaternion itself changes nothing."""
+    robot = model("tree")
+    x = states(name, rng, of=robot)
+    normal = np.zeros(robot.nq)
+    for _, at in robot.kinematics.quaternions:
+        normal[at] = x[0][at]
+    assert normal.any()
+    function = jax.jit(lambda q, t: jax.jvp(lambda p: call(name, p, *x[1:], of=robot), (q,), (t,))[1])
+    size = np.max(np.abs(function(x[0], configuration_rate(robot, x[0], np.ones(robot.nv)))))
+    assert np.max(np.abs(function(x[0], normal))) <= 1e-12 * size
+
+
+# --- against the definition --------------------------------------------------------------------------------
+
+
+def chosen(name):
+    choice = RECURSIONS[name].choice
+    if choice is None:
+        return [()]
+    if choice is BODY_FACTOR:
+        return [("christoffel",), ("force_cross",)]
+    return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
+
+
+@cache
+def two_joints():
+    return with_tip(random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical)))
+
+
+def every_choice():
+    """(recursion, what is chosen, mechanism); always one of each form, on a small tree."""
+    for name in RECURSIONS:
+        for choice in chosen(name):
+            always = name in ("regressor", "christoffel_symbols", "frame_pose")
+            yield pytest.param(name, choice, "two joints") if always else further(name, choice, "two joints")
+            for of in ("tree", "four-bar", "planar robot", "cam"):
+                yield further(name, choice, of)
+
+
+@pytest.mark.parametrize(("name", "choice", "of"), [*every_choice()])
+def test_values_and_derivatives_of_the_definition(name, choice, of, rng):
+    """Each row of the table and its definition: the same value, the same derivative along a tangent."""
+    robot = two_joints() if of == "two joints" else model(of)
+    q, v = configurations(robot, rng)
+    x = (q, v, *rng.standard_normal((2, robot.nv)))[: 1 + len(RECURSIONS[name].vectors)]
+    _, tangent = direction(robot, rng, x)
+    definition = partial(DEFINITIONS[name], robot)
+
+    def compare(x, tangent):
+        fast = jax.jvp(lambda *y: robot.traced(name, *y, chosen=choice), x, tangent)
+        return fast, jax.jvp(lambda *y: definition(*y, *choice), x, tangent)
+
+    fast, slow = jax.jit(compare)(x, tuple(tangent))
+    for a, b in zip(fast, slow, strict=True):
+        close(a, b, 1e-9 if not robot.closed else 1e-7)
+
+
+def test_a_rule_with_a_wrong_sign_is_noticed(rng, monkeypatch):
+    """The control of the tests above: one block of one rule has the other sign."""
+    robot = mb.example("arm")
+    rule = tangents.RULES["forward_dynamics"]
+
+    def turned(of, at, along, chosen):
+        right = rule(of, at, along, chosen)
+        return right - 2.0 * rule(of, at, (None, along[1], None), chosen)
+
+    x = states("forward_dynamics", rng, of=robot)
+    along, tangent = direction(robot, rng, x)
+    expected = slope_by_differences(robot, "forward_dynamics", x, along)
+    derivative = jax.jit(lambda x, t: jax.jvp(partial(mb.forward_dynamics, robot), x, t)[1])
+    close(derivative(tuple(x), tuple(tangent)), expected, 1e-8)
+    monkeypatch.setitem(tangents.RULES, "forward_dynamics", turned)
+    other = mb.example("arm")  # its rules are made anew
+    derivative = jax.jit(lambda x, t: jax.jvp(partial(mb.forward_dynamics, other), x, t)[1])
+    with pytest.raises(AssertionError):
+        close(derivative(tuple(x), tuple(tangent)), expected, 1e-8)
+
+
+@pytest.mark.parametrize(
+    "name", ["forward_dynamics", *map(further, sorted(set(SOME) - {"forward_dynamics"}))]
+)
+def test_every_joint_behind_every_joint(name, rng):
+    robot = with_tip(mechanism_of_all_pairs(rng, MOVING, massless=0.0))
+    x = states(name, rng, of=robot)
+    along, tangent = direction(robot, rng, x)
+    function = jax.jit(lambda x, t: jax.jvp(lambda *y: call(name, *y, of=robot), x, t)[1])
+    close(function(tuple(x), tuple(tangent)), slope_by_differences(robot, name, x, along), 1e-7)
+
+
+# --- batches -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["tree", "legged robot"])
+@pytest.mark.parametrize("name", SOME)
+def test_batches_have_the_bits_of_numpy(name, of, rng):
+    """`vmap` once and twice, over some arguments, and batches as arguments."""
+    robot = model(of)
+    x = states(name, rng, 3, 100, of=robot)
+    expected = np.ascontiguousarray(call(name, *x, of=robot))
+    function = partial(call, name, of=robot)
+    assert np.asarray(jax.jit(jax.vmap(jax.vmap(function)))(*x)).tobytes() == expected.tobytes()
+    assert np.asarray(jax.jit(function)(*x)).tobytes() == expected.tobytes()
+    if len(x) > 1:
+        one = jax.jit(jax.vmap(function, in_axes=(None, *[0] * (len(x) - 1))))
+        found = one(x[0][0, 0], *(y[0] for y in x[1:]))
+        assert np.array_equal(found, call(name, x[0][0, 0], *(y[0] for y in x[1:]), of=robot))
+
+
+def test_many_rows_and_a_bad_one(rng):
+    """Rows are cut into pieces for threads; a row that is refused is NaN, and no other one."""
+    robot = model("tree")
+    q, v, a = states("inverse_dynamics", rng, 3000, of=robot)
+    bad = q.copy()
+    bad[1234] *= 1.1
+    bad[77, 0] = np.nan
+    expected = call("inverse_dynamics", q, v, a, of=robot)
+    found = np.asarray(jax.jit(jax.vmap(partial(mb.inverse_dynamics, robot)))(bad, v, a))
+    assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [77, 1234]
+    good = np.isfinite(found).all(axis=1)
+    assert np.array_equal(found[good], expected[good])
+    assert np.isnan(jax.jit(partial(mb.inverse_dynamics, robot))(bad[77], v[0], a[0])).all()
+
+
+def test_scan_checkpoint_and_every_order(rng):
+    robot = mb.example("arm")
+    q, v, tau = states("forward_dynamics", rng, of=robot)
+
+    def energy(tau, steps=3):
+        def step(state, _):
+            q, v = state
+            v = v + 1e-3 * mb.forward_dynamics(robot, q, v, tau)
+            return (q + 1e-3 * v, v), None
+
+        (_, v_end), _ = jax.lax.scan(jax.checkpoint(step), (jnp.asarray(q), jnp.asarray(v)), length=steps)
+        return v_end @ v_end
+
+    slope = jax.jit(jax.grad(energy))(jnp.asarray(tau))
+    second = jax.jit(jax.hessian(energy))(jnp.asarray(tau))
+    d = rng.standard_normal(robot.nv)
+    energies = [float(jax.jit(energy)(tau + h * d)) for h in (-1e-2, 0.0, 1e-2)]
+    assert (energies[2] - energies[0]) / 2e-2 == pytest.approx(float(slope @ d), rel=1e-6)
+    assert (energies[2] - 2.0 * energies[1] + energies[0]) / 1e-4 == pytest.approx(
+        float(d @ second @ d), rel=1e-4
+    )
+
+
+# --- kinds of arguments ------------------------------------------------------------------------------------
+
+
+def test_float32_in_float32_out(rng):
+    robot = mb.example("arm")
+    q, v = (np.float32(x) for x in states("coriolis_matrix", rng, of=robot))
+    C = jax.jit(partial(mb.coriolis_matrix, robot))(q, v)
+    assert C.dtype == np.float32
+    close(C, mb.coriolis_matrix(robot, q, v), 1e-6)
+    assert jax.jit(partial(mb.coriolis_matrix, robot))(q, np.float64(v)).dtype == np.float64
+
+
+def test_a_model_is_a_static_argument():
+    robot = mb.example("arm")
+    symbols = jax.jit(mb.christoffel_symbols, static_argnums=0)
+    assert np.array_equal(symbols(robot, robot.neutral()), mb.christoffel_symbols(robot, robot.neutral()))
+
+
+def test_bad_input_is_named_while_tracing(rng):
+    robot = model("tree")
+    q, v = states("coriolis_matrix", rng, of=robot)
+    with pytest.raises(ShapeError, match="^v: "):
+        jax.jit(partial(mb.coriolis_matrix, robot))(q, v[:-1])
+    with pytest.raises(ShapeError, match="batch axes"):
+        jax.jit(partial(mb.coriolis_matrix, robot))(np.stack([q] * 2), np.stack([v] * 3))
+    with pytest.raises(ValueError, match="^body_factor: "):
+        jax.jit(partial(mb.coriolis_matrix, robot, body_factor="chri"))(q, v)
+    with pytest.raises(ValueError, match="^body_factor: "):
+        jax.jit(partial(mb.coriolis_matrix, robot, body_factor=[]))(q, v)
+    with pytest.raises(TypeError, match="^out: JAX"):
+        jax.jit(lambda q: mb.mass_matrix(robot, q, out=np.empty((robot.nv,) * 2)))(q)
+
+
+def test_other_devices_use_the_definition(rng):
+    """Lowered for a device that is not there, no foreign function is called."""
+    robot = mb.example("arm")
+    q = jnp.asarray(robot.neutral())
+    traced = jax.jit(partial(mb.mass_matrix, robot)).trace(q)
+    assert "connections_mass_matrix_at" in traced.lower().as_text()
+    elsewhere = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "connections" not in elsewhere and "dot_general" in elsewhere
+
+
+# --- differences and displacements -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["tree", further("legged robot")])
+def test_differences_and_displacements(of, rng):
+    """As in NumPy; `difference` is the inverse of `displace`, and so are the derivatives."""
+    robot = model(of)
+    q, v = configurations(robot, rng, 4)
+    xi = 0.3 * v
+    there = jax.jit(partial(mb.displace, robot))(q, xi)
+    np.testing.assert_allclose(there, mb.displace(robot, q, xi), atol=1e-14)
+    back = jax.jit(partial(mb.difference, robot))(q, there)
+    np.testing.assert_allclose(back, xi, atol=1e-13)
+    np.testing.assert_allclose(mb.difference(robot, q, np.asarray(there)), back, atol=1e-14)
+
+    def there_and_back(xi):
+        return mb.difference(robot, q[0], mb.displace(robot, q[0], xi))
+
+    for at in (xi[0], np.zeros(robot.nv)):
+        np.testing.assert_allclose(jax.jit(jax.jacfwd(there_and_back))(at), np.eye(robot.nv), atol=1e-12)
+    assert np.isnan(jax.jit(partial(mb.displace, robot))(1.1 * q[0], xi[0])).any()
+
+
+def test_linearizations(rng):
+    robot = model("tree")
+    q, v, tau = states("forward_dynamics", rng, 2, of=robot)
+    for step in (None, 0.01):
+        inside = jax.jit(partial(mb.linearize, robot, step=step))(q, v, tau)
+        for a, b in zip(inside, mb.linearize(robot, q, v, tau, step=step), strict=True):
+            close(a, b, 1e-12)
