@@ -1,4 +1,4 @@
-"""Robots inside JAX, beside their definitions and, where it is installed, frax (pip install frax), in one run.
+"""Robots inside JAX, beside their definitions and, where it is installed, frax, in one run.
 
     python tests/benchmarks/in_jax.py
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,65 +74,89 @@ def rollout(acceleration: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def frax_of(path: Path) -> Any:
-    """The robot in frax; None if that is not installed."""
+def frax_of(path: Path) -> dict[str, Callable[..., Any]]:
+    """The functions of the robot in frax; empty if that is not installed."""
     if find_spec("frax") is None:
-        return None
+        return {}
     from frax.core.robot import Robot
 
-    return Robot(str(path))
+    robot, fall = Robot(str(path)), jnp.array([0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
+    return {
+        "inverse_dynamics": lambda q, v, a: robot.rnea(q, v, a, fall, None),
+        "forward_dynamics": lambda q, v, tau: robot.forward_dynamics(q, v, tau, None),
+    }
+
+
+class Row(NamedTuple):
+    """A row: what is made of the functions of each library, and the NumPy call beside it."""
+
+    name: str
+    quantity: str
+    made: Callable[..., Any] = lambda function: function
+    batch: bool = False
+    size: int = 1  # configurations or steps
+    plain: str = ""  # the function of `mb` that is called with NumPy arrays
+
+
+ROWS = [
+    Row("C", "coriolis_matrix", plain="coriolis_matrix"),
+    Row("inverse dynamics", "inverse_dynamics", plain="inverse_dynamics"),
+    Row("forward dynamics", "forward_dynamics", plain="forward_dynamics"),
+    Row(f"vmap of {BATCH} inverse dynamics", "inverse_dynamics", jax.vmap, True, BATCH, "inverse_dynamics"),
+    Row(f"vmap of {BATCH} forward dynamics", "forward_dynamics", jax.vmap, True, BATCH, "forward_dynamics"),
+    Row(f"scan of {STEPS} steps", "forward_dynamics", rollout, False, STEPS),
+    Row("its gradient", "forward_dynamics", lambda f: jax.grad(rollout(f), (0, 1, 2)), False, STEPS),
+    Row("jacfwd by q", "forward_dynamics", jax.jacfwd, plain="forward_dynamics_derivatives"),
+]
 
 
 def arm() -> None:
+    """A fixed arm, beside its definition and frax."""
     path = robot_path(ARM)
     robot = mb.from_urdf(path)
-    theirs, n = frax_of(path), robot.nv
-    q, v, a = robot.random(0), *np.random.default_rng(0).standard_normal((2, n))
+    q, (v, a) = robot.random(0), np.random.default_rng(0).standard_normal((2, robot.nv))
     many = [np.stack([robot.random(seed) for seed in range(BATCH)])]
-    many += list(np.random.default_rng(1).standard_normal((2, BATCH, n)))
-    ours, defined = partial(mb.inverse_dynamics, robot), partial(DEFINITIONS["inverse_dynamics"], robot)
-    falls, fall_defined = partial(mb.forward_dynamics, robot), partial(DEFINITIONS["forward_dynamics"], robot)
-    fall = jnp.array([0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
-    frax_id = theirs and (lambda q, v, a: theirs.rnea(q, v, a, fall, None))
-    frax_fd = theirs and (lambda q, v, tau: theirs.forward_dynamics(q, v, tau, None))
-    if theirs:
-        check = ours(q, v, a), falls(q, v, a)
-        assert np.allclose(jax.jit(frax_id)(q, v, a), check[0], atol=1e-8), "frax has another robot, or order"
-        assert np.allclose(jax.jit(frax_fd)(q, v, a), check[1], rtol=1e-6), "frax has another robot, or order"
-    coriolis = partial(mb.coriolis_matrix, robot)
-    rows: list[tuple[str, list[Any], tuple[Any, ...], Call | None, float]] = [
-        ("an empty function", [lambda q: q], (q,), None, 1.0),
-        ("C, jit", [coriolis, partial(DEFINITIONS["coriolis_matrix"], robot, body_factor="christoffel")], (q, v), partial(coriolis, q, v), 1.0),
-        ("inverse dynamics, jit", [ours, defined, frax_id], (q, v, a), partial(ours, q, v, a), 1.0),
-        ("forward dynamics, jit", [falls, fall_defined, frax_fd], (q, v, a), partial(falls, q, v, a), 1.0),
-        (f"inverse dynamics, vmap of {BATCH}", [f and jax.vmap(f) for f in (ours, defined, frax_id)], tuple(many), partial(ours, *many), BATCH),
-        (f"forward dynamics, vmap of {BATCH}", [f and jax.vmap(f) for f in (falls, fall_defined, frax_fd)], tuple(many), partial(falls, *many), BATCH),
-        (f"scan of {STEPS} steps", [f and rollout(f) for f in (falls, fall_defined, frax_fd)], (q, v, a), partial(falls, q, v, a), STEPS),
-        ("its gradient", [f and jax.grad(rollout(f), argnums=(0, 1, 2)) for f in (falls, fall_defined, frax_fd)], (q, v, a), None, STEPS),
-        ("jacfwd of forward dynamics", [f and jax.jacfwd(f, argnums=(0, 1, 2)) for f in (falls, fall_defined, frax_fd)], (q, v, a), partial(mb.forward_dynamics_derivatives, robot, q, v, a), 1.0),
-    ]  # fmt: skip
-    print(f"{path.name}, {n} velocities; us")
-    print(f"{'':34}{'recursion':>10}{'first, s':>10}{'definition':>12}{'frax':>9}{'from NumPy':>12}")
-    for name, functions, arguments, plain, count in rows:
-        calls, firsts = zip(*(waiting(f, *arguments) for f in functions if f is not None), strict=True)
-        times = least([*calls, *([plain] if plain else [])])
-        cells = [f"{times[0] / count:10.2f}", f"{firsts[0]:10.2f}"]
-        cells.append(f"{times[1] / count:12.1f}" if len(calls) > 1 else " " * 12)
-        cells.append(f"{times[2] / count:9.1f}" if len(calls) > 2 else " " * 9)
-        divisor = count if "vmap" in name else 1.0
-        cells.append(f"{times[-1] / divisor:12.2f}" if plain else "")
-        print(f"{name:34}{''.join(cells)}")
+    many += list(np.random.default_rng(1).standard_normal((2, BATCH, robot.nv)))
+    theirs = frax_of(path)
+    print(f"{path.name}, {robot.nv} velocities; us")
+    print(f"{'':32}{'recursion':>10}{'first, s':>10}{'definition':>12}{'frax':>8}{'from NumPy':>12}")
+    empty, _ = waiting(lambda q: q, q)
+    print(f"{'an empty function':32}{least([empty])[0]:10.2f}")
+    for row in ROWS:
+        chosen = ("christoffel",) if row.quantity == "coriolis_matrix" else ()
+        count = 2 if chosen else 3
+        given = [*(many if row.batch else (q, v, a))][:count]
+        definition = partial(DEFINITIONS[row.quantity], robot)
+        functions: dict[str, Callable[..., Any]] = {
+            "recursion": partial(getattr(mb, row.quantity), robot),
+            "definition": lambda *x, f=definition, chosen=chosen: f(*x, *chosen),
+        }
+        if row.quantity in theirs:
+            functions["frax"] = theirs[row.quantity]
+            found, right = (np.asarray(functions[key](q, v, a)) for key in ("frax", "recursion"))
+            assert np.allclose(found, right, rtol=1e-6, atol=1e-8), "frax has another robot, or order"
+        calls, firsts = zip(*(waiting(row.made(f), *given) for f in functions.values()), strict=True)
+        plain = [partial(getattr(mb, row.plain), robot, *given)] if row.plain else []
+        times = dict(zip([*functions, "plain"], least([*calls, *plain]), strict=False))
+        cells = [f"{times['recursion'] / row.size:10.2f}{firsts[0]:10.2f}"]
+        cells.append(f"{times['definition'] / row.size:12.1f}")
+        cells.append(f"{times['frax'] / row.size:8.1f}" if "frax" in times else " " * 8)
+        cells.append(f"{times['plain'] / row.size:12.2f}" if plain else "")
+        print(f"{row.name:32}{''.join(cells)}")
 
 
 def quadruped() -> None:
+    """A floating base, beside an empty function."""
     robot = mb.from_urdf(robot_path("solo12"), floating_base=True)
-    q, v, a = robot.random(0), *np.random.default_rng(0).standard_normal((2, robot.nv))
-    print(f"\nsolo12 with a floating base, {robot.nv} velocities; us")
-    for name, arguments in (("coriolis_matrix", (q, v)), ("inverse_dynamics", (q, v, a)), ("forward_dynamics", (q, v, a))):  # fmt: skip
+    q, (v, a) = robot.random(0), np.random.default_rng(0).standard_normal((2, robot.nv))
+    print(f"\nsolo12 with a floating base, {robot.nv} velocities; us beyond an empty function")
+    empty, _ = waiting(lambda q: q, q)
+    for name in ("coriolis_matrix", "inverse_dynamics", "forward_dynamics"):
+        given = (q, v) if name == "coriolis_matrix" else (q, v, a)
         function = partial(getattr(mb, name), robot)
-        call, first = waiting(function, *arguments)
-        inside, plain, empty = least([call, partial(function, *arguments), waiting(lambda q: q, q)[0]])
-        print(f"{name:34}{inside:10.2f}{first:10.2f}{'':21}{plain:12.2f}   (empty: {empty:.2f})")
+        call, first = waiting(function, *given)
+        inside, nothing, plain = least([call, empty, partial(function, *given)])
+        print(f"{name:32}{inside - nothing:10.2f}{first:10.2f}{'':20}{plain:12.2f}")
 
 
 if __name__ == "__main__":
