@@ -17,6 +17,7 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes
 from connections.evaluation.boundary import float_of
+from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
 from connections.multibody.in_jax.tangents import RULES
 from connections.multibody.in_jax.values import Values
@@ -87,10 +88,16 @@ class TracedRecursions:
 
     @cached_property
     def brackets(self) -> np.ndarray | None:
-        """s[k, i, j] (n, n, n) of the frame, which are constant for every robot; None if they are zero."""
-        frame, q = self.robot.frame, self.robot.kinematics.neutral()
-        with jax.ensure_compile_time_eval():
-            s = np.asarray(frame.structure_functions_at(jnp.asarray(q)))
+        """s[k, i, j] (n, n, n) of the frame, [X_i, X_j] = s^k_ij X_k, which are constant; None if zero.
+
+        Columns of one joint have brackets, Phi_i x Phi_j; those of spherical and free joints are orthonormal.
+        """
+        s = np.zeros((self.robot.frame.dim,) * 3)
+        for joint, _, _, own in self.robot.kinematics.elements:
+            if joint.brackets.any():
+                w, u = joint.motion[:3].T, joint.motion[3:].T
+                turned = cross(w[:, None], w), cross(w[:, None], u) + cross(u[:, None], w)
+                s[own, own, own] = np.einsum("ak,ija->kij", joint.motion, np.concatenate(turned, axis=-1))
         return s if s.any() else None
 
     def _function(self, name: str, chosen: tuple[Any, ...]) -> Callable[..., jax.Array]:
