@@ -114,13 +114,28 @@ def _inverse_mass_matrix(robot: Robot, q: Vector) -> jax.Array:
 
 def _regressor(robot: Robot, q: Vector, v: Vector, v_r: Vector, a_r: Vector) -> jax.Array:
     """Per body and parameter A^T (I (A a_r + Adot v_r - g) + B(A v) A v_r), I and B of the parameter."""
+    A, A_rate, fall = _motion(robot, q, v)
+    acceleration, twist, second = A @ a_r + A_rate @ v_r - fall, A @ v, A @ v_r
+    return _by_parameters(lambda of: _transposed(A, of(acceleration) + _factor(of, twist, second)))
+
+
+def _momentum_regressor(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+    """Per body and parameter A^T I A v; and Adot^T I A v + A^T (I g - A v x* I A v), as C^T v - g."""
+    A, A_rate, fall = _motion(robot, q, v)
+    twist = A @ v
+    momentum = _by_parameters(lambda of: _transposed(A, of(twist)))
+    rate = _by_parameters(
+        lambda of: _transposed(A_rate, of(twist)) + _transposed(A, of(fall) - force_cross(twist, of(twist)))
+    )
+    return jnp.stack([momentum, rate])
+
+
+def _motion(robot: Robot, q: Vector, v: Vector) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A and Adot (N, 6, nv), and the acceleration of free fall [0; R^T g], (N, 6)."""
     A, A_rate = jax.jvp(robot.kinematics.body_jacobians_at, (q,), (robot.frame.matrix_at(q) @ v,))
     R = robot.kinematics.world_transforms_at(q)[:, :3, :3]
-    fall = jnp.concatenate(
-        [jnp.zeros((len(R), 3)), jnp.swapaxes(R, 1, 2) @ jnp.asarray(robot.gravity)], axis=1
-    )
-    acceleration, twist, second = A @ a_r + A_rate @ v_r - fall, A @ v, A @ v_r
-    return _by_parameters(A, lambda inertia: inertia(acceleration) + _factor(inertia, twist, second))
+    down = jnp.swapaxes(R, 1, 2) @ jnp.asarray(robot.gravity)
+    return A, A_rate, jnp.concatenate([jnp.zeros_like(down), down], axis=1)
 
 
 def _factor(inertia: Callable[[Any], Any], v: Any, w: Any) -> Any:
@@ -128,13 +143,16 @@ def _factor(inertia: Callable[[Any], Any], v: Any, w: Any) -> Any:
     return (inertia(motion_cross(v, w)) + force_cross(v, inertia(w)) + force_cross(w, inertia(v))) / 2
 
 
-def _by_parameters(A: jax.Array, wrench: Callable[[Callable[[Any], Any]], Any]) -> jax.Array:
-    """sum over bodies of A^T times a wrench that is linear in the inertia, (nv, 10 N), by parameters."""
-    columns = []
-    for unit in PARAMETER_INERTIAS:
-        f = wrench(partial(jnp.matmul, b=unit))  # (N, 6); the units are symmetric
-        columns.append(jnp.einsum("naj,na->jn", A, f))
-    return jnp.stack(columns, axis=-1).reshape(A.shape[-1], -1)
+def _transposed(A: jax.Array, wrenches: jax.Array) -> jax.Array:
+    """A_b^T f_b of each body, (nv, N)."""
+    return jnp.einsum("naj,na->jn", A, wrenches)
+
+
+def _by_parameters(forces: Callable[[Callable[[Any], Any]], jax.Array]) -> jax.Array:
+    """Forces (nv, N) of bodies that are linear in the inertias, by their parameters, (nv, 10 N)."""
+    columns = [forces(partial(jnp.matmul, b=unit)) for unit in PARAMETER_INERTIAS]  # which are symmetric
+    stacked = jnp.stack(columns, axis=-1)
+    return stacked.reshape(len(stacked), -1)
 
 
 def _parameter_inertias() -> np.ndarray:
@@ -214,6 +232,7 @@ DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
         _forward_dynamics,
         _inverse_mass_matrix,
         _regressor,
+        _momentum_regressor,
         _inverse_dynamics_derivatives,
         _forward_dynamics_derivatives,
         _forward_kinematics,
