@@ -210,8 +210,9 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         words = "text" if value.dtype.kind in "SU" else value.dtype
         raise TypeError(f"{name}: expected an array of real numbers, got {words}")
-    if value.dtype != np.float64:
-        value = value.astype(np.float64)
+    if value.dtype != np.float64:  # arrays of JAX are float32 at most if JAX_ENABLE_X64 is off
+        wide = jax.dtypes.canonicalize_dtype(np.float64) if isinstance(value, jax.Array) else np.float64
+        value = value.astype(wide)
     shape = value.shape
     tail = shape[len(shape) - count :] if count else ()
     if len(tail) != count or any(

@@ -37,12 +37,15 @@ class PlatformFunction:
     others : JAX-traceable, of vectors (k,), for any other device.
     change : (vectors (k,), their tangents, None for zero) -> the tangent of the result; JAX-traceable, and
         linear in the tangents.
+    transposed : if the function is linear in its last vector, makes the function of the other vectors and a
+        covector of the result whose result is the covector of that vector.
     """
 
     shape: tuple[int, ...]
     processor: Function
     others: Function
     change: Change
+    transposed: Callable[[], PlatformFunction] | None = None
 
     def __call__(self, *vectors: Any) -> jax.Array:
         """The result at one point, in the widest float of JAX."""
@@ -97,6 +100,18 @@ def _change(
     return at(tuple(vectors), tuple(tangents[place] for place in places))
 
 
+def _transposed(covector: Any, *others: Any, function: PlatformFunction, batch: int) -> jax.Array:
+    assert function.transposed is not None, "this function is not linear in its last vector"
+    return _bind(*others, covector, function=function.transposed(), batch=batch)
+
+
 _bind: Function = new_operation(
-    "connections_platform_function", _value, _shape, _batched, _elsewhere, _on_processor, _change
+    "connections_platform_function",
+    _value,
+    _shape,
+    _batched,
+    _elsewhere,
+    _on_processor,
+    _change,
+    _transposed,
 )

@@ -4,6 +4,9 @@ Derivatives are compared with differences of the NumPy recursions along curves i
 with derivatives of the definition, which are computed in another way from the beginning.
 """
 
+import os
+import subprocess
+import sys
 from functools import cache, partial
 
 import jax
@@ -83,6 +86,36 @@ def test_values_and_derivatives(name, of, rng):
     close(slope, slope_by_differences(robot, name, x, along), 1e-8)
     assert float(backwards) == pytest.approx(float(forwards), rel=1e-9, abs=1e-9 * np.max(np.abs(slope)))
     assert np.max(np.abs(slope)) > 1e-6  # a control: zero would agree with zero
+
+
+PRODUCTS = [
+    name for name in FUNCTIONS if name.split()[0] in ("coriolis_product", "coriolis_transpose_product")
+]
+PRODUCTS += ["inverse_dynamics", "nonlinear_effects", "forward_dynamics"]
+
+
+@pytest.mark.parametrize("of", ["tree", further("four-bar"), further("legged robot")])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_derivatives_by_a_velocity_or_a_force_are_products(name, of, rng):
+    """No matrix is formed in O(N) functions, but for the v of C^T w; with differences, in both modes."""
+    robot = model(of)
+    x = states(name, rng, of=robot)
+    for k in range(1, len(x)):
+        direction, weights = rng.standard_normal((2, robot.nv))
+
+        def function(u, k=k):
+            return call(name, *[u if i == k else y for i, y in enumerate(x)], of=robot)
+
+        def both(u, direction, weights, function=function):
+            slope = jax.jvp(function, (u,), (direction,))[1]
+            return slope, jax.vjp(function, u)[1](weights)[0]
+
+        slope, pull = jax.jit(both)(x[k], direction, weights)
+        moved = [w * np.asarray(function(x[k] + h * direction)) for h, w in zip(STEPS, WEIGHTS, strict=True)]
+        close(slope, np.sum(moved, axis=0), 1e-9)
+        assert float(pull @ direction) == pytest.approx(float(weights @ slope), rel=1e-9)
+        square = f"f64[{robot.nv},{robot.nv}]" in str(jax.make_jaxpr(both)(x[k], direction, weights))
+        assert square == (name.startswith("coriolis_transpose") and k == 1) or robot.nv == 1
 
 
 @pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in FUNCTIONS])
@@ -234,6 +267,27 @@ def test_scan_checkpoint_and_every_order(rng):
 
 
 # --- kinds of arguments ------------------------------------------------------------------------------------
+
+
+SHARDED = """
+import sys, jax, numpy as np
+from functools import partial
+from connections import multibody as mb
+robot = mb.example("arm")
+q, v = np.random.default_rng(0).standard_normal((2, 8, robot.nv))
+C = jax.vmap(partial(mb.coriolis_matrix, robot))
+mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+rows = jax.sharding.PartitionSpec("rows")
+parted = jax.shard_map(C, mesh=mesh, in_specs=(rows, rows), out_specs=rows)
+found = jax.jit(parted)(q, v)
+assert len(found.sharding.device_set) == 2
+assert np.array_equal(found, mb.coriolis_matrix(robot, q, v))
+"""
+
+
+def test_parts_of_a_batch_on_two_devices():
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    subprocess.run([sys.executable, "-c", SHARDED], env=environment, check=True, timeout=300)
 
 
 def test_float32_in_float32_out(rng):

@@ -37,6 +37,7 @@ def new_operation(
     lowered: Callable[..., Any],
     on_processor: Callable[..., Any] | None = None,
     change: Callable[..., Any] | None = None,
+    transposed: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """A function that JAX treats as one operation with one result.
 
@@ -50,6 +51,8 @@ def new_operation(
     on_processor : the same for processors, if it is another function.
     change : (arguments, their tangents, None for zero) -> the tangent of the result, which JAX can
         differentiate and transpose; if None, the operation has no derivative.
+    transposed : of an operation that is linear in its last argument: (a covector of the result, the other
+        arguments) -> the covector of the last argument.
     """
     primitive = Primitive(name)
 
@@ -71,4 +74,14 @@ def new_operation(
             return primitive.bind(*primals, **parameters), change(primals, given, **parameters)
 
         ad.primitive_jvps[primitive] = derivative
+    if transposed is not None:
+
+        def transpose(covector: Any, *arguments: Any, **parameters: Any) -> list[Any]:
+            *others, last = arguments
+            assert ad.is_undefined_primal(last), "an operation is linear in its last argument only"
+            if isinstance(covector, ad.Zero):
+                return [None] * len(others) + [ad.Zero(last.aval)]
+            return [None] * len(others) + [transposed(covector, *others, **parameters)]
+
+        ad.primitive_transposes[primitive] = transpose
     return primitive.bind

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
-import jax.numpy as jnp
 
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import raise_first_index
@@ -120,10 +119,9 @@ class RecursiveConnection(ConnectionOfMetric):
         return raise_first_index(recursion("mass_matrix", q), recursion("christoffel_symbols", q))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 C(q, v) w, (nv,), in O(N): what the force C(q, v) w accelerates at rest, weightless."""
+        """H^-1 C(q, v) w, (nv,), in O(N)."""
         recursion = self.model.traced.weightless
-        force = recursion("coriolis_product", q, v, w)
-        return recursion("forward_dynamics", q, jnp.zeros_like(force), force)
+        return recursion("inverse_mass_product", q, recursion("coriolis_product", q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""

@@ -163,7 +163,7 @@ class RobotSystem(MechanicalSystem):
 
     def momentum_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """p = H v, (n,)."""
-        return self.model.traced.weightless("inverse_dynamics", q, jnp.zeros_like(v), v)
+        return self.model.traced.weightless("mass_product", q, v)
 
     def coriolis_transpose_product_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """C(q, v)^T v, (n,)."""

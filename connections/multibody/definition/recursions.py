@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.twists import force_cross, motion_cross
 from connections.multibody.definition.frames import frame_jacobian_at, frame_pose_at
 from connections.multibody.definition.robot_definition import Embedded, RobotDefinition
@@ -110,6 +111,14 @@ def _forward_dynamics(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Ar
 def _inverse_mass_matrix(robot: Robot, q: Vector) -> jax.Array:
     inverse: jax.Array = jnp.linalg.inv(robot.definition.metric.matrix_at(q))
     return inverse
+
+
+def _mass_product(robot: Robot, q: Vector, x: Vector) -> jax.Array:
+    return robot.definition.metric.matrix_at(q) @ x
+
+
+def _inverse_mass_product(robot: Robot, q: Vector, x: Vector) -> jax.Array:
+    return solve_definite(robot.definition.metric.matrix_at(q), x)
 
 
 def _regressor(robot: Robot, q: Vector, v: Vector, v_r: Vector, a_r: Vector) -> jax.Array:
@@ -216,7 +225,8 @@ def _center_of_mass_jacobian(robot: Robot, q: Vector) -> jax.Array:
     return robot.frame.lie_derivative_at(robot.center_of_mass_at, q).T
 
 
-#: name of a recursion -> (robot, q (nq,), its vectors (nv,), what is chosen) -> the result.
+#: Name of a recursion, or of a product with H or its inverse -> (robot, q (nq,), vectors (nv,), what is
+#: chosen) -> the result.
 DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
     function.__name__[1:]: function
     for function in (
@@ -231,6 +241,8 @@ DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
         _gravity,
         _forward_dynamics,
         _inverse_mass_matrix,
+        _mass_product,
+        _inverse_mass_product,
         _regressor,
         _momentum_regressor,
         _inverse_dynamics_derivatives,

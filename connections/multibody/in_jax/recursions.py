@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import as_array, batch_axes
+from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
@@ -23,6 +24,14 @@ from connections.multibody.in_jax.tangents import RULES
 from connections.multibody.in_jax.values import Values
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
+
+#: What is linear in its last vector, and its transpose.
+TRANSPOSED = {
+    "coriolis_product": "coriolis_transpose_product",
+    "coriolis_transpose_product": "coriolis_product",
+    "mass_product": "mass_product",
+    "inverse_mass_product": "inverse_mass_product",
+}
 
 
 class TracedRecursions:
@@ -38,18 +47,18 @@ class TracedRecursions:
         self.robot: Robot = robot
         self._program = program
         self._values = Values(robot.kinematics, program, robot.gravity)
-        self._functions: dict[Any, Callable[..., jax.Array]] = {}
+        self._functions: dict[Any, PlatformFunction] = {}
 
     def __call__(self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = ()) -> jax.Array:
         """The recursion `name` at one configuration.
 
         Parameters
         ----------
-        name : a key of `RECURSIONS`.
+        name : a key of `RECURSIONS`; without gravity, also one of `values.AT_REST`.
         vectors : q (nq,) and then vectors (nv,).
         chosen : what the caller chooses; by default, the body-level factor is ``"christoffel"``.
         """
-        if not chosen and RECURSIONS[name].choice is not None:
+        if not chosen and name in RECURSIONS and RECURSIONS[name].choice is not None:
             chosen = ("christoffel",)
         return self._function(name, chosen)(*vectors)
 
@@ -73,7 +82,8 @@ class TracedRecursions:
         """
         names = "q", *RECURSIONS[name].vectors
         arrays = [as_array(*item) for item in zip(names, given, self._program.sizes, strict=False)]
-        batch, function = batch_axes(names, arrays), self._function(name, chosen)
+        batch = batch_axes(names, arrays)
+        function: Callable[..., jax.Array] = self._function(name, chosen)
         rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
         for _ in batch:
             function = jax.vmap(function)
@@ -87,20 +97,20 @@ class TracedRecursions:
         return TracedRecursions(self.robot.weightless, self._program)  # type: ignore[attr-defined]
 
     @cached_property
-    def brackets(self) -> np.ndarray | None:
-        """s[k, i, j] (n, n, n) of the frame, [X_i, X_j] = s^k_ij X_k, which are constant; None if zero.
+    def brackets(self) -> list[tuple[slice, np.ndarray]]:
+        """The columns of each joint whose fields have brackets, and s[k, i, j] of [X_i, X_j] = s^k_ij X_k.
 
-        Columns of one joint have brackets, Phi_i x Phi_j; those of spherical and free joints are orthonormal.
+        They are Phi_i x Phi_j, constant; the columns of spherical and of free joints are orthonormal.
         """
-        s = np.zeros((self.robot.frame.dim,) * 3)
+        found = []
         for joint, _, _, own in self.robot.kinematics.elements:
             if joint.brackets.any():
                 w, u = joint.motion[:3].T, joint.motion[3:].T
                 turned = cross(w[:, None], w), cross(w[:, None], u) + cross(u[:, None], w)
-                s[own, own, own] = np.einsum("ak,ija->kij", joint.motion, np.concatenate(turned, axis=-1))
-        return s if s.any() else None
+                found.append((own, np.einsum("ak,ija->kij", joint.motion, np.concatenate(turned, axis=-1))))
+        return found
 
-    def _function(self, name: str, chosen: tuple[Any, ...]) -> Callable[..., jax.Array]:
+    def _function(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
         try:
             return self._functions[name, chosen]
         except KeyError:
@@ -110,7 +120,7 @@ class TracedRecursions:
             raise
         return self._functions[name, chosen]
 
-    def _made(self, name: str, chosen: tuple[Any, ...]) -> Callable[..., jax.Array]:
+    def _made(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
         """The recursion with its first derivatives."""
 
         def definition(*vectors: jax.Array) -> jax.Array:
@@ -124,7 +134,12 @@ class TracedRecursions:
             xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
             return rule(self, tuple(at), (xi, *others), chosen)
 
-        return self._values.function(name, chosen, definition, change)
+        def transposed() -> PlatformFunction:
+            return self._function(TRANSPOSED[name], chosen)
+
+        return self._values.function(
+            name, chosen, definition, change, transposed if name in TRANSPOSED else None
+        )
 
 
 def _by_definition(

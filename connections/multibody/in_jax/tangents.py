@@ -38,8 +38,8 @@ class Recursions(Protocol):
         """The robot."""
 
     @property
-    def brackets(self) -> np.ndarray | None:
-        """s[k, i, j] (n, n, n) of the frame, constant; None if it is zero."""
+    def brackets(self) -> list[tuple[slice, np.ndarray]]:
+        """The columns of each joint whose fields have brackets, and their constant s[k, i, j]."""
 
     @property
     def weightless(self) -> Recursions:
@@ -105,8 +105,8 @@ def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) ->
     table = table.at[columns, rows].set(moved, unique_indices=True)
     squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
     change = jnp.transpose((table - squares[:, None] - squares[None]) / 2.0, (2, 0, 1))
-    if of.brackets is not None:
-        change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), of.brackets) / 2.0
+    if of.brackets:
+        change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), _brackets(of, n)) / 2.0
     return change if chosen == _STAR else change - _torsion_change(of, q, xi)
 
 
@@ -116,20 +116,18 @@ def _coriolis_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
     changes = []
     if xi is not None:
         changes.append(_symmetric(of, q, v, w) @ xi)
-        if of.brackets is not None:
-            turned = jnp.einsum("mjk,j,k->m", of.brackets, v, w)
-            changes.append(_mass_change(of, q, xi) @ turned / 2.0)
+        if of.brackets:
+            changes.append(_mass_change(of, q, xi) @ _bracket(of, v, w) / 2.0)
         if chosen != _STAR:
             changes.append(-jnp.einsum("ijk,j,k->i", _torsion_change(of, q, xi), v, w))
     if v_dot is not None:  # Gamma_ijk w^k = Gamma_ikj w^k + s_ijk w^k; torsion turns its sign
-        star = of("coriolis_matrix", q, w, chosen=_STAR)
-        matrix = star if chosen == _STAR else 2.0 * star - of("coriolis_matrix", q, w, chosen=chosen)
-        changes.append(matrix @ v_dot)
-        if of.brackets is not None:
-            turned = jnp.einsum("mjk,j,k->m", of.brackets, v_dot, w)
-            changes.append(of("mass_matrix", q) @ turned)
+        star = of("coriolis_product", q, w, v_dot)
+        changes.append(star)
+        if chosen != _STAR:
+            changes.append(star - of("coriolis_product", q, w, v_dot, chosen=chosen))
+        changes += _turned(of, q, v_dot, w)
     if w_dot is not None:
-        changes.append(of("coriolis_matrix", q, v, chosen=chosen) @ w_dot)
+        changes.append(of("coriolis_product", q, v, w_dot, chosen=chosen))
     return _sum(changes)
 
 
@@ -141,18 +139,30 @@ def _coriolis_transpose_product(of: Recursions, at: Any, along: Any, chosen: Cho
         changes.append(_coriolis_change(of, q, v, xi, chosen).T @ w)
     if v_dot is not None:  # Gamma_ijk w^i = L_j (H w)_k - Gamma_kij w^i - s_kji w^i
         star = of("coriolis_matrix", q, w, chosen=_STAR)
-        nothing = jnp.zeros_like(v)
-        carried = of.weightless("inverse_dynamics_derivatives", q, nothing, w)[0]
-        matrix = carried - (
+        matrix = _carried(of, q, w) - (
             2.0 * star - of("coriolis_matrix", q, w, chosen=chosen) if chosen != _STAR else star
         )
         changes.append(matrix @ v_dot)
-        if of.brackets is not None:
-            turned = jnp.einsum("mji,j,i->m", of.brackets, v_dot, w)
-            changes.append(-of("mass_matrix", q) @ turned)
+        changes += [-term for term in _turned(of, q, v_dot, w)]
     if w_dot is not None:
-        changes.append(of("coriolis_matrix", q, v, chosen=chosen).T @ w_dot)
+        changes.append(of("coriolis_transpose_product", q, v, w_dot, chosen=chosen))
     return _sum(changes)
+
+
+@_rule
+def _mass_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, x), (xi, x_dot) = at, along
+    changes = [] if xi is None else [_carried(of, q, x) @ xi]
+    return _sum(changes if x_dot is None else [*changes, of("mass_product", q, x_dot)])
+
+
+@_rule
+def _inverse_mass_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, x), (xi, x_dot) = at, along
+    changes = [] if x_dot is None else [x_dot]
+    if xi is not None:
+        changes.append(-_carried(of, q, of("inverse_mass_product", q, x)) @ xi)
+    return of("inverse_mass_product", q, _sum(changes))
 
 
 # --- dynamics ----------------------------------------------------------------------------------------------
@@ -161,14 +171,16 @@ def _coriolis_transpose_product(of: Recursions, at: Any, along: Any, chosen: Cho
 @_rule
 def _inverse_dynamics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q, v, a), (xi, v_dot, a_dot) = at, along
-    if xi is None and v_dot is None:
-        return of("mass_matrix", q) @ a_dot
+    if xi is None:
+        return _sum(_force_change(of, q, v, v_dot, a_dot))
     return _products(of("inverse_dynamics_derivatives", q, v, a), along)
 
 
 @_rule
 def _nonlinear_effects(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q, v), (xi, v_dot) = at, along
+    if xi is None:
+        return _sum(_force_change(of, q, v, v_dot, None))
     return _products(of("inverse_dynamics_derivatives", q, v, jnp.zeros_like(v)), (xi, v_dot))
 
 
@@ -182,8 +194,10 @@ def _gravity(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
 @_rule
 def _forward_dynamics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q, v, tau), (xi, v_dot, tau_dot) = at, along
-    if xi is None and v_dot is None:
-        return of("inverse_mass_matrix", q) @ tau_dot
+    if xi is None:
+        change = [-force for force in _force_change(of, q, v, v_dot, None)]
+        change += [] if tau_dot is None else [tau_dot]
+        return of.weightless("inverse_mass_product", q, _sum(change))
     return _products(of("forward_dynamics_derivatives", q, v, tau), along)
 
 
@@ -234,6 +248,46 @@ def _products(matrices: jax.Array, along: tuple[Tangent, ...]) -> jax.Array:
     return jnp.concatenate(wide, axis=1) @ jnp.concatenate(long)
 
 
+def _force_change(of: Recursions, q: Vector, v: Vector, v_dot: Tangent, a_dot: Tangent) -> list[jax.Array]:
+    """The changes of H a + C v + g with v and a, in O(N).
+
+    C v is of degree two in v, and Gamma_ijk u^j v^k = Gamma_ijk v^j u^k + s_ijk u^j v^k.
+    """
+    changes = []
+    if v_dot is not None:
+        changes = [2.0 * of("coriolis_product", q, v, v_dot), *_turned(of, q, v_dot, v)]
+    return changes if a_dot is None else [*changes, of.weightless("mass_product", q, a_dot)]
+
+
+def _turned(of: Recursions, q: Vector, v: Vector, w: Vector) -> list[jax.Array]:
+    """s_ijk v^j w^k with a lower first index, in a list that is empty if it is zero."""
+    if not of.brackets:
+        return []
+    return [of.weightless("mass_product", q, _bracket(of, v, w))]
+
+
+def _bracket(of: Recursions, v: Vector, w: Vector) -> jax.Array:
+    """s^m_jk v^j w^k, (n,), joint by joint."""
+    bracket = jnp.zeros_like(v)
+    for own, s in of.brackets:
+        bracket = bracket.at[own].set(jnp.einsum("mjk,j,k->m", s, v[own], w[own]))
+    return bracket
+
+
+def _brackets(of: Recursions, n: int) -> np.ndarray:
+    """s^m_jk, (n, n, n)."""
+    whole = np.zeros((n, n, n))
+    for own, s in of.brackets:
+        whole[own, own, own] = s
+    return whole
+
+
+def _carried(of: Recursions, q: Vector, x: Vector) -> jax.Array:
+    """(n, n): the derivative of (H x)_k along X_j, [k, j]."""
+    derivatives: jax.Array = of.weightless("inverse_dynamics_derivatives", q, jnp.zeros_like(x), x)[0]
+    return derivatives
+
+
 def _squares(of: Recursions, q: Vector, v: Vector) -> jax.Array:
     """P(v)_il, (n, n): the derivative of Gamma_ijk v^j v^k along X_l."""
     derivatives: jax.Array = of.weightless("inverse_dynamics_derivatives", q, v, jnp.zeros_like(v))[0]
@@ -252,8 +306,8 @@ def _symmetric(of: Recursions, q: Vector, v: Vector, w: Vector) -> jax.Array:
 def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: Chosen) -> jax.Array:
     """The change of C(q, v) (n, n) along xi."""
     moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
-    if of.brackets is not None:
-        moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", of.brackets, v) / 2.0
+    if of.brackets:
+        moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", _brackets(of, len(v)), v) / 2.0
     return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
 
 

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.engines import xla
@@ -22,6 +23,9 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
 from connections.multibody.program.tree_packing import pack
+
+#: Products with H and with its inverse, which are recursions at rest and without gravity, in O(N).
+AT_REST = {"mass_product": "inverse_dynamics", "inverse_mass_product": "forward_dynamics"}
 
 
 class Values:
@@ -40,24 +44,36 @@ class Values:
         self._kinematics, self._program, self._gravity = kinematics, program, gravity
 
     def function(
-        self, name: str, chosen: tuple[Any, ...], definition: Callable[..., jax.Array], change: Change
+        self,
+        name: str,
+        chosen: tuple[Any, ...],
+        definition: Callable[..., jax.Array],
+        change: Change,
+        transposed: Callable[[], PlatformFunction] | None,
     ) -> PlatformFunction:
         """The recursion `name` of one configuration.
 
         Parameters
         ----------
-        name : a key of `RECURSIONS`.
+        name : a key of `RECURSIONS`, or of `AT_REST`.
         chosen : what the caller chooses.
         definition : the same function in JAX, for other devices.
         change : its derivative.
+        transposed : as in `PlatformFunction`.
 
         Raises
         ------
         The errors of a wrong choice.
         """
+        rest = name in AT_REST
+        name = AT_REST.get(name, name)
         constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
-        processor = partial(self._value, name, constants)
-        return PlatformFunction(self._program.cores[name], processor, definition, change)
+        processor = partial(self._at_rest if rest else self._value, name, constants)
+        return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
+
+    def _at_rest(self, name: str, choice: list[xla.Constant], q: jax.Array, x: jax.Array) -> jax.Array:
+        """A recursion of q, v and x at v = 0."""
+        return self._value(name, choice, q, jnp.zeros_like(x), x)
 
     def _value(self, name: str, choice: list[xla.Constant], q: jax.Array, *vectors: jax.Array) -> jax.Array:
         """The result at vectors (..., k)."""
