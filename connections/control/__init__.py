@@ -16,6 +16,7 @@ from connections.control.controllability import (
     kinematic_controllability,
     symmetric_closure,
 )
+from connections.control.identification import Identification, identify
 from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop, LinearlyParametrizedSystem
 from connections.control.laws.attractors import (
     configuration_error_at,
@@ -49,6 +50,7 @@ __all__ = [
     "DecouplingFields",
     "FieldReference",
     "GainError",
+    "Identification",
     "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
@@ -63,6 +65,7 @@ __all__ = [
     "configuration_error_at",
     "decoupling_fields",
     "gain_matrix",
+    "identify",
     "input_fields",
     "involutive_closure",
     "is_decoupling",

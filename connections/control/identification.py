@@ -1,0 +1,396 @@
+"""Inertial parameters and friction of a robot from recorded positions, velocities and torques.
+
+The momentum is linear in the parameters, and so is its rate, which needs no accelerations:
+
+    d/dt (Y_p pi) = tau - F_v v - F_c sign(v) + Y_e pi.
+
+A low pass L with cutoff w, ydot = w (x - y), is applied to both sides. Integration by parts moves the
+derivative to the filter, L[pdot] = w (p - L_0[p]), where L_0 starts at p(t_0) and L at zero, so that
+
+    W pi + L[v] F_v + L[sign v] F_c = L[tau],      W = w (Y_p - L_0[Y_p]) - L[Y_e].
+
+Between samples, what is filtered is linear in time. A body's parameters belong to some distribution of
+mass if its pseudo-inertia P is positive semidefinite; so the estimate minimizes
+
+    chi^2 / 2 + g sum_b (tr(P_0^-1 P) - log det(P_0^-1 P) - 4),
+
+which is convex, and infinite where a P is singular; P_0 are the pseudo-inertias of a prior.
+Source: Hsu, Bodson, Sastry and Paden 1987; Gautier 1991 for base parameters; Wensing, Kim and Slotine 2018
+for P; Lee, Wensing and Park 2020 for the divergence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from connections.checks import (
+    ConvergenceError,
+    ModelError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_type,
+    require_untraced,
+)
+from connections.multibody import Free, Model, inertial_parameters, momentum_regressor
+from connections.multibody.inertia import pseudo_inertias
+from connections.multibody.model import require_model
+
+RANK = 1e-8  # singular values of W below this share of the largest count as zero; columns in units of a kind
+_SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
+_BLOCK = 10.0  # time constants of the filter after which errors are independent, for standard errors
+_DECREMENT = 1e-9  # to which the minimum is found; chi^2 / 2 differs by 1/2 at one standard error
+_STEPS = 200
+_TEN = pseudo_inertias(np.eye(10))  # (10, 4, 4), the pseudo-inertia of a unit of each parameter
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Identification:
+    """What `identify` found.
+
+    The unknowns theta are the 10 N inertial parameters and, with friction, the nv viscous and the nv Coulomb
+    coefficients. Data determine only some combinations of them, the base parameters B theta.
+    """
+
+    prior: Model  #: the robot as it was given
+    parameters: np.ndarray  #: (N, 10) inertial parameters, as `multibody.inertial_parameters`
+    viscous: np.ndarray  #: (nv,) F_v, N m s/rad and N s/m
+    coulomb: np.ndarray  #: (nv,) F_c, N m and N
+    combinations: np.ndarray  #: (rank, size of theta) B; each row has a 1 at a parameter of its own
+    base: np.ndarray  #: (rank,) the least squares estimate of B theta, without prior or constraint
+    standard_errors: np.ndarray  #: (rank,) of `base`, from the residuals, which may be correlated in time
+    residual: np.ndarray  #: (nv,) rms of L[tau] minus the prediction by parameters and friction, N m and N
+    condition: float  #: largest over smallest singular value that counts, columns in units of a kind
+
+    @property
+    def rank(self) -> int:
+        """The number of base parameters that the recording determines."""
+        return len(self.base)
+
+    @cached_property
+    def model(self) -> Model:
+        """The robot with these parameters; `ModelError` if, not constrained, they are of no robot."""
+        return self.prior.with_inertial_parameters(self.parameters)
+
+    def __repr__(self) -> str:
+        size = self.combinations.shape[1]
+        return f"Identification(rank={self.rank} of {size}, condition={self.condition:.1e})"
+
+
+def identify(
+    model: Model,
+    q: Any,
+    v: Any,
+    tau: Any,
+    times: Any,
+    *,
+    cutoff: float,
+    friction: bool = False,
+    prior: Any = None,
+    prior_weight: float = 1.0,
+    consistent: bool = True,
+) -> Identification:
+    """Inertial parameters pi, (N, 10), from a recording, without accelerations: W pi = L[tau].
+
+    Parameters
+    ----------
+    model : the robot; its inertias matter only as the prior.
+    q : (T, nq) configurations.
+    v : (T, nv) velocities in the model's frame, rad/s and m/s.
+    tau : (T, nv) all generalized forces besides gravity and friction, N m and N.
+    times : (T,) increasing, s; the steps may differ.
+    cutoff : of the low pass, Hz. Well above the frequencies of the motion, well below those of the noise.
+    friction : whether every joint but free ones has viscous and Coulomb friction, which is identified, too.
+    prior : (N, 10) parameters towards which the estimate is drawn; None takes the model's.
+    prior_weight : g > 0; a prior that is believed to a relative error e has the weight 1 / e^2.
+    consistent : whether every body's pseudo-inertia is to be positive definite. If not, the estimate is the
+        least squares solution nearest to the prior.
+
+    Each velocity's equations are weighted by the rms of their own residual. Noise of v is also in W, which
+    biases the estimate towards zero; standard errors do not know of it.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ClosureError.
+    TypeError : an argument is of another kind, or JAX traces it.
+    ValueError : times do not increase; the recording is too short; cutoff or weight are not positive; the
+        cutoff is above half the rate of the samples; there is neither motion nor weight.
+    ModelError : the prior of a body, which is named, is not positive definite.
+    ConvergenceError : the minimum was not found.
+
+    Source: Hsu, Bodson, Sastry and Paden 1987; Lee, Wensing and Park 2020.
+    """
+    require_model("identify", model)
+    require_untraced(q=q, v=v, tau=tau, times=times, prior=prior)
+    t, q, v, tau = _recording(model, q, v, tau, times)
+    rate = 2.0 * np.pi * _positive("cutoff", cutoff)
+    _require_long_enough(t, rate)
+    weight = _positive("prior_weight", prior_weight)
+    for name, value in (("friction", friction), ("consistent", consistent)):
+        require_type(name, value, bool)
+    pi_0 = _prior(model, prior, consistent)
+
+    rubbing = _with_friction(model) if friction else np.zeros(0, dtype=int)
+    W, y = _filtered(model, t, q, v, tau, rate, rubbing)
+    if y.size < 2 * W.shape[-1]:
+        what = f"{y.size} equations for {W.shape[-1]} unknowns"
+        raise ValueError(f"times: {len(t)} samples are too few: {what}; at least twice as many are needed")
+    start, units = np.concatenate([pi_0.reshape(-1), np.zeros(2 * len(rubbing))]), _units(W, len(rubbing))
+    sizes = _sizes(W, units)  # torques do not count, so that B depends on the motion only
+    R, c = _triangle(W / sizes[:, None], y / sizes, start, units)
+    B, own, condition = _base(R, units)
+    noise = _noise(W, y, start + units * _nearest(R, c))
+    A, b = W / noise[:, None], y / noise
+    R, c = _triangle(A, b, start, units)
+    fit = start + units * _nearest(R, c)
+    theta = start + units * _constrained(R, c, pi_0, weight, units) if consistent else fit
+
+    coefficients = np.zeros((2, model.nv))
+    coefficients[:, rubbing] = theta[pi_0.size :].reshape(2, -1)
+    places = np.concatenate(
+        [np.arange(pi_0.size), *(pi_0.size + k * model.nv + rubbing for k in range(2 * friction))]
+    )
+    combinations = np.zeros((len(B), pi_0.size + 2 * model.nv * friction))
+    combinations[:, places] = B
+    return Identification(
+        prior=model,
+        parameters=theta[: pi_0.size].reshape(-1, 10),
+        viscous=coefficients[0],
+        coulomb=coefficients[1],
+        combinations=combinations,
+        base=B @ fit,
+        standard_errors=_standard_errors(A[..., own], b - A @ fit, t, rate),
+        residual=np.sqrt(np.mean((y - W @ theta) ** 2, axis=0)),
+        condition=condition,
+    )
+
+
+# --- arguments ---------------------------------------------------------------------------------------------
+
+
+def _recording(model: Model, q: Any, v: Any, tau: Any, times: Any) -> tuple[np.ndarray, ...]:
+    t = np.asarray(as_array("times", times, (None,)))
+    if t.ndim != 1:
+        raise ShapeError("times", ("T",), t.shape)
+    arrays = [t]
+    for name, value, size in (("q", q, model.nq), ("v", v, model.nv), ("tau", tau, model.nv)):
+        array = np.asarray(as_array(name, value, (size,)))
+        if array.shape != (len(t), size):
+            raise ShapeError(name, (len(t), size), array.shape)
+        arrays.append(array)
+    for name, array in zip(("times", "q", "v", "tau"), arrays, strict=True):
+        require_finite(name, array)
+    late = np.flatnonzero(~(np.diff(t) > 0.0))
+    if len(late):
+        k = int(late[0])
+        raise ValueError(f"times must increase: times[{k + 1}] = {t[k + 1]:g} s follows {t[k]:g} s")
+    return tuple(arrays)
+
+
+def _require_long_enough(t: np.ndarray, rate: float) -> None:
+    if len(t) < 3:
+        raise ValueError(f"times: {len(t)} samples are too few")
+    if t[-1] - t[0] < 2.0 * _BLOCK / rate:
+        need = f"at least {2.0 * _BLOCK / rate:.3g} s, {2.0 * _BLOCK:g} time constants of the filter"
+        raise ValueError(f"times: the recording takes {t[-1] - t[0]:.3g} s, and has to take {need}")
+    step = float(np.median(np.diff(t)))
+    if rate * step > np.pi:
+        raise ValueError(f"cutoff: it has to be below {0.5 / step:.4g} Hz, half the rate of the samples")
+
+
+def _positive(name: str, value: Any) -> float:
+    number = as_number(name, value)
+    if not number > 0.0:
+        raise ValueError(f"{name} must be positive, got {number:g}")
+    return number
+
+
+def _prior(model: Model, prior: Any, consistent: bool) -> np.ndarray:
+    pi = np.asarray(as_array("prior", inertial_parameters(model) if prior is None else prior, (None, 10)))
+    if pi.shape != (len(model.body_names), 10):
+        raise ShapeError("prior", (len(model.body_names), 10), pi.shape)
+    require_finite("prior", pi)
+    if consistent:
+        for body, P in zip(model.body_names, pseudo_inertias(pi), strict=True):
+            units = 1.0 / np.sqrt(np.maximum(np.diag(P), 1e-300))
+            if not np.linalg.eigvalsh(P * np.multiply.outer(units, units))[0] > 1e-9:
+                what = "its pseudo-inertia is not positive definite, as that of a body with volume is"
+                raise ModelError(f"prior: body '{body}': {what}; give another prior, or consistent=False")
+    return pi
+
+
+def _with_friction(model: Model) -> np.ndarray:
+    """Numbers of the velocities that have friction."""
+    tree = model.kinematics.tree
+    kinds = dict(zip(tree.joint_names, tree.joints, strict=True))
+    slices = [model.velocity_slice(name) for name in model.joint_names if not isinstance(kinds[name], Free)]
+    return np.concatenate([np.zeros(0, dtype=int), *(np.arange(s.start, s.stop) for s in slices)])
+
+
+# --- equations ---------------------------------------------------------------------------------------------
+
+
+def _filtered(
+    model: Model, t: np.ndarray, q: Any, v: Any, tau: Any, rate: float, rubbing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """W with friction, (T, nv, p), and L[tau], (T, nv)."""
+    Y_p, Y_e = momentum_regressor(model, q, v)
+    rigid = rate * (Y_p - _low_pass(t, Y_p, rate, Y_p[0])) - _low_pass(t, Y_e, rate)
+    W = np.zeros((*v.shape, rigid.shape[-1] + 2 * len(rubbing)))
+    W[..., : rigid.shape[-1]] = rigid
+    for k, x in enumerate((v, np.sign(v))):
+        columns = rigid.shape[-1] + k * len(rubbing) + np.arange(len(rubbing))
+        W[:, rubbing, columns] = _low_pass(t, x[:, rubbing], rate)
+    return W, _low_pass(t, tau, rate)
+
+
+def _low_pass(t: np.ndarray, x: np.ndarray, rate: float, start: Any = 0.0) -> np.ndarray:
+    """The solution of ydot = rate (x - y), y(t_0) = start, at the times t, for x linear between them."""
+    z = rate * np.diff(t)
+    decay = np.exp(-z)
+    mean = -np.expm1(-z) / z
+    y = np.empty_like(x)
+    y[0] = start
+    for k in range(len(z)):
+        y[k + 1] = decay[k] * y[k] + (mean[k] - decay[k]) * x[k] + (1.0 - mean[k]) * x[k + 1]
+    return y
+
+
+def _units(W: np.ndarray, rubbing: int) -> np.ndarray:
+    """(p,) a unit for every unknown: for masses, moments, inertias, and for both coefficients of friction.
+
+    Columns of one kind have one unit, in which the largest has norm one. Each column in a unit of its own
+    would make the round-off in columns that vanish as large as the others.
+    """
+    norms = np.linalg.norm(W, axis=(0, 1))
+    inertial = len(norms) - 2 * rubbing
+    kinds = np.concatenate(
+        [np.tile([0, 1, 1, 1, 2, 2, 2, 2, 2, 2], inertial // 10), np.repeat([3, 4], rubbing)]
+    )
+    largest = np.array([np.max(norms[kinds == kind], initial=0.0) for kind in range(5)])
+    if not largest.any():
+        raise ValueError("q, v: the recording has neither motion nor weight: it determines no parameter")
+    units: np.ndarray = (1.0 / np.where(largest > 0.0, largest, 1.0))[kinds]
+    return units
+
+
+def _sizes(W: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """(nv,) rms of the coefficients of each velocity's equations, in these units; one where all are zero."""
+    sizes: np.ndarray = np.sqrt(np.mean((W * units) ** 2, axis=(0, 2)))
+    return np.where(sizes > 0.0, sizes, 1.0)
+
+
+def _noise(W: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """(nv,) rms of the residuals of each velocity's equations, with a floor for exact data."""
+    terms = np.sqrt(np.mean(y**2 + np.sum((W * theta) ** 2, axis=-1), axis=0))
+    floor = _SMALLEST_NOISE * np.where(terms > 0.0, terms, 1.0)
+    noise: np.ndarray = np.maximum(np.sqrt(np.mean((y - W @ theta) ** 2, axis=0)), floor)
+    return noise
+
+
+# --- least squares -----------------------------------------------------------------------------------------
+# The unknowns are x in theta = start + units x.
+
+
+def _triangle(
+    W: np.ndarray, y: np.ndarray, start: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """R (p, p) and c (p,): |W theta - y|^2 is |R x - c|^2 and a constant."""
+    equations = np.concatenate([W * units, (y - W @ start)[..., None]], axis=-1)
+    p = len(start)
+    triangle = np.asarray(np.linalg.qr(equations.reshape(-1, p + 1), mode="r"))
+    return triangle[:p, :p], triangle[:p, p]
+
+
+def _nearest(R: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The least squares solution x of the smallest norm."""
+    x: np.ndarray = np.linalg.lstsq(R, c, rcond=RANK)[0]
+    return x
+
+
+def _base(R: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """B (rank, p), the numbers of its independent parameters, and the condition of R."""
+    singular = np.linalg.svd(R, compute_uv=False)
+    rank = int(np.sum(singular > RANK * singular[0]))
+    pivoted, order = qr(R, mode="r", pivoting=True)
+    own, others = order[:rank], order[rank:]
+    B = np.zeros((rank, len(R)))
+    B[:, own] = np.eye(rank)
+    B[:, others] = solve_triangular(pivoted[:rank, :rank], pivoted[:rank, rank:])
+    B[np.abs(B) < RANK] = 0.0
+    rows = np.argsort(own)
+    B, own = (B * units[own, None] / units)[rows], own[rows]
+    return B, own, float(singular[0] / singular[rank - 1])
+
+
+def _standard_errors(A: np.ndarray, residuals: np.ndarray, t: np.ndarray, rate: float) -> np.ndarray:
+    """(rank,) from the columns A of the independent parameters: by the jackknife.
+
+    The estimate is repeated without one block of time after the other. Residuals may be correlated within a
+    block, but not from one block to another. Infinite if what is left determines fewer parameters.
+    """
+    starts = np.unique(np.searchsorted(t, np.arange(t[0], t[-1], _BLOCK / rate)))
+    Q, R = np.linalg.qr(A.reshape(-1, A.shape[-1]))
+    Q = Q.reshape(A.shape)
+    scores = np.add.reduceat(np.einsum("tij,ti->tj", Q, residuals), starts)
+    shares = np.stack([np.einsum("tij,tik->jk", part, part) for part in np.split(Q, starts[1:])])
+    try:
+        changes = solve_triangular(R, np.linalg.solve(np.eye(len(R)) - shares, scores[..., None])[..., 0].T)
+    except np.linalg.LinAlgError:
+        return np.full(len(R), np.inf)
+    count = len(starts)
+    errors: np.ndarray = np.sqrt((count - 1) / count * np.sum(changes**2, axis=1))
+    return errors
+
+
+# --- physical consistency ----------------------------------------------------------------------------------
+
+
+def _constrained(
+    R: np.ndarray, c: np.ndarray, pi_0: np.ndarray, weight: float, units: np.ndarray
+) -> np.ndarray:
+    """x at the minimum of |R x - c|^2 / 2 and the divergence from the prior, by Newton's method from x = 0.
+
+    With P_0 = L L^T, M = L^-1 P L^-T and F_k = L^-1 (dP/dx_k) L^-T, gradient and Hessian of the divergence
+    are tr(S_k (M - 1)) and tr(S_k S_l), S_k = M^-1/2 F_k M^-1/2. So a step is a least squares problem.
+    """
+    inverse = np.linalg.inv(np.linalg.cholesky(pseudo_inertias(pi_0)))
+    F = units[: pi_0.size].reshape(-1, 10, 1, 1) * np.einsum("bij,kjl,bml->bkim", inverse, _TEN, inverse)
+    bodies, root = len(pi_0), np.sqrt(weight)
+
+    def eigen(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        M = np.eye(4) + np.einsum("bk,bkij->bij", x[: pi_0.size].reshape(-1, 10), F)
+        return np.linalg.eigh(M)
+
+    def value(x: np.ndarray) -> float:
+        eigenvalues = eigen(x)[0]
+        if not (eigenvalues > 0.0).all():
+            return np.inf
+        divergence = np.sum(eigenvalues - 1.0 - np.log(eigenvalues))
+        return float(0.5 * np.sum((R @ x - c) ** 2) + weight * divergence)
+
+    x, S = np.zeros(len(R)), np.zeros((bodies, 16, bodies, 10))
+    for _ in range(_STEPS):
+        eigenvalues, axes = eigen(x)
+        turned = np.einsum("bji,bkjl,blm->bkim", axes, F, axes)
+        scaled = turned / np.sqrt(eigenvalues[:, None, :, None] * eigenvalues[:, None, None, :])
+        S[np.arange(bodies), :, np.arange(bodies)] = np.swapaxes(scaled.reshape(bodies, 10, 16), 1, 2)
+        excess = np.einsum("bi,ij->bij", eigenvalues - 1.0, np.eye(4)).reshape(-1)
+        J = np.zeros((len(R) + 16 * bodies, len(R)))
+        J[: len(R)], J[len(R) :, : pi_0.size] = R, root * S.reshape(16 * bodies, -1)
+        step = np.linalg.lstsq(J, np.concatenate([c - R @ x, -root * excess]), rcond=None)[0]
+        decrement, now, share = float(np.sum((J @ step) ** 2)), value(x), 1.0
+        if decrement <= _DECREMENT:
+            return x
+        while not value(x + share * step) <= now - 1e-4 * share * decrement:
+            share /= 2.0
+            if share < 1e-12:
+                raise ConvergenceError(f"identify: no step decreases the cost (decrement {decrement:.1e})")
+        x = x + share * step
+    raise ConvergenceError(f"identify: no minimum after {_STEPS} steps (decrement {decrement:.1e})")
