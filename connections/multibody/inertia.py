@@ -123,7 +123,7 @@ def pseudo_inertias(parameters: np.ndarray) -> np.ndarray:
     """P = [[Sigma, h], [h^T, m]], (..., 4, 4), Sigma = tr(Ibar) 1 / 2 - Ibar, of parameters (..., 10).
 
     P is the second moment of the mass density at (x, y, z, 1), linear in the parameters. A distribution of
-    mass has these parameters if and only if P is positive semidefinite. Source: Wensing, Kim, Slotine 2018.
+    mass has these parameters if and only if P is positive semidefinite. Source: [WK].
     """
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(np.asarray(parameters, dtype=np.float64), -1, 0)
     half = (xx + yy + zz) / 2
