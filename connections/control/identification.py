@@ -34,6 +34,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    finite_result,
     require_finite,
     require_type,
     require_untraced,
@@ -113,7 +114,8 @@ def identify(
         least squares solution nearest to the prior.
 
     Each velocity's equations are weighted by the rms of their own residual. Noise of v is also in W, which
-    biases the estimate towards zero; standard errors do not know of it.
+    biases the estimate towards zero; standard errors do not know of it. Memory holds some six arrays of
+    T nv 10 N numbers; of a long recording of a robot with many joints, give every second sample.
 
     Raises
     ------
@@ -201,7 +203,7 @@ def _require_long_enough(t: np.ndarray, rate: float) -> None:
         raise ValueError(f"times: the recording takes {t[-1] - t[0]:.3g} s, and has to take {need}")
     step = float(np.median(np.diff(t)))
     if rate * step > np.pi:
-        raise ValueError(f"cutoff: it has to be below {0.5 / step:.4g} Hz, half the rate of the samples")
+        raise ValueError(f"cutoff: it has to be below {0.5 / step:.4g} Hz, half the rate of `times`")
 
 
 def _positive(name: str, value: Any) -> float:
@@ -247,7 +249,10 @@ def _filtered(
     for k, x in enumerate((v, np.sign(v))):
         columns = rigid.shape[-1] + k * len(rubbing) + np.arange(len(rubbing))
         W[:, rubbing, columns] = _low_pass(t, x[:, rubbing], rate)
-    return W, _low_pass(t, tau, rate)
+    y = _low_pass(t, tau, rate)
+    with np.errstate(all="ignore"):  # squares are summed, of terms that are multiplied by one another
+        finite_result("what follows from q, v and tau", np.sum(W**2) * np.sum(y**2))
+    return W, y
 
 
 def _low_pass(t: np.ndarray, x: np.ndarray, rate: float, start: Any = 0.0) -> np.ndarray:

@@ -85,6 +85,30 @@ def test_exact_data_give_what_the_robot_does_on_another_motion(consistent):
         assert (np.linalg.eigvalsh(pseudo_inertias(found.parameters)) > 0.0).all()
 
 
+@pytest.mark.parametrize("consistent", [True, False])
+def test_a_closed_chain(consistent):
+    """One velocity, three bodies, eight combinations: torques of another motion."""
+    robot = mb.example("four_bar")
+    true = mb.inertial_parameters(robot)
+    wrong = true * np.array([[0.5], [1.5], [2.0]])
+    Y, tau, found = [], [], None
+    for phase in ([0.0, 1.0, 2.0], [1.0, 3.0, 0.5]):
+        t = np.linspace(0.0, 8.0, 1601)
+        angle, w = np.multiply.outer(t, [2.0, 3.0, 5.0]) + phase, np.array([2.0, 3.0, 5.0])
+        q = robot.neutral() + 0.2 * np.sum(np.sin(angle), axis=1, keepdims=True)
+        v = 0.2 * np.sum(w * np.cos(angle), axis=1, keepdims=True)
+        a = -0.2 * np.sum(w**2 * np.sin(angle), axis=1, keepdims=True)
+        Y.append(mb.regressor(robot, q, v, v, a))
+        tau.append(Y[-1] @ true.ravel())
+        if found is None:
+            found = control.identify(
+                robot, q, v, tau[0], t, cutoff=CUTOFF, prior=wrong, consistent=consistent
+            )
+    assert found.rank == 8
+    assert relative(Y[1] @ found.parameters.ravel(), tau[1]) < 1e-3
+    assert relative(Y[1] @ wrong.ravel(), tau[1]) > 0.1  # negative control
+
+
 def test_the_error_of_exact_data_is_of_the_second_order_in_the_step():
     t, q, v, _ = motion()
     tau, true = torques(arm()), mb.inertial_parameters(arm()).ravel()

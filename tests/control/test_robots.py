@@ -168,6 +168,15 @@ def test_one_state_is_a_row_of_many(arm, rng):
 # --- adaptation ---------------------------------------------------------------------------------------
 
 
+def test_momentum_is_the_momentum_regressor_times_the_parameters(floating, rng):
+    q, v, *_ = states(floating, rng)
+    Y_p, Y_e = mb.momentum_regressor(floating, q, v)
+    pi = mb.inertial_parameters(floating).ravel()
+    for system in (floating.system(), floating.definition.system):
+        np.testing.assert_allclose(Y_p @ pi, system.momentum(q, v), atol=1e-11)
+        np.testing.assert_allclose(Y_e @ pi, system.momentum_rate(q, v), atol=1e-11)
+
+
 def test_regressor_turns_the_model_into_the_loaded_one(floating, rng):
     q, v, v_r, a_r = states(floating, rng)
     loaded = with_payload(floating, "foot", 0.7, (0.1, -0.2, 0.05), np.diag([0.01, 0.02, 0.015]))

@@ -167,6 +167,25 @@ def _of_robot(kind: str) -> dict[str, Call]:
     }
 
 
+@cache
+def _hinge() -> mb.Model:
+    mechanism = mb.Mechanism()
+    mechanism.add_body("rod", 2.0, (0.3, 0.0, 0.1), 0.1 * np.diag([1.0, 2.0, 2.5]))
+    mechanism.add_joint("hinge", "world", "rod", mb.Revolute((0.0, 1.0, 0.0)))
+    return mechanism.build()
+
+
+def _identified(**recording: Any) -> tuple[Any, ...]:
+    found = control.identify(_hinge(), **recording, cutoff=5.0, friction=True)
+    return found.parameters, found.viscous, found.coulomb, found.residual
+
+
+def _recording() -> dict[str, np.ndarray]:
+    times = np.linspace(0.0, 2.0, 41)
+    q, v = np.sin(5.0 * times)[:, None], 5.0 * np.cos(5.0 * times)[:, None]
+    return {"q": q, "v": v, "tau": mb.inverse_dynamics(_hinge(), q, v, -25.0 * q), "times": times}
+
+
 def _of_control() -> dict[str, Call]:
     system = cn.MechanicalSystem(cn.MatrixMetric(CHART, _matrix))
     law, observer = control.PassivityController(system, 5.0), control.MomentumObserver(system, 2.0)
@@ -191,6 +210,7 @@ def _of_control() -> dict[str, Call]:
         "UnknownInertia.regressor": Call(family.regressor, of_tree),
         "AdaptiveController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
         "AdaptiveController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
+        "identify": Call(_identified, _recording()),
         "lqr": Call(control.lqr, pair | weights),
         "reachable_directions": Call(control.reachable_directions, pair),
         "require_stabilizable": Call(control.require_stabilizable, pair),
