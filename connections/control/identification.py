@@ -63,7 +63,7 @@ class Identification:
     parameters: np.ndarray  #: (N, 10) inertial parameters, as `multibody.inertial_parameters`
     viscous: np.ndarray  #: (nv,) F_v, N m s/rad and N s/m
     coulomb: np.ndarray  #: (nv,) F_c, N m and N
-    combinations: np.ndarray  #: (rank, size of theta) B; each row has a 1 at a parameter of its own
+    combinations: np.ndarray  #: (rank, size of theta) B; row k has a 1 at the k-th independent unknown
     base: np.ndarray  #: (rank,) the least squares estimate of B theta, without prior or constraint
     standard_errors: np.ndarray  #: (rank,) of `base`, from the residuals, which may be correlated in time
     residual: np.ndarray  #: (nv,) rms of L[tau] minus the prediction by parameters and friction, N m and N

@@ -147,6 +147,10 @@ def test_the_rank_is_that_of_the_classical_regressor(name):
     found = control.identify(robot, q, v, tau, t, cutoff=1.0)
     assert found.rank == np.linalg.matrix_rank(classical, rtol=1e-8)
     assert found.combinations.shape == (found.rank, classical.shape[1])
+    independent = 0  # the unit columns, in the order of the parameters
+    for column in found.combinations.T:
+        independent += independent < found.rank and np.array_equal(column, np.eye(found.rank)[independent])
+    assert independent == found.rank
     # what the data cannot see is orthogonal to all combinations
     unseen = np.linalg.svd(found.combinations)[2][found.rank :]
     assert np.abs(classical @ unseen.T).max(initial=0.0) < 1e-6 * np.abs(classical).max()
