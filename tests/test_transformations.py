@@ -132,6 +132,7 @@ ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
 }
 IN_JAX: dict[str, Callable[[Any], Any]] = {
     **{name: _recursion(name) for name in FUNCTIONS if "with torsion" not in name},
+    "close_loops": lambda q: mb.close_loops(robot(), q),
     "displace": lambda q: mb.displace(robot(), q, VECTORS[0]),
     "difference": lambda q: mb.difference(robot(), q, start()),
     "linearize": lambda q: mb.linearize(robot(), q, *VECTORS[:2]),

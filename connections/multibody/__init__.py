@@ -57,7 +57,7 @@ from connections.multibody.linearization import (
     zero_order_hold,
 )
 from connections.multibody.loops.closures import Coincident, Distance
-from connections.multibody.model import Model, inertial_parameters, total_mass
+from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
@@ -101,6 +101,7 @@ __all__ = [
     "center_of_mass",
     "center_of_mass_jacobian",
     "christoffel_symbols",
+    "close_loops",
     "coriolis_matrix",
     "coriolis_product",
     "coriolis_transpose_product",

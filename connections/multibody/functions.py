@@ -48,6 +48,7 @@ _ARGUMENTS = {
     "frame": "the name of a frame, one of ``model.frame_names``.",
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
     "out": "the array to fill.",
+    "guess": "for loops: (..., nq_s) of `close_loops` at a configuration near q, which saves time.",
 }
 _ERRORS = {
     "ShapeError": "an array has the wrong size.",
@@ -134,7 +135,7 @@ def _matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @recursion
-def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
@@ -143,7 +144,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 @recursion
 def coriolis_matrix(
-    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
 ) -> np.ndarray:
     """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
 
@@ -152,7 +153,7 @@ def coriolis_matrix(
 
 
 @recursion
-def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
@@ -161,7 +162,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 
 @recursion
 def christoffel_symbols(
-    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
 ) -> np.ndarray:
     """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j: direction.
 
@@ -171,7 +172,14 @@ def christoffel_symbols(
 
 @recursion
 def coriolis_product(
-    model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model,
+    q: Any,
+    v: Any,
+    w: Any,
+    *,
+    body_factor: str = "christoffel",
+    out: Any = None,
+    guess: Any = None,
 ) -> np.ndarray:
     """C(q, v) w, (..., nv), in O(N): C is never formed.
 
@@ -181,7 +189,14 @@ def coriolis_product(
 
 @recursion
 def coriolis_transpose_product(
-    model: Model, q: Any, v: Any, w: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model,
+    q: Any,
+    v: Any,
+    w: Any,
+    *,
+    body_factor: str = "christoffel",
+    out: Any = None,
+    guess: Any = None,
 ) -> np.ndarray:
     """C(q, v)^T w, (..., nv), in O(N): what a momentum observer needs.
 
@@ -190,7 +205,9 @@ def coriolis_transpose_product(
 
 
 @recursion
-def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
+def inverse_dynamics(
+    model: Model, q: Any, v: Any, a: Any, *, out: Any = None, guess: Any = None
+) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N.
 
     Source: [E] (15) to (18).
@@ -198,7 +215,7 @@ def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -
 
 
 @recursion
-def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """C v + g, (..., nv), N m and N: the forces under which vdot = 0.
 
     Source: [E] (15) to (18).
@@ -206,7 +223,7 @@ def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nd
 
 
 @recursion
-def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def gravity(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
     Source: [E] (1).
@@ -214,7 +231,9 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
-def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
+def forward_dynamics(
+    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None, guess: Any = None
+) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
@@ -222,7 +241,7 @@ def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None)
 
 
 @recursion
-def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """H(q)^-1, (..., nv, nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
@@ -230,7 +249,9 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
-def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
+def regressor(
+    model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None, guess: Any = None
+) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
     pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
@@ -241,7 +262,9 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
 
 @recursion_for_matrices
-def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def momentum_regressor(
+    model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
 
     So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations.
@@ -257,7 +280,7 @@ def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tupl
 
 
 @recursion
-def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def forward_kinematics(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
 
     Bodies are in the order of ``model.body_names``; `frame_pose` is for links that are merged into them.
@@ -267,7 +290,7 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
-def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def body_jacobians(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v, rad/s and m/s.
 
     Bodies are stacked in the order of ``model.body_names``.
@@ -277,7 +300,7 @@ def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
-def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
+def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
 
     Source: [W] VI-B.
@@ -285,7 +308,9 @@ def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarr
 
 
 @recursion
-def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None) -> np.ndarray:
+def frame_jacobian(
+    model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None, guess: Any = None
+) -> np.ndarray:
     """J, (..., 6, nv): the twist [omega; velocity of its origin] of a frame is J v, rad/s and m/s.
 
     Source: [W] VI-B.
@@ -294,7 +319,7 @@ def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out:
 
 @recursion
 def frame_jacobian_rate(
-    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None
+    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None, guess: Any = None
 ) -> np.ndarray:
     """Jdot, (..., 6, nv): the derivative of `frame_jacobian` along v; a twist's rate is J vdot + Jdot v.
 
@@ -305,7 +330,7 @@ def frame_jacobian_rate(
 
 
 @recursion
-def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def center_of_mass(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """The centre of mass of all bodies that move, (..., 3), in the world, m.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
@@ -313,7 +338,7 @@ def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @recursion
-def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """J, (..., 3, nv): the velocity of the centre of mass in world axes is J v, m/s.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.

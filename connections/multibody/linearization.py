@@ -31,7 +31,7 @@ from connections.multibody.model import Model
 
 @recursion_for_matrices
 def inverse_dynamics_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, a: Any, *, out: Any = None, guess: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
 
@@ -49,7 +49,7 @@ def inverse_dynamics_derivatives(
 
 @recursion_for_matrices
 def forward_dynamics_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None, guess: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
@@ -62,7 +62,7 @@ def forward_dynamics_derivatives(
 
 @kind_kept
 def linearize(
-    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
+    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None, guess: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 
@@ -77,6 +77,7 @@ def linearize(
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
     step : s; if given, the result is `zero_order_hold` over this step.
+    guess : as in the recursions.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def linearize(
     """
     if step is not None:
         step = positive_step(step, "s")
-    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
+    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau, guess=guess)
     numbers = jnp if is_traced(da_dq) else np
     one, zero = (numbers.broadcast_to(x, da_dq.shape) for x in (np.eye(model.nv), np.zeros((model.nv,) * 2)))
     of_eta = numbers.concatenate([_transport_of_velocity(model, q, v) + zero, one], axis=-1)

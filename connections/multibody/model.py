@@ -17,7 +17,14 @@ import numpy as np
 
 from connections._jax import Array
 from connections._words import no_such, words_of
-from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    is_traced,
+    require_finite,
+    require_type,
+)
 from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
 from connections.geometry import FrameField, Metric
 from connections.multibody.definition.frames import (
@@ -178,10 +185,10 @@ class Model:
         """
         tree = self.kinematics.tree
         if not isinstance(self.kinematics, ClosedKinematics):
-            point, starts = Argument("q", q, (self.nq,)), self.kinematics.q_starts
-            q_s: Array = evaluate(self, the_point, point)
+            q_s, starts = close_loops(self, q), self.kinematics.q_starts
         else:
-            q_s, starts = self._spanning(self.kinematics, q, guess), self.kinematics.spanning.q_starts
+            start = None if guess is None else self._stacked(self.kinematics, guess)
+            q_s, starts = close_loops(self, q, guess=start), self.kinematics.spanning.q_starts
         return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
 
     @cached_property
@@ -368,27 +375,20 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
 
-    def _spanning(self, kinematics: ClosedKinematics, q: Any, guess: Mapping[str, Any] | None) -> Array:
-        """q_s (..., nq_s), by continuation from the reference or from `guess`."""
-        if guess is None and isinstance(q, jax.core.Tracer):
-            point = Argument("q", q, (self.nq,))
-            return evaluate(self, kinematics.spanning_at, point)
-        if guess is None:
-            return as_given(self.program.spanning(q), q)
+    def _stacked(self, kinematics: ClosedKinematics, guess: Mapping[str, Any]) -> np.ndarray:
+        """A guess by the names of joints as q_s (nq_s,)."""
         names, size = kinematics.tree.joint_names, kinematics.spanning.nq
         missing = [name for name in names if name not in guess]
         if missing:
             raise ModelError(
                 f"guess: it lacks the joint '{missing[0]}'; give the configuration of every joint"
             )
-        start = np.concatenate(
+        start: np.ndarray = np.concatenate(
             [np.atleast_1d(as_array(f"guess of '{name}'", guess[name], (None,))) for name in names]
         )
         if start.shape != (size,):
             raise ShapeError("guess", (size,), start.shape)
-        require_finite("guess", start)
-        near = kinematics.spanning.frame.require_near("guess", start)
-        return as_given(self.program.spanning(q, near), q)
+        return start
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:
@@ -409,6 +409,38 @@ def with_inertias(model: Model, inertias: np.ndarray) -> Model:
 def require_model(name: str, model: Any) -> None:
     """Raise `TypeError` unless the first argument of the function `name` is a robot."""
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
+
+
+def close_loops(model: Model, q: Any, *, guess: Any = None) -> Array:
+    """q_s (..., nq_s): the configurations of all joints, one after the other, at which the loops close.
+
+    Parameters
+    ----------
+    model : the robot; without loops, q_s is q.
+    q : (..., nq) configurations.
+    guess : (..., nq_s) the result at a configuration near q. The loops are followed from there, instead of
+        from the reference, so the branch is that of the guess; near it, Newton's method takes a step or two.
+
+    Joints are in the order of ``model.spanning_tree.joint_names``. The result is a `guess` of recursions.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular.
+
+    Source: [W] VI-C.
+    """
+    require_model("close_loops", model)
+    kinematics = model.kinematics
+    if not isinstance(kinematics, ClosedKinematics):
+        if guess is not None:
+            raise TypeError("guess: this robot has no loops, which a guess would help to close")
+        q_s: Array = evaluate(model, the_point, Argument("q", q, (model.nq,)))
+        return q_s
+    if not is_traced(q, guess):
+        return as_given(model.program.spanning(q, guess), *(x for x in (q, guess) if x is not None))
+    if guess is None:
+        return evaluate(model, kinematics.spanning_at, Argument("q", q, (model.nq,)))
+    return model.traced.close_loops(q, guess)
 
 
 def total_mass(model: Model) -> float:

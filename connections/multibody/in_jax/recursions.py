@@ -8,6 +8,7 @@ computed by the definition.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,8 +21,9 @@ from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
-from connections.multibody.in_jax.tangents import RULES
+from connections.multibody.in_jax.tangents import RULES, Recursions
 from connections.multibody.in_jax.values import Values
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
 
@@ -49,7 +51,9 @@ class TracedRecursions:
         self._values = Values(robot.kinematics, program, robot.gravity)
         self._functions: dict[Any, PlatformFunction] = {}
 
-    def __call__(self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = ()) -> jax.Array:
+    def __call__(
+        self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = (), guess: jax.Array | None = None
+    ) -> jax.Array:
         """The recursion `name` at one configuration.
 
         Parameters
@@ -57,12 +61,13 @@ class TracedRecursions:
         name : a key of `RECURSIONS`; without gravity, also one of `values.AT_REST`.
         vectors : q (nq,) and then vectors (nv,).
         chosen : what the caller chooses; by default, the body-level factor is ``"christoffel"``.
+        guess : (nq_s,) of robots with loops: where loops are followed from, if not from the reference.
         """
         if not chosen and name in RECURSIONS and RECURSIONS[name].choice is not None:
             chosen = ("christoffel",)
-        return self._function(name, chosen)(*vectors)
+        return self._function(name, chosen, guess is not None)(*_with_guess(vectors, guess))
 
-    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> jax.Array:
+    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...], guess: Any) -> jax.Array:
         """The recursion `name` of arrays with any batch axes, some of which JAX traces.
 
         Parameters
@@ -70,6 +75,7 @@ class TracedRecursions:
         name : a key of `RECURSIONS`.
         given : q (..., nq) and then vectors (..., nv).
         chosen : what the caller chooses.
+        guess : (..., nq_s), or None.
 
         Returns
         -------
@@ -80,10 +86,11 @@ class TracedRecursions:
         ShapeError, TypeError, and the errors of a wrong choice. Numbers that are not finite, and points that
         are no configurations, give NaN.
         """
-        names = "q", *RECURSIONS[name].vectors
-        arrays = [as_array(*item) for item in zip(names, given, self._program.sizes, strict=False)]
+        names = _with_guess(("q", *RECURSIONS[name].vectors), None if guess is None else "guess")
+        sizes = _with_guess(self._program.sizes, None if guess is None else (self._spanning_nq,))
+        arrays = [as_array(*item) for item in zip(names, _with_guess(given, guess), sizes, strict=False)]
         batch = batch_axes(names, arrays)
-        function: Callable[..., jax.Array] = self._function(name, chosen)
+        function: Callable[..., jax.Array] = self._function(name, chosen, guess is not None)
         rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
         for _ in batch:
             function = jax.vmap(function)
@@ -110,47 +117,106 @@ class TracedRecursions:
                 found.append((own, np.einsum("ak,ija->kij", joint.motion, np.concatenate(turned, axis=-1))))
         return found
 
-    def _function(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
+    def close_loops(self, q: Any, guess: Any) -> jax.Array:
+        """q_s (..., nq_s) at q (..., nq) of a robot with loops, followed from `guess` (..., nq_s)."""
+        kinematics, names = self.robot.kinematics, ("q", "guess")
+        sizes = (self._program.sizes[0], (self._spanning_nq,))
+        arrays = [as_array(*item) for item in zip(names, (q, guess), sizes, strict=True)]
+        batch = batch_axes(names, arrays)
+
+        def at(q: jax.Array, guess: jax.Array) -> jax.Array:
+            frame = kinematics.joint_frame
+            q_s = kinematics.near(guess).spanning_at(frame.project_at(q))
+            return jnp.where(frame.near_at(q), q_s, jnp.nan)
+
+        for _ in batch:
+            at = jax.vmap(at)
+        rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
+        return at(*rows).astype(float_of(q, guess))
+
+    @property
+    def _spanning_nq(self) -> int:
+        kinematics = self.robot.kinematics
+        nq: int = kinematics.spanning.nq if isinstance(kinematics, ClosedKinematics) else kinematics.nq
+        return nq
+
+    def _function(self, name: str, chosen: tuple[Any, ...], guessed: bool) -> PlatformFunction:
         try:
-            return self._functions[name, chosen]
+            return self._functions[name, chosen, guessed]
         except KeyError:
-            self._functions[name, chosen] = self._made(name, chosen)
+            self._functions[name, chosen, guessed] = self._made(name, chosen, guessed)
         except TypeError:  # what is chosen is not hashable
             self._program.choice(name, chosen)
             raise
-        return self._functions[name, chosen]
+        return self._functions[name, chosen, guessed]
 
-    def _made(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
-        """The recursion with its first derivatives."""
-
-        def definition(*vectors: jax.Array) -> jax.Array:
-            return DEFINITIONS[name](self.robot, *vectors, *chosen)
-
-        rule = RULES.get(name, partial(_by_definition, definition))
+    def _made(self, name: str, chosen: tuple[Any, ...], guessed: bool) -> PlatformFunction:
+        """The recursion with its first derivatives, of q, a guess if there is one, and its vectors."""
         frame = self.robot.frame
 
+        def near(vectors: Sequence[Any]) -> tuple[Recursions, list[Any]]:
+            """The recursions from the guess, and the other vectors."""
+            if not guessed:
+                return self, list(vectors)
+            q, guess, *others = vectors
+            return _Near(self, guess), [q, *others]
+
+        def definition(*vectors: jax.Array) -> jax.Array:
+            of, own = near(vectors)
+            return DEFINITIONS[name](of.robot, *own, *chosen)
+
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
-            q_dot, *others = along
+            of, own = near(at)
+            q_dot, *others = (along[0], *along[2:]) if guessed else along
+            if q_dot is None and all(other is None for other in others):  # another guess changes nothing
+                return jnp.zeros(self._program.cores[name])
             xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
-            return rule(self, tuple(at), (xi, *others), chosen)
+            return RULES.get(name, partial(_by_definition, name))(of, tuple(own), (xi, *others), chosen)
 
         def transposed() -> PlatformFunction:
-            return self._function(TRANSPOSED[name], chosen)
+            return self._function(TRANSPOSED[name], chosen, guessed)
 
         return self._values.function(
-            name, chosen, definition, change, transposed if name in TRANSPOSED else None
+            name, chosen, definition, change, transposed if name in TRANSPOSED else None, guessed
         )
 
 
-def _by_definition(
-    definition: Callable[..., jax.Array], of: TracedRecursions, at: Any, along: Any, chosen: Any
-) -> jax.Array:
+class _Near:
+    """The recursions of a robot whose loops are followed from a guess (nq_s,)."""
+
+    def __init__(self, recursions: TracedRecursions, guess: jax.Array) -> None:
+        self._recursions, self._guess = recursions, guess
+        self.brackets = recursions.brackets
+
+    def __call__(self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = ()) -> jax.Array:
+        return self._recursions(name, *vectors, chosen=chosen, guess=self._guess)
+
+    @property
+    def robot(self) -> Any:
+        """The robot, its definitions from the guess."""
+        robot: Any = self._recursions.robot
+        return replace(robot, kinematics=robot.kinematics.near(self._guess))
+
+    @property
+    def weightless(self) -> _Near:
+        """The same without gravity."""
+        return _Near(self._recursions.weightless, self._guess)
+
+
+def _with_guess(values: Sequence[Any], guess: Any) -> tuple[Any, ...]:
+    """The values with the guess in the second place, so that the last one stays the last."""
+    first, *others = values
+    return (first, *others) if guess is None else (first, guess, *others)
+
+
+def _by_definition(name: str, of: Recursions, at: Any, along: Any, chosen: Any) -> jax.Array:
     """The derivative of the definition."""
     (q, *vectors), (xi, *others) = at, along
     q_dot = jnp.zeros_like(q) if xi is None else of.robot.frame.matrix_at(q) @ xi
     tangents = [
         jnp.zeros_like(x) if x_dot is None else x_dot for x, x_dot in zip(vectors, others, strict=True)
     ]
+    robot = of.robot
     change: jax.Array
-    _, change = jax.jvp(definition, tuple(at), (q_dot, *tangents))
+    _, change = jax.jvp(lambda *x: DEFINITIONS[name](robot, *x, *chosen), tuple(at), (q_dot, *tangents))
     return change

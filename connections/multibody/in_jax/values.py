@@ -50,6 +50,7 @@ class Values:
         definition: Callable[..., jax.Array],
         change: Change,
         transposed: Callable[[], PlatformFunction] | None,
+        guessed: bool,
     ) -> PlatformFunction:
         """The recursion `name` of one configuration.
 
@@ -60,6 +61,7 @@ class Values:
         definition : the same function in JAX, for other devices.
         change : its derivative.
         transposed : as in `PlatformFunction`.
+        guessed : whether the vector behind q is a guess of the loops' solution (nq_s,).
 
         Raises
         ------
@@ -68,15 +70,21 @@ class Values:
         rest = name in AT_REST
         name = AT_REST.get(name, name)
         constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
-        processor = partial(self._at_rest if rest else self._value, name, constants)
+        processor = partial(self._at_rest if rest else self._value, name, constants, guessed)
         return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
 
-    def _at_rest(self, name: str, choice: list[xla.Constant], q: jax.Array, x: jax.Array) -> jax.Array:
-        """A recursion of q, v and x at v = 0."""
-        return self._value(name, choice, q, jnp.zeros_like(x), x)
+    def _at_rest(
+        self, name: str, choice: list[xla.Constant], guessed: bool, *vectors: jax.Array
+    ) -> jax.Array:
+        """A recursion of q, v and x at v = 0, for vectors without v."""
+        *others, x = vectors
+        return self._value(name, choice, guessed, *others, jnp.zeros_like(x), x)
 
-    def _value(self, name: str, choice: list[xla.Constant], q: jax.Array, *vectors: jax.Array) -> jax.Array:
+    def _value(
+        self, name: str, choice: list[xla.Constant], guessed: bool, q: jax.Array, *vectors: jax.Array
+    ) -> jax.Array:
         """The result at vectors (..., k)."""
+        guess, vectors = (vectors[0], vectors[1:]) if guessed else (None, vectors)
         program, loops, rows = self._program, self._program.loops, q.ndim > 1
         before: list[xla.Constant] = [xla.Work(self._tree, len(program.memory))]
         given = [q, *vectors]
@@ -85,7 +93,7 @@ class Values:
             entry = f"closed_{entry}"
             _, closure, clusters = program.arrays
             before += [xla.Work(self._closure, len(closure)), xla.Read(clusters), xla.Flag(not loops.linear)]
-            given[0] = q if loops.linear else loops.solution_at(q)
+            given[0] = q if loops.linear else loops.solution_at(q, guess)
             if RECURSIONS[name].bias_rates:
                 given.append(loops.bias_rates_at(given[0], vectors[0]))
         call, core = xla.operation, program.cores[name]

@@ -1,6 +1,7 @@
 """The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
 
 ``guess`` is the spanning configuration at which the paths begin; if it is of size 0, that is the reference.
+For rows it is one row, for all, or a row for each.
 ``closure_rows`` releases the interpreter's lock; every thread needs its own ``closure``, which contains the
 workspace. Both functions return the status
 of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
@@ -29,16 +30,20 @@ def closure_at(closure, q, guess, out):
 
 @rows
 def closure_rows(closure, q, guess, out):
-    slots, start, status = flat_slots_of(closure), flat_slots_of(guess), 0
+    slots, starts, status = flat_slots_of(closure), flat_slots_of(guess), 0
     loops = unpack_closure(slots)
     if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape[0] != q.shape[0]:
         return BAD_INPUT
+    if guess.shape[0] != 1 and guess.shape[0] != q.shape[0]:
+        return BAD_INPUT
+    stride = guess.shape[1] if guess.shape[0] > 1 else 0
     for row in range(q.shape[0]):
         here, solution = (
             beyond(flat_slots_of(q), row * q.shape[1]),
             beyond(flat_slots_of(out), row * out.shape[1]),
         )
-        found = solve_from(slots, here, q.shape[1], start, guess.shape[0], solution)
+        start = beyond(starts, row * stride)
+        found = solve_from(slots, here, q.shape[1], start, guess.shape[1], solution)
         if found != 0:
             out[row] = math.nan
             status = found if status == 0 else status

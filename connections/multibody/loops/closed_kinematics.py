@@ -16,6 +16,7 @@ named `_at` are JAX-traceable definitions; the fast algorithm is in `kernels`. S
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -52,10 +53,13 @@ class Failure(NamedTuple):
 
 
 class Solver(Protocol):
-    """What follows the loops from the reference outside of this room."""
+    """What follows the loops outside of this room."""
 
-    def followed_at(self, q: jax.Array) -> jax.Array:
-        """q_s (..., nq_s) at q (..., nq), not finite if they do not close; JAX-traceable on the processor."""
+    def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """q_s (..., nq_s) at q (..., nq) from `start` (..., nq_s), not finite if loops do not close.
+
+        JAX-traceable on the processor.
+        """
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
@@ -268,11 +272,28 @@ class ClosedKinematics(Coordinates):
 
     # --- definitions -------------------------------------------------------------------------------------
 
+    def near(self, start: Any) -> ClosedKinematics:
+        """The same, with loops that are followed from the spanning configuration `start` (nq_s,)."""
+        near = copy(self)
+        near.__dict__.pop("frame", None)  # which asks whether loops close
+        near.__dict__["_start"] = start
+        return near
+
     def spanning_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,); NaN if loops do not close or are singular."""
         if not self.implicit_clusters.any():
             return self._explicit_at(q)
-        return self._spanning(q)
+        return self._spanning(q, jnp.asarray(self._start))
+
+    @cached_property
+    def _start(self) -> Any:
+        return self.reference
+
+    def spanning_rate_at(self, q: jax.Array, q_s: jax.Array, q_dot: jax.Array) -> jax.Array:
+        """The rate of q_s (nq_s,) where q (nq,) moves at the rate q_dot (nq,)."""
+        v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
+        rate = self.spanning.frame.matrix_at(q_s) @ v_s
+        return rate.at[self.q_columns].set(q_dot, unique_indices=True)
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,), by continuation in JAX from the spanning configuration `start` (nq_s,)."""
@@ -281,33 +302,29 @@ class ClosedKinematics(Coordinates):
         return jnp.where(good, solution.q, jnp.nan)
 
     @cached_property
-    def _spanning(self) -> Callable[[jax.Array], jax.Array]:
-        def followed(q: jax.Array) -> jax.Array:
-            return self.followed_at(q, jnp.asarray(self.reference))
-
-        def change(q: jax.Array, q_s: jax.Array, q_dot: jax.Array) -> jax.Array:
-            v_s = self.G_at(q_s) @ self.joint_frame.velocity_at(q, q_dot)
-            rate = self.spanning.frame.matrix_at(q_s) @ v_s
-            return rate.at[self.q_columns].set(q_dot, unique_indices=True)
+    def _spanning(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        solver = self._solver
 
         @jax.custom_jvp
-        def spanning(q: jax.Array) -> jax.Array:
-            return followed(q) if start is None else self.loops.corrected_at(q, start(q))
+        def spanning(q: jax.Array, start: jax.Array) -> jax.Array:
+            if solver is None:
+                return self.followed_at(q, start)
+            return self.loops.corrected_at(q, solution(q, start))
 
         @spanning.defjvp
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-            (q,), (q_dot,) = primals, tangents
-            q_s = spanning(q)
-            return q_s, change(q, q_s, q_dot)
+            (q, start), (q_dot, _) = primals, tangents
+            q_s = spanning(q, start)
+            return q_s, self.spanning_rate_at(q, q_s, q_dot)
 
-        solver, start = self._solver, None
+        def change(at: Any, along: Any) -> jax.Array:
+            (q, start), (q_dot, _) = at, along
+            if q_dot is None:  # another start changes nothing
+                return jnp.zeros(self.spanning.nq)
+            return self.spanning_rate_at(q, spanning(q, start), q_dot)
+
         if solver is not None:
-
-            def change_of_start(at: Any, along: Any) -> jax.Array:
-                return change(at[0], spanning(at[0]), along[0])
-
-            shape = (self.spanning.nq,)
-            start = PlatformFunction(shape, solver.followed_at, followed, change_of_start)
+            solution = PlatformFunction((self.spanning.nq,), solver.followed_at, self.followed_at, change)
         return spanning
 
     def G_at(self, q_s: jax.Array) -> jax.Array:

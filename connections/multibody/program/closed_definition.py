@@ -30,14 +30,14 @@ class Definition:
     def __init__(self, closed: ClosedKinematics, layout: SolutionLayout) -> None:
         self._closed, self._layout = closed, layout
 
-    def packed_solution_at(self, q: jax.Array) -> jax.Array:
-        """The solution (size,) at q (nq,), NaN where q is off the manifold; JAX-traceable."""
-        frame = self._closed.joint_frame
-        solution = jnp.concatenate(self._layout.pack(*self._closed.closure_at(frame.project_at(q))))
+    def packed_solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
+        """The solution (size,) at q (nq,) from `start` (nq_s,), NaN off the manifold; JAX-traceable."""
+        frame, near = self._closed.joint_frame, self._closed.near(start)
+        solution = jnp.concatenate(self._layout.pack(*near.closure_at(frame.project_at(q))))
         return jnp.where(frame.near_at(q), solution, jnp.nan)
 
-    def solve(self, q: np.ndarray) -> np.ndarray:
-        """The solutions (size,) or (m, size) at q (nq,) or (m, nq).
+    def solve(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """The solutions (size,) or (m, size) at q (nq,) or (m, nq), followed from `start`.
 
         Raises
         ------
@@ -45,24 +45,26 @@ class Definition:
         ClosureError : loops do not close, or are singular.
         """
         if q.ndim == 1:
-            solution = np.array(self._one(q))
+            solution = np.array(self._one(q, start))
         elif not len(q):
             return np.zeros((0, self._layout.size))
         else:  # JAX compiles for each number of rows; with only powers of two, that is seldom
             count = len(q)
-            repeated = q[np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)]
-            solution = np.array(self._many(repeated)[:count])
-        self._require(q, solution, self._closed.reference, "the reference configuration")
+            rows = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
+            starts = np.broadcast_to(start, (count, start.shape[-1]))
+            solution = np.array(self._many(q[rows], starts[rows])[:count])
+        origin = "the reference configuration" if start is self._closed.reference else "the guess"
+        self._require(q, solution, start, origin)
         return solution
 
     def spanning(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,).
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or (m, nq_s).
 
         Raises
         ------
         Refused, ClosureError : as `solve`.
         """
-        q_s = np.asarray(self._followed(q, start))
+        q_s = np.asarray(self._followed(q, np.broadcast_to(start, (len(q), start.shape[-1]))))
         self._require(q, q_s, start, "the guess")
         return q_s
 
@@ -77,6 +79,7 @@ class Definition:
         bad = ~np.isfinite(solution).reshape(-1, solution.shape[-1]).all(axis=1)
         if bad.any():
             at = jnp.asarray(q.reshape(-1, q.shape[-1])[np.argmax(bad)])
+            start = np.broadcast_to(start, (len(bad), start.shape[-1]))[np.argmax(bad)]
             frame = self._closed.joint_frame
             if not frame.near_at(at):
                 raise Refused
@@ -87,22 +90,22 @@ class Definition:
             self._closed.refuse(point, failure, origin)
 
     @cached_property
-    def _one(self) -> Callable[[np.ndarray], jax.Array]:
+    def _one(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
         return compiled(self.packed_solution_at)
 
     @cached_property
-    def _many(self) -> Callable[[np.ndarray], jax.Array]:
+    def _many(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
         return compiled(jax.vmap(self.packed_solution_at))
 
     @cached_property
     def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q, start) -> q_s for rows of q; NaN if q is off the manifold."""
+        """(q, start) -> q_s for rows of both; NaN if q is off the manifold."""
         closed, frame = self._closed, self._closed.joint_frame
 
         def at(q: jax.Array, start: jax.Array) -> jax.Array:
             return jnp.where(frame.near_at(q), closed.followed_at(frame.project_at(q), start), jnp.nan)
 
-        return jax.jit(jax.vmap(at, in_axes=(0, None)))
+        return jax.jit(jax.vmap(at))
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` of one solution (size,), (G_size,); JAX-traceable."""

@@ -52,8 +52,14 @@ class Loops:
         self._nothing = np.zeros(self.layout.G_size)
         self._copies = Workspaces(lambda: with_workspace(self.closure))
 
-    def solve(self, q: np.ndarray) -> np.ndarray:
-        """The solutions (size,) or (m, size) at q (nq,) or (m, nq).
+    def solve(self, q: np.ndarray, start: np.ndarray = _REFERENCE) -> np.ndarray:
+        """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by paths from `start`.
+
+        Parameters
+        ----------
+        q : (nq,) or (m, nq).
+        start : (nq_s,) or, with rows of q, (1 or m, nq_s), configurations of the spanning tree in which loops
+            close; if empty, the reference.
 
         Raises
         ------
@@ -62,13 +68,13 @@ class Loops:
         TypeError : q has another dtype (raised by Numba).
         """
         if self.solvable:
-            return self._solutions(q, _REFERENCE)
+            return self._solutions(q, start)
         # JAX would accept other shapes and dtypes; the direct call must leave them to `Program.evaluate`.
         _accept(q.shape[-1:] == (self._closed.nq,) and q.dtype == np.float64)
-        return self.definition.solve(q)
+        return self.definition.solve(q, start if start.size else self._closed.reference)
 
     def spanning(self, q: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or the reference.
+        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or (m, nq_s), or the reference.
 
         Raises
         ------
@@ -111,12 +117,17 @@ class Loops:
         _accept(good)
         return result
 
-    def solution_at(self, q: jax.Array) -> jax.Array:
-        """The solutions (..., size) at q (..., nq), NaN if one is refused; JAX-traceable on the processor."""
+    def solution_at(self, q: jax.Array, start: jax.Array | None = None) -> jax.Array:
+        """The solutions (..., size) at q (..., nq), NaN if one is refused; JAX-traceable on the processor.
+
+        They are followed from `start` (..., nq_s), or from the reference.
+        """
+        if start is None:
+            reference = self._closed.reference
+            start = jnp.broadcast_to(jnp.asarray(reference), (*q.shape[:-1], len(reference)))
         if not self.solvable:
-            return _mapped(self.definition.packed_solution_at, q)
-        reference = _read(self._closed.reference)
-        return self._operation("closure", (self.size,), [q], [reference])
+            return _mapped(self.definition.packed_solution_at, q, start)
+        return self._operation("closure", (self.size,), [q, start])
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` (..., G_size) of solutions (..., size) and v (..., nv), likewise."""
@@ -124,22 +135,20 @@ class Loops:
             return jnp.zeros((*v.shape[:-1], self.layout.G_size))
         if not self.solvable:
             return _mapped(self.definition.bias_rates_at, solution, v)
-        return self._operation("bias_rates", (self.layout.G_size,), [solution, v], [])
+        return self._operation("bias_rates", (self.layout.G_size,), [solution, v])
 
-    def _operation(
-        self, name: str, shape: tuple[int, ...], vectors: list[Any], after: list[Any]
-    ) -> jax.Array:
+    def _operation(self, name: str, shape: tuple[int, ...], vectors: list[Any]) -> jax.Array:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
         before = [xla.Work(self.closure[:work].copy(), len(self.closure))]
         one = vectors[0].ndim == 1
         call, entry = (xla.operation, f"{name}_at") if one else (xla.operation_on_rows, f"{name}_rows")
-        return call(entry, compiled.require(entry), shape, before, vectors, after)
+        return call(entry, compiled.require(entry), shape, before, vectors)
 
-    def followed_at(self, q: jax.Array) -> jax.Array:
+    def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The first part of `solution_at`: q_s (..., nq_s) at q (..., nq)."""
-        return self.solution_at(q)[..., : self.layout.nq]
+        return self.solution_at(q, start)[..., : self.layout.nq]
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
@@ -153,22 +162,24 @@ class Loops:
         return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
 
     def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """The solutions by compiled code, along paths from `start` (nq_s,)."""
+        """The solutions by compiled code, along paths from `start`."""
         solution = np.empty((*q.shape[:-1], self.size))
         if q.ndim == 1:
             self._require(compiled.closure_at(self.closure, q, start, solution), self.closure, q, start)
             return solution
         closure = self._copies.take()
         try:
-            status = compiled.closure_rows(closure, q, start, solution)
+            starts = np.atleast_2d(start)
+            status = compiled.closure_rows(closure, q, starts, solution)
             _accept(abs(status) < BAD_INPUT)
             if status != 0:
                 # The workspace holds the path of the last row; so the first row that failed is solved again.
                 bad = int(np.argmax(np.isnan(solution[:, :1]).any(axis=1)))
                 for _, base in self._paths(closure).values():
                     base[:] = np.nan  # it stays NaN if the loop cannot even be closed at the start
-                status = compiled.closure_rows(closure, q[bad : bad + 1], start, solution[:1])
-                self._require(status, closure, q[bad], start)
+                own = starts[bad : bad + 1] if len(starts) > 1 else starts
+                status = compiled.closure_rows(closure, q[bad : bad + 1], own, solution[:1])
+                self._require(status, closure, q[bad], own[0])
         finally:
             self._copies.give_back(closure)
         return solution
@@ -219,12 +230,6 @@ class Loops:
 def _accept(good: bool) -> None:
     if not good:
         raise Refused
-
-
-def _read(array: np.ndarray) -> Any:
-    from connections.engines import xla  # imports llvmlite
-
-    return xla.Read(array)
 
 
 def _mapped(function: Callable[..., jax.Array], *vectors: jax.Array) -> jax.Array:

@@ -69,7 +69,7 @@ _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 # The public call of a recursion; `at` is the compiled function for one configuration, which would take a
 # masked array for its data.
 _CALL = """
-def call(q, {vectors}{chosen}out):
+def call(q, {vectors}{chosen}out, guess=None):
     try:
         if {exact} and q.ndim == 1:
             result = empty(core) if out is None else out
@@ -84,13 +84,13 @@ def call(q, {vectors}{chosen}out):
         pass
     {otherwise}
 """
-_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}))"
+_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}), guess)"
 
 
 class Traced(Protocol):
     """The recursions where JAX traces."""
 
-    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> Any:
+    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...], guess: Any) -> Any:
         """The recursion `name` of arrays (..., k)."""
 
 
@@ -123,7 +123,8 @@ class Program:
 
     Attributes
     ----------
-    functions : name of a recursion -> its call ``(q, vectors..., choice..., out)``; see `table.Recursion`.
+    functions : name of a recursion -> its call ``(q, vectors..., choice..., out, guess=None)``; see
+        `table.Recursion`.
     quiet : the same for one configuration in float64 arrays; if the input is bad, its result is None, without
         the reason, except that loops that do not close are an error.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
@@ -173,7 +174,7 @@ class Program:
         return Program, (self._kinematics, self._gravity)
 
     def evaluate(
-        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = ()
+        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = (), guess: Any = None
     ) -> np.ndarray:
         """The result of the recursion `name` for any input that can be converted to arrays of numbers.
 
@@ -183,6 +184,7 @@ class Program:
         given : q (..., nq) and then vectors (..., nv).
         out : the array to fill, or None.
         chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
+        guess : (..., nq_s) configurations of all joints in which loops close, near those at q; or None.
 
         Raises
         ------
@@ -195,14 +197,19 @@ class Program:
         if is_lazy(given, out):
             from connections.engines.dask_arrays import lazy  # imports Dask
 
-            function = partial(_evaluated, self, name, chosen)
+            function = partial(_evaluated, self, name, chosen, guess)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        if self._traced is not None and is_traced(given):
+        if guess is not None and self.loops is None:
+            raise TypeError("guess: this robot has no loops, which a guess would help to close")
+        if self._traced is not None and is_traced(given, guess):
             if out is not None:
                 raise TypeError("out: JAX traces the arguments, and its arrays cannot be filled; leave out")
-            return cast("np.ndarray", self._traced().evaluate(name, given, chosen))
+            return cast("np.ndarray", self._traced().evaluate(name, given, chosen, guess))
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
-        batch, core = batch_axes(names, vectors), self.cores[name]
+        start = None if guess is None else self._guess(guess)
+        starts = [] if start is None else [start]
+        batch = batch_axes((*names, *["guess"] * len(starts)), [*vectors, *starts])
+        core = self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
             vectors = apart(vectors, out)
@@ -211,17 +218,19 @@ class Program:
         if batch:
             rows = [as_rows(vector, batch) for vector in vectors]
             flat = result.reshape(len(rows[0]), math.prod(core))
+            starts = [x.reshape(1, -1) if x.ndim == 1 else as_rows(x, batch) for x in starts]
 
             def fill(chunk: slice) -> bool:  # may run in several threads
+                own = [x if len(x) == 1 else x[chunk] for x in starts]
                 try:
-                    return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk])
+                    return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk], own)
                 except ClosureError as error:
                     open_loops[chunk.start] = error
                     return False
 
             good = in_pieces(len(flat), fill)
         else:
-            good = self.quiet[name](*map(plain, vectors), *chosen, result) is not None
+            good = self.quiet[name](*map(plain, vectors), *chosen, result, start) is not None
         if open_loops:
             _require_finite(names, vectors)
             raise open_loops[min(open_loops)]
@@ -247,20 +256,38 @@ class Program:
             self._explain("mass_matrix", ("q",), [q], q)
         return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
 
-    def spanning(self, q: Any, start: np.ndarray | None = None) -> np.ndarray:
-        """q_s (..., nq_s) at q (..., nq), followed from `start` (nq_s,), or from the reference.
+    def spanning(self, q: Any, guess: Any = None) -> np.ndarray:
+        """q_s (..., nq_s) at q (..., nq), followed from `guess` (..., nq_s), or from the reference.
 
         Raises
         ------
         ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
         """
         assert self.loops is not None
-        q = numbers("q", q, self.sizes[0])
+        q, start = numbers("q", q, self.sizes[0]), None if guess is None else self._guess(guess)
+        batch = q.shape[:-1]
+        if start is not None:
+            batch = batch_axes(("q", "guess"), (q, start))
+            start = as_rows(start, batch)
         try:
-            q_s = self.loops.spanning(as_rows(q, q.shape[:-1]), start)
+            q_s = self.loops.spanning(as_rows(q, batch), start)
         except Refused:
             self._explain("mass_matrix", ("q",), [q], q)
-        return q_s.reshape(*q.shape[:-1], self.loops.layout.nq)
+        return q_s.reshape(*batch, self.loops.layout.nq)
+
+    def _guess(self, guess: Any) -> np.ndarray:
+        """A guess (..., nq_s) of the user, near the manifold.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError.
+        """
+        assert isinstance(self._kinematics, ClosedKinematics)
+        frame, start = self._kinematics.spanning.frame, self._kinematics.spanning.nq
+        rows = numbers("guess", guess, (start,))
+        require_finite("guess", rows)
+        flat = [frame.require_near("guess", row) for row in rows.reshape(-1, start)]
+        return np.array(flat).reshape(rows.shape)
 
     def choice(self, name: str, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the compiled function `name` takes for what the caller chose.
@@ -280,8 +307,18 @@ class Program:
 
     # --- rows of configurations ----------------------------------------------------------------------------
 
-    def _fill(self, name: str, rows: list[np.ndarray], choice: tuple[bool, ...], out: np.ndarray) -> bool:
-        """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good."""
+    def _fill(
+        self,
+        name: str,
+        rows: list[np.ndarray],
+        choice: tuple[Any, ...],
+        out: np.ndarray,
+        starts: list[np.ndarray],
+    ) -> bool:
+        """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good.
+
+        Loops are followed from the only one of `starts` (1 or m, nq_s), or from the reference.
+        """
         loops = self.loops
         if loops is None:
             return self._batch(name).fill(self.arrays, (*rows, *choice, out))
@@ -290,7 +327,8 @@ class Program:
             for first in range(0, len(out), _CHUNK):
                 chunk = slice(first, first + _CHUNK)
                 q, *others = (row[chunk] for row in rows)
-                given = q if loops.linear else loops.solve(q)
+                own = [x if len(x) == 1 else x[chunk] for x in starts]
+                given = q if loops.linear else loops.solve(q, *own)
                 if bias_rates:
                     others.append(loops.bias_rates(given, others[0]))
                 arguments = given, *others, *choice, out[chunk]
@@ -407,9 +445,11 @@ def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
         require_finite(name, array)
 
 
-def _evaluated(program: Program, name: str, chosen: tuple[Any, ...], *given: np.ndarray) -> np.ndarray:
+def _evaluated(
+    program: Program, name: str, chosen: tuple[Any, ...], guess: Any, *given: np.ndarray
+) -> np.ndarray:
     """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
-    return program.evaluate(name, given, None, chosen)
+    return program.evaluate(name, given, None, chosen, guess)
 
 
 class _Functions(dict[str, Callable[..., np.ndarray]]):
@@ -459,7 +499,9 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
     if loops is not None:
         names["given"] = "memory, closure, clusters, solved, given"
-        names["solve"] = "given = q" if loops.linear else "given = solve(q)"
+        names["solve"] = (
+            "given = q" if loops.linear else "given = solve(q) if guess is None else solve(q, guess)"
+        )
         names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
         scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
         scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
