@@ -186,8 +186,9 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
     q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
     out = np.zeros((4, SolutionLayout(loops.closed).size))
     rows = compiled.require("closure_rows")
-    for guess in (NO_GUESS, loops.closed.reference.copy()):
-        assert rows(loops.memory, q, guess, out) == 1 + loops.closed.clusters.of_body[-1]
+    reference = loops.closed.reference.copy()
+    for guess, count in ((NO_GUESS, 1), (reference, 1), (reference, 4)):
+        assert rows(loops.memory, q, np.tile(guess, (count, 1)), out) == 1 + loops.closed.clusters.of_body[-1]
         assert np.isnan(out[2]).all()
         for i in (0, 1):
             np.testing.assert_array_equal(out[i], loops.status(q[i], guess)[1])

@@ -24,7 +24,9 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-11 * np.max(np.abs(expected)))
 
 
-@pytest.mark.parametrize("of", ["four-bar", "legged robot", *map(further, ("planar robot", "belt leg", "cam"))])
+@pytest.mark.parametrize(
+    "of", ["four-bar", "legged robot", *map(further, ("planar robot", "belt leg", "cam"))]
+)
 @pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in FUNCTIONS])
 def test_a_guess_changes_no_number(name, of, rng):
     """One configuration, rows with one guess, and with a guess for each."""

@@ -22,7 +22,8 @@ Q, V = np.zeros(2), np.ones(2)
 def test_a_function_is_declared_and_documented_as_its_row_says(name):
     row, function = RECURSIONS[name], getattr(multibody, name)
     choice = row.choice.arguments if row.choice else ()
-    assert list(inspect.signature(function).parameters) == ["model", "q", *row.vectors, *choice, "out"]
+    names = ["model", "q", *row.vectors, *choice, "out", "guess"]
+    assert list(inspect.signature(function).parameters) == names
     lines = inspect.getdoc(function).splitlines()
     described = [line.split(" : ")[0] for line in lines[lines.index("Parameters") + 2 :] if " : " in line]
     assert described[: len(row.vectors) + 2] == ["model", "q", *row.vectors]

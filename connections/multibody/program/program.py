@@ -505,6 +505,8 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
         scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
         scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
+    else:  # `evaluate` refuses a guess
+        names["exact"] += " and guess is None"
     at = f"{name}_at" if loops is None else f"closed_{name}_at"
 
     def first_call(*arguments: Any) -> bool:
