@@ -64,7 +64,7 @@ DEFINED = {name for name in RECURSIONS if name not in tangents.RULES}
 
 def cases():
     """`RULED` on a tree, and dynamics on loops, always; what has no rule, on the tree only."""
-    for of in (*MECHANISMS, "six-bar", "Stewart platform"):
+    for of in (*(each for each in MECHANISMS if each != "one joint"), "six-bar", "Stewart platform"):
         for name in FUNCTIONS:
             if name in DEFINED and of != "tree":
                 continue
@@ -89,7 +89,7 @@ def test_values_and_derivatives(name, of, rng):
 
     value, slope, forwards, backwards = both(tuple(x), tuple(tangent))
     assert np.asarray(value).tobytes() == np.ascontiguousarray(call(name, *x, of=robot)).tobytes()
-    close(slope, slope_by_differences(robot, name, x, along), 1e-8)
+    close(slope, slope_by_differences(robot, name, x, along), 1e-7 if robot.closed else 1e-8)
     assert float(backwards) == pytest.approx(float(forwards), rel=1e-9, abs=1e-9 * np.max(np.abs(slope)))
     assert np.max(np.abs(slope)) > 1e-6  # a control: zero would agree with zero
 

@@ -45,14 +45,14 @@ class Definition:
         ClosureError : loops do not close, or are singular.
         """
         if q.ndim == 1:
-            solution = np.array(self._one(q, start))
+            solution = _computed(self._one, q, start)
         elif not len(q):
             return np.zeros((0, self._layout.size))
         else:  # JAX compiles for each number of rows; with only powers of two, that is seldom
             count = len(q)
             rows = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
             starts = np.broadcast_to(start, (count, start.shape[-1]))
-            solution = np.array(self._many(q[rows], starts[rows])[:count])
+            solution = _computed(self._many, q[rows], starts[rows])[:count]
         origin = "the reference configuration" if start is self._closed.reference else "the guess"
         self._require(q, solution, start, origin)
         return solution
@@ -64,14 +64,14 @@ class Definition:
         ------
         Refused, ClosureError : as `solve`.
         """
-        q_s = np.asarray(self._followed(q, np.broadcast_to(start, (len(q), start.shape[-1]))))
+        q_s = _computed(self._followed, q, np.broadcast_to(start, (len(q), start.shape[-1])))
         self._require(q, q_s, start, "the guess")
         return q_s
 
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
         rows = zip(np.atleast_2d(solution), np.atleast_2d(v), strict=True)
-        found = [np.asarray(self._bias_rates(*row)) for row in rows]
+        found = [_computed(self._bias_rates, *row) for row in rows]
         return np.array(found).reshape(*v.shape[:-1], self._layout.G_size)
 
     def _require(self, q: np.ndarray, solution: np.ndarray, start: np.ndarray, origin: str) -> None:
@@ -118,3 +118,9 @@ class Definition:
     @cached_property
     def _bias_rates(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
         return compiled(self.bias_rates_at)
+
+
+def _computed(function: Callable[..., jax.Array], *arrays: np.ndarray) -> np.ndarray:
+    """A compiled function's result, computed now, also where JAX traces something else."""
+    with jax.ensure_compile_time_eval():
+        return np.array(function(*arrays))
