@@ -58,10 +58,11 @@ def views_of_space(folder, profile):
         save(window, folder / "explorer_point_mass.png")
 
 
-def view_of_a_robot(folder, profile, model, name, picture):
+def view_of_a_robot(folder, profile, path, name, picture, floating_base=False):
     """A robot in the middle of its motion."""
+    model = mb.from_urdf(path, floating_base=floating_base)
     with (
-        explorer.serve(model, name, port=0) as server,
+        explorer.serve(model, name, port=0, urdf=path) as server,
         browser(profile, *SIZE) as driver,
     ):
         window = open_page(driver, server.url, "angle between the two at the end")
@@ -73,26 +74,17 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "figures"
     warnings.simplefilter("ignore")  # inertias of published robots
     six_bar = ROOT / "tests" / "data" / "urdf_plus" / "six_bar.urdf"
-    quadruped = mb.from_urdf(robot_path("anymal"), floating_base=True)
+    robots = (
+        (robot_path("ur5"), "ur5", "explorer_robot.png"),
+        (robot_path("go2_description/urdf/go2.urdf"), "go2", "explorer_quadruped.png"),
+        (six_bar, "six_bar", "explorer_loops.png"),
+    )
     with tempfile.TemporaryDirectory() as profiles:
-        views_of_space(folder, Path(profiles, "1"))
-        view_of_a_robot(
-            folder,
-            Path(profiles, "2"),
-            mb.from_urdf(robot_path("ur5")),
-            "ur5",
-            "explorer_robot.png",
-        )
-        view_of_a_robot(
-            folder, Path(profiles, "3"), quadruped, "anymal", "explorer_quadruped.png"
-        )
-        view_of_a_robot(
-            folder,
-            Path(profiles, "4"),
-            mb.from_urdf(six_bar),
-            "six_bar",
-            "explorer_loops.png",
-        )
+        views_of_space(folder, Path(profiles, "space"))
+        for path, name, picture in robots:
+            view_of_a_robot(
+                folder, Path(profiles, name), path, name, picture, name == "go2"
+            )
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _serve(options: argparse.Namespace) -> int:
     host = options.host if options.host is not None else explorer.LOOPBACK
     port = options.port if options.port is not None else explorer.PORT
     beta = options.beta[0] if options.beta is not None else 1.0
-    with explorer.serve(model, name, beta, host, port) as server:
+    with explorer.serve(model, name, beta, host, port, options.robot) as server:
         try:
             print(f"The explorer is at {server.url}")
             if not server.local:

@@ -9,6 +9,7 @@ Arrays in, arrays out; nothing here knows of a browser. Source: [W] III-B, IV; [
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.affine.motions.jax_motions import HostMotions
 from connections.checks import IntegrationError, as_array, require_finite
+from connections.explorer.link_meshes import surfaces
 from connections.integration.driver import follow
 from connections.integration.tolerances import ATOL, RTOL
 from connections.multibody.definition.host_kinematics import configuration
@@ -156,10 +158,19 @@ class Robot:
     ----------
     model : the robot.
     name : its name on the page.
+    urdf : the file that describes it, for the page to draw its visuals; without it, inertias are drawn.
+
+    Attributes
+    ----------
+    surfaces : what its bodies look like.
+    missing : a sentence about visuals that are not drawn; empty if all are.
     """
 
-    def __init__(self, model: mb.Model, name: str = "robot") -> None:
+    def __init__(
+        self, model: mb.Model, name: str = "robot", urdf: str | os.PathLike[str] | None = None
+    ) -> None:
         self.model, self.name = model, name
+        self.surfaces, self.missing = ((), "") if urdf is None else surfaces(model, urdf)
         self._lock = threading.Lock()  # the recursions' workspaces belong to one thread at a time
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from connections.explorer.drawing import DARK, PLAIN, TWISTED
 from connections.explorer.robot import VELOCITY, Robot, RobotMotion
 
 _TRACES = 13  # arrows along the path of the chosen body
+_VEIL = 0.25  # opacity of surfaces around ellipsoids
 
 
 class RobotView(drawing.FilmView):
@@ -67,6 +69,11 @@ class RobotView(drawing.FilmView):
             self.body = desk.dropdown(
                 "path of", tuple(sorted(names, key=lambda n: -int(depth(robot.model)[names.index(n)])))
             )
+            self.ellipsoids = desk.checkbox(
+                "ellipsoids", not robot.surfaces, hint="Of the links' inertias, with bars between joints."
+            )
+            self.ellipsoids.visible = bool(robot.surfaces)  # otherwise there is nothing else to draw
+            self.ellipsoids.on_update(lambda _: self._dress())
             self.numbers = gui.add_html("")
             gui.add_html(
                 drawing.legend(
@@ -77,7 +84,7 @@ class RobotView(drawing.FilmView):
                     ),
                     "Free motion: no gravity, no forces, a geodesic of the kinetic-energy metric, the same "
                     "for every gamma. Arrows: the velocity of each centre of mass under the carried joint "
-                    "velocity. Ellipsoids have the links' inertias.",
+                    f"velocity. Ellipsoids: the links' inertias.<br>{escape(robot.missing)}",
                 )
             )
             with gui.add_folder("Cluster tree", expand_by_default=len(names) <= 16):
@@ -102,10 +109,11 @@ class RobotView(drawing.FilmView):
 
     def _add_bodies(self) -> None:
         scene, size = self.desk.client.scene, self.size
-        self.frames = []
+        self.frames, self.skeletons = [], []
         for number, shape in enumerate(self.shapes):
-            name = f"/robot/body_{number}"
-            self.frames.append(scene.add_frame(name, show_axes=False))
+            self.frames.append(scene.add_frame(f"/robot/body_{number}", show_axes=False))
+            name = f"/robot/body_{number}/skeleton"
+            self.skeletons.append(scene.add_frame(name, show_axes=False))
             axes = np.clip(shape.axes, 0.012 * size, 0.3 * size)
             if shape.axes.any():
                 scene.add_icosphere(
@@ -128,6 +136,33 @@ class RobotView(drawing.FilmView):
                     wxyz=_wxyz(_turn_z_to(end / length)),
                     position=tuple(0.5 * end),
                 )
+        self._add_surfaces()
+        self._dress()
+
+    def _add_surfaces(self) -> None:
+        self.skins = []
+        self.desk.client.scene.add_frame("/robot/ground", show_axes=False)
+        for k, surface in enumerate(self.robot.surfaces):
+            owner = "ground" if surface.body < 0 else f"body_{surface.body}"
+            skin = self.desk.client.scene.add_mesh_simple(
+                f"/robot/{owner}/surface_{k}",
+                surface.vertices,
+                surface.faces,
+                color=surface.color,
+                flat_shading=not surface.smooth,
+                side="double",
+            )
+            self.skins.append(skin)
+
+    def _dress(self) -> None:
+        """Show surfaces, or ellipsoids within surfaces that let them be seen."""
+        inner = bool(self.ellipsoids.value)
+        covered = {surface.body for surface in self.robot.surfaces}
+        for number, skeleton in enumerate(self.skeletons):
+            skeleton.visible = inner or number not in covered
+        for skin, surface in zip(self.skins, self.robot.surfaces, strict=True):
+            opacity = min(surface.opacity, _VEIL) if inner else surface.opacity
+            skin.opacity = None if opacity == 1.0 else opacity
 
     def _stand(self, points: np.ndarray) -> None:
         """Put the floor under the robot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import time
 import warnings
@@ -80,6 +81,7 @@ def serve(
     beta: float = 1.0,
     host: str = LOOPBACK,
     port: int = PORT,
+    urdf: str | os.PathLike[str] | None = None,
 ) -> Explorer:
     """Start a server of the page, in threads of its own.
 
@@ -90,10 +92,14 @@ def serve(
     beta : value of the slider at first, kg/m.
     host : address to bind to; only this machine can reach the default.
     port : port to bind to; 0 for any free port.
+    urdf : the file that describes `model`; its visuals are drawn, with the meshes that they name. Bodies
+        without visuals, and all bodies if this is None, are drawn by their ellipsoids of inertia.
 
     Raises
     ------
-    ValueError : beta is larger than 50 kg/m, the port is no port, or viser is not installed.
+    ModelError : `urdf` does not exist, or is no URDF file.
+    ValueError : beta is larger than 50 kg/m, the port is no port, viser is not installed, or `urdf` is given
+        without a model.
     PortError : the port is in use, or may not be used; the address is not one of this machine's.
     """
     require_finite("beta", beta)
@@ -108,7 +114,9 @@ def serve(
     from connections.explorer.page_face import renamed
     from connections.explorer.robot import Robot
 
-    robot = model if model is None or isinstance(model, Robot) else Robot(model, name)
+    if urdf is not None and (model is None or isinstance(model, Robot)):
+        raise ValueError("urdf: expected with a model, whose visuals it has")
+    robot = model if model is None or isinstance(model, Robot) else Robot(model, name, urdf)
     title = f"connections: {'explorer' if robot is None else robot.name}"
     door = Door(host)
     door.finish = partial(renamed, title=title)
