@@ -396,6 +396,53 @@ def test_callbacks_give_the_same_bits(name: str, operation, rng, monkeypatch) ->
     assert np.isnan(direct).any() == (name in REFUSING)
 
 
+def products(lanes, numbers, x, y, out):
+    """Of rows: y times x[0], plus numbers and what should be zeros; refuses a row of which x[0] < 0."""
+    good = True
+    for row in range(len(x)):
+        good = good and x[row, 0] >= 0.0
+        for j in range(len(numbers)):
+            out[row, j] = x[row, 0] * y[row, j] + numbers[j] + lanes[j, 0]
+            lanes[j, 0] = 0.0
+    return good
+
+
+@pytest.fixture(scope="module")
+def on_rows():
+    function, rows = njit(products), types.float64[:, ::1]
+    numba_names.compile_for(function, [rows, types.int64[::1], rows, rows, rows])
+    numba_names.refuse_other_types(function)
+    before = [xla.Lanes(5), xla.Numbers(np.array([1, 2, 3]))]
+    return lambda x, y: xla.operation_on_rows("test_products", function, (3,), before, [x, y])
+
+
+@pytest.mark.parametrize("batch", [(1,), (0,), (127,), (256,), (3, 5), (40_000,)])
+def test_rows_in_pieces(batch, on_rows, rng, monkeypatch) -> None:
+    """In XLA's threads if there are many, and by callbacks; a row that is refused is NaN, and no other."""
+    x, y = rng.normal(size=(*batch, 2)), rng.normal(size=(*batch, 3))
+    x[..., 0] = np.where(rng.random(batch) < 0.01, -1.0, np.abs(x[..., 0]))
+    expected = x[..., :1] * y + np.array([1, 2, 3])
+    expected[x[..., 0] < 0.0] = np.nan
+    for _ in range(3):
+        found = np.asarray(jax.jit(lambda x, y: on_rows(x, y))(x, y))
+        assert found.shape == (*batch, 3)
+        np.testing.assert_allclose(found, expected, rtol=1e-15, atol=1e-15)
+    if len(x) < 1000:
+        monkeypatch.setattr(xla, "_objection", lambda: "forced")
+        called = np.asarray(jax.jit(lambda x, y: on_rows(x, y))(x, y))
+        assert called.tobytes() == found.tobytes()
+
+
+def test_many_operations_at_once_share_the_threads(on_rows, rng) -> None:
+    """More pieces than threads, in operations that do not depend on each other, called again and again."""
+    x, y = np.abs(rng.normal(size=(2000, 2))), rng.normal(size=(2000, 3))
+    run = jax.jit(lambda x, y: [on_rows(x + k, y) for k in range(8)])
+    first = [np.asarray(part) for part in run(x, y)]
+    for _ in range(100):
+        for part, again in zip(first, run(x, y), strict=True):
+            assert np.array_equal(part, again)
+
+
 def test_the_reason_is_said_once(operation, monkeypatch, caplog) -> None:
     monkeypatch.setattr(call_frame, "header", lambda: HEADER.replace(*CHANGED["a field comes"]))
     monkeypatch.delenv("CONNECTIONS_QUIET", raising=False)
