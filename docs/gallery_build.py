@@ -29,6 +29,8 @@ EXAMPLES = (
     "bos_validation",
     "robot_postures",
     "sweep_of_torsion",
+    "swing_up",
+    "torsion_monte_carlo",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -47,6 +49,8 @@ SHOWN = {
     "bos_validation": (0.0, 0.0, 0.53, 1.0),
     "robot_postures": (0.0, 0.5, 0.42, 1.0),
     "sweep_of_torsion": (0.67, 0.08, 1.0, 1.0),
+    "swing_up": (0.0, 0.0, 0.24, 1.0),
+    "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
 }
 
 
