@@ -3,9 +3,9 @@ What torsion does to the tracking of an arm, in a hundred thousand rollouts
 ===========================================================================
 
 A six-joint arm follows random motions from random errors by tau = H a_r + C v_r + g - K s. Its Coriolis
-matrix is C = C* + gamma (C_x - C*): without torsion at gamma = 0, and with more and more of the torsion of the
-body-level factor (v x*) I above. Every such C keeps the balance dV/dt = -s^T K s of V = s^T H s / 2, and yet the
-motions differ. A hundred thousand rollouts, one `jax.vmap` of one `scan`, show by how much.
+matrix is C = C* + gamma (C_x - C*): without torsion at gamma = 0, and with more and more of the torsion of
+the body-level factor (v x*) I above. Every such C keeps the balance dV/dt = -s^T K s of V = s^T H s / 2, and
+yet the motions differ. A hundred thousand rollouts, one `jax.vmap` of one `scan`, show by how much.
 Run: python examples/torsion_monte_carlo.py [directory]
 """
 

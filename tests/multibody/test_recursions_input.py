@@ -15,7 +15,6 @@ from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, 
 from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
-each_function = pytest.mark.parametrize("name", FUNCTIONS)
 each_case = recursion_functions.each_case()
 each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
 
@@ -70,8 +69,7 @@ def test_numbers_that_are_not_finite_are_named(name, of, value, rng):
                     call(name, *replaced(right, number, wrong), of=robot)
 
 
-@pytest.mark.parametrize("of", ["tree", "legged robot", "belt leg"])
-@each_function
+@recursion_functions.each_case(mechanisms=("tree", "legged robot", "belt leg"))
 def test_quaternions_of_another_norm_are_named(name, of, rng):
     robot, tree = model(of), model(of).kinematics.tree
     kinds = dict(zip(tree.joint_names, tree.joints, strict=True))

@@ -126,13 +126,13 @@ SOME = (
 )
 
 
-def each_case(names=FUNCTIONS):
+def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
     """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases."""
     return pytest.mark.parametrize(
         ("name", "of"),
         [
             pytest.param(name, of) if name in SOME or of in MECHANISMS[:2] else further(name, of)
-            for of in MECHANISMS
+            for of in mechanisms
             for name in names
         ],
     )
