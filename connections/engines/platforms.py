@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -52,15 +52,21 @@ class PlatformFunction:
         double = jax.dtypes.canonicalize_dtype(np.float64)
         return _bind(*(jnp.asarray(vector, double) for vector in vectors), function=self, batch=0)
 
+    @cached_property
+    def compiled(self) -> dict[int, Function]:
+        """Number of batch axes -> the operation, compiled; kept here, so that it goes with its robot."""
+        return {}
+
 
 def _shape(*vectors: Any, function: PlatformFunction, batch: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*vectors[0].shape[:batch], *function.shape), vectors[0].dtype)
 
 
-@partial(jax.jit, static_argnames=("function", "batch"))
 def _value(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
     """Outside of `jit`."""
-    return _bind(*vectors, function=function, batch=batch)
+    if batch not in function.compiled:
+        function.compiled[batch] = jax.jit(partial(_bind, function=function, batch=batch))
+    return function.compiled[batch](*vectors)
 
 
 def _batched(
