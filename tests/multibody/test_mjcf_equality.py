@@ -243,3 +243,45 @@ def test_bad_constraints_are_refused_by_name(case, load):
 def test_a_trees_reference_is_refused(load):
     with pytest.raises(ModelError, match=r"robot.xml: reference"):
         load(file(CHAIN, ""), reference={"j1": 1.0})
+
+
+# --- a part of a joint ------------------------------------------------------------------------------------
+
+BUOY = f'<body name="buoy" pos="0.2 -0.1 0.7" euler="0.3 0.2 0.1">{{joint}}{INERTIAL}</body>'
+PINS = {
+    "connect to the world": '<connect name="pin" body1="buoy" body2="world" anchor="0.1 0.2 -0.15"/>',
+    "connect from the world": '<connect name="pin" body1="world" body2="buoy" anchor="0.25 0 0.6"/>',
+}
+
+
+@pytest.mark.parametrize("pin", PINS)
+def test_a_pinned_free_body_as_the_error_writes_it(pin, load, rng):
+    """The line makes a ball: the pinned point stays, and H is MuJoCo's."""
+    with pytest.raises(ModelError, match="'pin'.*whole joints.*<freejoint> of body 'buoy'.*'pin'") as error:
+        load(file(BUOY.format(joint='<freejoint name="base"/>'), PINS[pin]))
+    _, line = str(error.value).splitlines()
+    new = file(BUOY.format(joint=line), "")
+    model, oracle, anchors = load(new), Oracle(new), []
+    assert model.nv == 3
+    for _ in range(3):
+        q = model.random(rng)
+        data = oracle.place({"base": q}).data
+        pinned = np.linalg.inv(data.xmat[1].reshape(3, 3)) @ (anchors[0] - data.xpos[1]) if anchors else None
+        anchors.append(mb.frame_pose(model, q, "buoy")[:3, 3])  # our body frame has its origin at the anchor
+        np.testing.assert_allclose(mb.mass_matrix(model, q), oracle.mass_matrix, atol=1e-12)
+        if pinned is not None:
+            at_pin = [float(x) for x in line.split('pos="')[1].split('"')[0].split()]
+            np.testing.assert_allclose(pinned, at_pin, atol=1e-10)
+    np.testing.assert_allclose(anchors[0], anchors[-1], atol=1e-14)
+    if pin == "connect from the world":
+        np.testing.assert_allclose(anchors[0], [0.25, 0.0, 0.6], atol=1e-10)
+
+
+def test_a_ball_that_a_weld_binds_in_part(load):
+    """A weld without torque beside the ball's centre leaves one velocity; the lines are three hinges."""
+    body = BUOY.format(joint='<joint name="j" type="ball" pos="0.1 0 0"/>')
+    weld = '<weld name="pin" body1="buoy" body2="world" anchor="0 0.2 0.1" torquescale="0"/>'
+    with pytest.raises(ModelError, match="'pin'.*whole joints.*ball joint of body 'buoy'") as error:
+        load(file(body, weld))
+    lines = "".join(str(error.value).splitlines()[1:])
+    assert load(file(BUOY.format(joint=lines), weld)).nv == 1

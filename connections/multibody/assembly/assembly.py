@@ -8,8 +8,9 @@ have the same rank there as at configurations nearby. Source: [W] VI-C.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +18,13 @@ import numpy as np
 
 from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array
+from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies
+from connections.multibody.joints import Fixed, Helical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.loops.condition_rows import (
@@ -86,7 +89,7 @@ def assemble(
         functions = _scaled(spanning, rows, functions, velocity_units(spanning, of_body, sizes))
     items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
     names = tuple(item.name for item in items)
-    conditions = Conditions(spanning, of_body, rows, functions, names, sizes)
+    conditions = Conditions(spanning, of_body, rows, functions, names, sizes, tuple(loops))
     assembler = _Assembler(conditions, tuple(loops), units)
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
@@ -221,7 +224,7 @@ class _Assembler:
         """A regular configuration (nq_s,) in which all loops close, and others that a search has found."""
         everything = self.conditions.tied_columns
         if given is not None:
-            q = self._given(given)
+            q = self._screwed(self._given(given), given)
             held = np.flatnonzero(wanted == 1)
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
             q = self.close(q, free)
@@ -255,6 +258,33 @@ class _Assembler:
         except PointError as error:
             raise ModelError(str(error)) from error
 
+    def _screwed(self, q: np.ndarray, given: Collection[str] = ()) -> np.ndarray:
+        """Q (nq_s,) with the angles of screws behind which a loop is cut, as the other end of the loop says.
+
+        Newton's method turns a screw by 1 rad in a step, and a slide may be hundreds of turns away. The angle
+        is that of the other end about the axis, with the whole turns that bring it nearest. Joints in `given`
+        stay.
+        """
+        q, tree = q.copy(), self.spanning.tree
+        for loop in self.loops:
+            for (body, frame), (other, frame_other) in itertools.permutations(ends_of(tree, loop)):
+                screw = tree.joints[body] if body >= 0 else None
+                if not isinstance(loop.closure, Fixed) or not isinstance(screw, Helical):
+                    continue
+                if tree.joint_names[body] in given:
+                    continue
+                T = self.conditions.host.placed(q).transforms
+                at, start = np.asarray(screw.axis), self.spanning.q_starts[body]
+                back = np.linalg.inv(T[body] @ np.linalg.inv(screw.pose(q[start : start + 1])))
+                pose = back @ T[other] @ frame_other @ np.linalg.inv(frame)
+                across = perpendicular(at)[0]
+                turned = pose[:3, :3] @ across
+                angle = np.arctan2(np.cross(across, turned) @ at, across @ turned)
+                out = at @ pose[:3, 3]
+                turns = np.round((out / screw.pitch - angle) / (2.0 * np.pi)) if screw.pitch else 0.0
+                q[start] = angle + 2.0 * np.pi * turns
+        return q
+
     def _require_closed(self, q: np.ndarray, start: str) -> None:
         if self.closed(q):
             return
@@ -281,7 +311,7 @@ class _Assembler:
         found: list[np.ndarray] = []
         q = failed = neutral
         for number in range(_STARTS):
-            q = self.close(q, columns)
+            q = self.close(self._screwed(q), columns)
             if self.closed(q):
                 found.append(q)
             else:

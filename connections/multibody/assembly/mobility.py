@@ -1,8 +1,8 @@
 """The rank of the conditions of each cluster, and the choice of independent joints, in NumPy.
 
-The number of independent velocities of a cluster is the number of its joints' velocities minus the rank of
-K = L_X phi. The independent joints are those that the user declares, or whole joints chosen such that the
-columns K_d of the other joints are far from linearly dependent. Source: [W] VI-C.
+The number of independent velocities of a cluster is the number of its joints' velocities minus the rank of K
+= L_X phi. The independent joints are those that the user declares, or whole joints that `independence`
+chooses such that the columns K_d of the other joints are far from linearly dependent. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry.numerics.least_squares import least_sine
+from connections.multibody.assembly.independence import MOST, Choice
+from connections.multibody.assembly.whole_joints import refuse_part_of_a_joint
 from connections.multibody.clusters import Rows
 from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.loops.closures import Loop
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
-from connections.multibody.tolerances import SINGULAR
 
 _RANK = 1e-6  # singular values below this, relative to the largest, are zero
-_CHOICES = 2000  # most sets of independent joints that are compared, which takes a second,
-_LARGE = 100  # in clusters of up to so many joints
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,7 @@ class Conditions:
     functions: tuple[FunctionCondition, ...]
     names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
     sizes: np.ndarray  #: (M,) m, characteristic lengths of the clusters (`lengths`)
+    loops: tuple[Loop, ...] = ()  #: whose owners are the first numbers
 
     @cached_property
     def units(self) -> np.ndarray:
@@ -113,11 +114,7 @@ class Conditions:
         )
 
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Which joints of a cluster are independent, (len(members),) booleans, determined at the reference q.
-
-        The choice is the first in the order of `_subsets` with a `least_sine` of at least 0.1, or half the
-        best.
-        """
+        """Which joints of a cluster are independent, (len(members),) booleans, chosen at the reference q."""
         K, owners = self.scaled(q, cluster, members), self.spanning.body_of[self.columns_of(members)]
         rank = _rank(K)
         widths = np.array([self.spanning.joints[body].nv for body in members])
@@ -128,37 +125,31 @@ class Conditions:
                 f"over-constrained: {self.names_of(cluster)} leaves the bodies {bodies} nothing to move: "
                 f"{len(K)} conditions of rank {rank} on {rank} velocities"
             )
-        fixed = wanted[members]
-        free = np.flatnonzero(fixed < 0)
-        missing = mobility - int(widths[fixed == 1].sum())
-        scored, best = [], 0.0
-        for chosen in _subsets(free, widths, missing, _choices(len(widths))):
-            independent = fixed == 1
-            independent[list(chosen)] = True
-            scored.append((least_sine(K[:, ~np.isin(owners, members[independent])]), independent))
-            best = max(best, scored[-1][0])
-            if best >= 0.2:  # then the bound below is 0.1, for all further choices
-                break
-        if best < SINGULAR:
-            raise ModelError(self._why_not(cluster, members, fixed, mobility, len(scored)))
-        return next(independent for sine, independent in scored if sine >= min(0.1, 0.5 * best))
+        joints = np.searchsorted(members, owners)
+        choice = Choice(K, joints, wanted[members], rank)
+        independent = choice.independent()
+        if independent is None:
+            raise ModelError(self._why_not(cluster, members, choice, mobility))
+        return independent
 
-    def _why_not(
-        self, cluster: int, members: np.ndarray, fixed: np.ndarray, mobility: int, compared: int
-    ) -> str:
-        """Why no choice of independent joints is possible, in words; `compared` choices were."""
-        loops = self.names_of(cluster)
-        if (fixed < 0).any() and compared == _choices(len(members)):
+    def _why_not(self, cluster: int, members: np.ndarray, choice: Choice, mobility: int) -> str:
+        """Why no choice of independent joints is possible, in words."""
+        loops, fixed = self.names_of(cluster), choice.declared
+        if choice.limited:
             return (
-                f"{loops} leaves {mobility} velocities of {len(members)} joints; none of the {compared} sets "
-                "of joints that are compared at most determines the others: name the independent joints of "
-                "each loop and coupling, independent=[...]"
+                f"{loops} leaves {mobility} velocities; none of {MOST} choices of whole joints determines "
+                "the others: name the independent joints of each loop and coupling, independent=[...]"
             )
-        if (fixed < 0).any():
-            return (
-                f"{loops} leaves {mobility} velocities, but no set of whole joints has so many and "
-                "determines the others; replace joints of several velocities by joints of one"
+        if (fixed < 0).any() or len(members) == 1:
+            reason = (
+                f"{loops} leaves {mobility} velocities, but independent velocities are whole joints, and no "
+                "whole joints have so many and determine the others"
             )
+            owners = np.unique(self.owners[0][self.owners[1] == cluster])
+            tying = tuple(self.loops[owner] for owner in owners if owner < len(self.loops))
+            refuse_part_of_a_joint(reason, self.spanning, members, tying, len(tying) < len(owners))
+            if (fixed < 0).any():
+                return reason
         declared = members[fixed == 1]
         names = ", ".join(f"'{self.spanning.joint_names[body]}'" for body in declared) or "none"
         count = sum(self.spanning.joints[body].nv for body in declared)
@@ -171,42 +162,6 @@ class Conditions:
             f"{loops}: the joints declared independent ({names}) do not determine the others at the "
             "reference; declare other ones, or give another reference"
         )
-
-
-def _choices(joints: int) -> int:
-    """The most sets of independent joints that are compared in a cluster; fewer in large clusters."""
-    return max(1, min(_CHOICES, _CHOICES * _LARGE**3 // joints**3))
-
-
-def _subsets(free: np.ndarray, widths: np.ndarray, missing: int, most: int) -> list[tuple[int, ...]]:
-    """At most `most` sets of the joints `free` with `missing` velocities in total; small sets first.
-
-    ``reach[i][count]`` has bit w if `count` of the joints from the i-th on can have w velocities in total. So
-    no partial set is extended that cannot be completed.
-    """
-    if missing < 0:
-        return []
-    reach = [[1]]
-    for width in widths[free][::-1].tolist():
-        without = [*reach[-1], 0]
-        reach.append([a | b << width for a, b in zip(without, [0, *reach[-1]], strict=True)])
-    reach.reverse()
-    chosen: list[tuple[int, ...]] = []
-    for size in range(len(free) + 1):
-        partial: list[tuple[int, tuple[int, ...], int]] = [(0, (), missing)]
-        if not reach[0][size] >> missing & 1:
-            continue
-        while partial and len(chosen) < most:
-            first, taken, left = partial.pop()
-            count = size - len(taken)
-            if count == 0:
-                chosen.append(taken)
-                continue
-            for i in range(len(free) - count, first - 1, -1):  # the last one on the stack is the next
-                rest = left - int(widths[free[i]])
-                if rest >= 0 and reach[i + 1][count - 1] >> rest & 1:
-                    partial.append((i + 1, (*taken, int(free[i])), rest))
-    return chosen
 
 
 def _rank(K: np.ndarray) -> int:

@@ -33,6 +33,7 @@ import numpy as np
 
 from connections._distribution import how_to_install
 from connections.checks import ModelError
+from connections.multibody.assembly.whole_joints import WholeJointError
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
@@ -88,7 +89,10 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         add_equalities(mujoco, compiled, mechanism, equalities, origins, *namers)
         if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
             reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
-        model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
+        try:
+            model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
+        except WholeJointError as error:
+            raise ModelError(f"{error.reason}. {_instead(compiled, error, origins)}") from error
         model = model.with_frames(_sites(compiled, model.frame_names, origins))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
@@ -120,6 +124,26 @@ def _compile(mujoco: ModuleType, path: Path) -> Any:
 def _gravity(mujoco: ModuleType, compiled: Any) -> np.ndarray:
     off = compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
     return np.zeros(3) if off else compiled.opt.gravity
+
+
+def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
+    """What to write in the file in place of a free or ball joint that equality constraints bind in part."""
+    number = next(joint for joint in range(compiled.njnt) if _joint_name(compiled, joint) == error.joint)
+    body, anchor = int(compiled.jnt_bodyid[number]), compiled.jnt_pos[number]
+    free = compiled.jnt_type[number] == _mujoco().mjtJoint.mjJNT_FREE
+    old = ("<freejoint>" if free else "the ball joint") + f" of body '{_body_name(compiled, body)}'"
+    if error.pin is not None:  # a connect
+        loop, outward = error.pin
+        frame = loop.placement_b if outward else loop.placement_a
+        old += f" and of <connect> '{loop.name}'"
+        joints, anchor = [f'name="{error.joint}" type="ball"'], frame[:3, 3] + origins[body]
+    else:
+        axes = [f'axis="{axis}"' for axis in ("1 0 0", "0 1 0", "0 0 1")]
+        joints = [f'type="slide" {axis}' for axis in axes] if free else []
+        joints += [f'type="hinge" {axis}' for axis in axes]
+    place = " ".join(f"{x:.12g}" for x in anchor)
+    lines = "\n".join(f'<joint {joint} pos="{place}"/>' for joint in joints)
+    return f"In place of {old} write\n{lines}"
 
 
 # --- what is not supported ---------------------------------------------------------------------------------
