@@ -56,7 +56,7 @@ from connections.multibody.linearization import (
     linearize,
     zero_order_hold,
 )
-from connections.multibody.loops.closures import Coincident, Distance
+from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
@@ -74,6 +74,7 @@ __all__ = [
     "Ball",
     "Blade",
     "Coincident",
+    "ConstantVelocity",
     "Contact",
     "Cylindrical",
     "Distance",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-POSITION, DIRECTION, DISTANCE, LINEAR = range(4)
+POSITION, DIRECTION, DISTANCE, LINEAR, TWIST = range(5)
 
 
 def make_read_only(thing: Any) -> None:
@@ -65,15 +65,16 @@ class Rows:
         DIRECTION:  phi = scale (u . R w - constant)
         DISTANCE:   phi = scale (r . r - constant) / 2
         LINEAR:     phi = scale (coefficients . q - constant)
+        TWIST:      phi = scale (u . R w - point_a . R point_b - constant), whose points are directions
     """
 
-    kinds: np.ndarray  #: (p,) POSITION, DIRECTION, DISTANCE or LINEAR
+    kinds: np.ndarray  #: (p,) POSITION, DIRECTION, DISTANCE, LINEAR or TWIST
     owners: np.ndarray  #: (p,) number of the loop or coupling that the row belongs to
     clusters: np.ndarray  #: (p,) the cluster whose joints the row constrains
     #: (p,) bodies, -1 the ground; not used for LINEAR
     bodies_a: np.ndarray
     bodies_b: np.ndarray
-    #: (p, 3) m, in the body frames of a and of b (world axes for the ground)
+    #: (p, 3) m, in the body frames of a and of b (world axes for the ground); directions for TWIST
     points_a: np.ndarray
     points_b: np.ndarray
     u: np.ndarray  #: (p, 3) in the axes of body a

@@ -86,6 +86,8 @@ def residual(closure, T):
             return r
         case mb.Distance():
             return np.linalg.norm(r, axis=-1, keepdims=True) - closure.length
+        case mb.ConstantVelocity():
+            return np.concatenate([r, rotation_vector(R) @ np.asarray(closure.axis)[:, None]], axis=-1)
         case mb.Fixed():
             return np.concatenate([r, rotation_vector(R)], axis=-1)
         case mb.Revolute():
@@ -94,6 +96,11 @@ def residual(closure, T):
             return np.concatenate([np.cross(r, closure.axis), rotation_vector(R)], axis=-1)
         case mb.Cylindrical():
             return np.concatenate([np.cross(r, closure.axis), R @ closure.axis - closure.axis], axis=-1)
+        case mb.Helical():
+            axis = np.asarray(closure.axis)
+            thread = turned(axis, r @ axis / closure.pitch)  # where the screw is, by how far it came out
+            turn = rotation_vector(np.swapaxes(thread, -1, -2) @ R)
+            return np.concatenate([np.cross(r, axis), turn], axis=-1)
         case mb.Universal():
             square = np.dot(closure.axis_1, closure.axis_2)
             return np.concatenate([r, (R @ closure.axis_2 @ closure.axis_1 - square)[..., None]], axis=-1)

@@ -74,7 +74,9 @@ def in_units(plan, units):
     for name, (a, b, closure, at_a, at_b, independent) in plan.loops.items():
         if isinstance(closure, mb.Distance):
             closure = mb.Distance(L * closure.length)
-        elif callable(closure) and not isinstance(closure, mb.Joint):
+        elif isinstance(closure, mb.Joint):
+            closure = _joint(closure, L)
+        elif callable(closure):
             closure = partial(_seen, closure, L)
         scaled.loops[name] = (a, b, closure, _placement(at_a, L), _placement(at_b, L), independent)
     for name, (coefficients, offset, function, independent) in plan.couplings.items():

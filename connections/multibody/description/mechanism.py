@@ -27,8 +27,8 @@ from connections.checks import ModelError, as_number
 from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
-from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
-from connections.multibody.joints import Joint, Limits
+from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
+from connections.multibody.joints import Fixed, Helical, Joint, Limits
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -146,7 +146,8 @@ class Mechanism:
         closure : ``Coincident()``; ``Distance(length)``; a joint whose motion from frame a to frame b stays
             free, for example ``Revolute((0, 0, 1))``, or ``Fixed()`` if no motion stays free; or a
             JAX-traceable function (4, 4) -> (k,) of the transform of frame b in frame a, which is zero if the
-            loop closes.
+            loop closes. ``Helical(axis, pitch)`` adds a joint and a body without mass, both of this name: the
+            screw's angle is a coordinate, because whole turns move frame b along the axis.
         placement_a, placement_b : (4, 4), m: the frames a and b in their bodies; the identity if None.
         independent : names of the independent joints of the loop's cluster; the other joints between the two
             bodies are dependent, unless another loop or coupling names them. If no loop or coupling of a
@@ -156,7 +157,8 @@ class Mechanism:
         Raises
         ------
         ModelError : the name is taken or empty; a body does not exist, or both are the same; the closure is
-            none of these; a placement is not a proper rigid transform to 1e-9.
+            none of these; a placement is not a proper rigid transform to 1e-9; a body or a joint has the name
+            of a screw.
 
         Source: [W] VI-C, implicit constraints.
         """
@@ -166,7 +168,11 @@ class Mechanism:
                 raise ModelError(f"loop '{name}': the body {body!r} does not exist; add it first")
         if body_a == body_b:
             raise ModelError(f"loop '{name}': both ends are on '{body_a}'")
-        if isinstance(closure, type) or not callable(closure):
+        if isinstance(closure, Helical):
+            for kind, taken in (("body", {WORLD, *self._links}), ("joint", set(self._edges))):
+                if name in taken:
+                    raise ModelError(f"loop '{name}': the screw needs a {kind} of this name, which is taken")
+        elif isinstance(closure, type) or not callable(closure):
             try:
                 conditions_of(closure)
             except ModelError as error:
@@ -174,6 +180,11 @@ class Mechanism:
         frame_a, frame_b = (rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
         link_a, link_b = (GROUND if body == WORLD else body for body in (body_a, body_b))
         listed = _joint_list(name, independent)
+        if isinstance(closure, Helical):  # cut behind the screw
+            edge = Edge(name, link_a, name, closure, frame_a, Limits().for_joint(name, closure))
+            self._links[name] = Link(name, NO_INERTIA)
+            self._edges[name] = self._above[name] = edge
+            link_a, closure, frame_a = name, Fixed(), np.eye(4)
         self._loops[name] = Loop(name, link_a, link_b, closure, frame_a, frame_b, listed)
 
     def add_coupling(

@@ -5,7 +5,7 @@ from pathlib import Path
 from connections.engines.source_fingerprint import INLINED, fingerprint
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody import tolerances
-from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, TWIST
 
 _HERE = Path(__file__).parent
 _RENDERING = [_HERE.parent / "program" / name for name in ("table.py", "entries.py")]
@@ -17,5 +17,5 @@ STAMP = fingerprint(
     INLINED,
     *_RENDERING,
     Path(tolerances.__file__),
-    *(POINT_TOLERANCE, POSITION, DIRECTION, DISTANCE, LINEAR),
+    *(POINT_TOLERANCE, POSITION, DIRECTION, DISTANCE, LINEAR, TWIST),
 )

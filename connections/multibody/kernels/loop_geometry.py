@@ -6,7 +6,8 @@ p_a, p_b the points of the condition, r = p_b - p_a, the derivative of a conditi
 
     phi' = f . Delta,  POSITION: f = [p_b x u; u],  DIRECTION: f = [w x u; 0],  DISTANCE: f = [p_a x p_b; r].
 
-So f = [x x y; l] with two arms x and y, each a point or a direction of a body, and l linear in them.
+So f = [x x y; l] with two arms x and y, each a point or a direction of a body, and l linear in them. TWIST is
+the difference of two DIRECTION conditions; the directions of the second one are in place of the points.
 
 Along column j of G link l moves with the twist P_lj; points and directions move with their bodies, and every
 Phi_s with its link l_s. So with W_l[j, k] = sum_s (P_{l_s j} x Phi_s) G_sk over the columns s that move l,
@@ -29,7 +30,7 @@ from connections.engines.inlined.vectors import (
     rotate_columns,
     subtract3,
 )
-from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
+from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST
 from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
 from connections.multibody.kernels.layout import ARMS, CONDITION, IDENTITY, PLACEMENT, POSE
 
@@ -102,15 +103,20 @@ def _geometric_condition(loop, r):
     doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
     if kind == POSITION:
         x, y, value, size = p_b, u, dot3(u, distance), loop.lengths[1] + doubt
-    elif kind == DIRECTION:
-        x, y, value, size = w, u, dot3(u, w), 1.0
-    else:
+    elif kind == DISTANCE:
         x, y, value, size = p_a, p_b, 0.5 * dot3(distance, distance), constant + math.sqrt(constant) * doubt
         constant = 0.5 * constant
+    else:
+        x, y, value, size = w, u, dot3(u, w), 1.0
+    turn = cross3(x, y)
+    if kind == TWIST:
+        second, first = _second_pair(loop, r)
+        value, size = value - dot3(first, second), 2.0
+        turn = subtract3(turn, cross3(second, first))
     arms = beyond(loop.arms, ARMS.size * r)
     put(arms, ARMS.x, x)
     put(arms, ARMS.y, y)
-    put(arms, ARMS.wrench, (*cross3(x, y), *_linear_part(kind, x, y)))
+    put(arms, ARMS.wrench, (*turn, *_linear_part(kind, x, y)))
     store(loop.phi, r, scale * (value - constant))
     store(loop.sizes, r, scale * size)
 
@@ -169,6 +175,10 @@ def wrench_rate(loop, r, V_a, V_b):
     x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
     x_rate, y_rate = _arm_rates(kind, V_a, V_b, x, y)
     turn = add3(cross3(x_rate, y), cross3(x, y_rate))
+    if kind == TWIST:
+        x, y = _second_pair(loop, r)
+        x_change, y_change = _arm_rates(kind, V_a, V_b, x, y)
+        turn = subtract3(turn, add3(cross3(x_change, y), cross3(x, y_change)))
     return (*turn, *_linear_part(kind, x_rate, y_rate))
 
 
@@ -180,6 +190,16 @@ def wrench_second_rate(loop, r, first, second, first_change):
     """
     kind = loop.row_kind[r]
     x, y = take(loop.arms, ARMS.size * r + ARMS.x, 3), take(loop.arms, ARMS.size * r + ARMS.y, 3)
+    turn, force = _second_rate(kind, first, second, first_change, x, y)
+    if kind == TWIST:
+        x, y = _second_pair(loop, r)
+        turn = subtract3(turn, _second_rate(kind, first, second, first_change, x, y)[0])
+    return (*turn, *force)
+
+
+@inlined
+def _second_rate(kind, first, second, first_change, x, y):
+    """The angular and the linear part of `wrench_second_rate`, of one pair of arms."""
     x_rate, y_rate = _arm_rates(kind, first[0], first[1], x, y)
     x_move, y_move = _arm_rates(kind, second[0], second[1], x, y)
     x_second, y_second = _arm_rates(kind, first_change[0], first_change[1], x, y)
@@ -188,7 +208,17 @@ def wrench_second_rate(loop, r, first, second, first_change):
     y_second = add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))
     turn = add3(cross3(x_second, y), cross3(x_rate, y_move))
     turn = add3(turn, add3(cross3(x_move, y_rate), cross3(x, y_second)))
-    return (*turn, *_linear_part(kind, x_second, y_second))
+    return turn, _linear_part(kind, x_second, y_second)
+
+
+@inlined
+def _second_pair(loop, r):
+    """The second pair of directions of a TWIST condition, of b and of a."""
+    k = beyond(loop.row_parameters, CONDITION.size * r)
+    R_a = take(loop.poses, POSE.size * loop.link_a[r], 9)
+    R_b = take(loop.poses, POSE.size * loop.link_b[r], 9)
+    of_b = rotate_columns(R_b, take(k, CONDITION.point_b, 3))
+    return of_b, rotate_columns(R_a, take(k, CONDITION.point_a, 3))
 
 
 @inlined
@@ -196,7 +226,7 @@ def _linear_part(kind, x, y):
     """The linear part l of f = [x x y; l]."""
     if kind == POSITION:
         return y
-    return (0.0, 0.0, 0.0) if kind == DIRECTION else subtract3(y, x)
+    return subtract3(y, x) if kind == DISTANCE else (0.0, 0.0, 0.0)
 
 
 @inlined
@@ -210,7 +240,7 @@ def _arm_rates(kind, V_a, V_b, x, y):
     """The rates of the arms: p_b and u, w and u, or p_a and p_b."""
     V_x, V_y = _movers(kind, V_a, V_b)
     x_rate, y_rate = cross3((V_x[0], V_x[1], V_x[2]), x), cross3((V_y[0], V_y[1], V_y[2]), y)
-    if kind != DIRECTION:  # x is a point
+    if kind == POSITION or kind == DISTANCE:  # x is a point
         x_rate = add3(x_rate, (V_x[3], V_x[4], V_x[5]))
     if kind == DISTANCE:
         y_rate = add3(y_rate, (V_y[3], V_y[4], V_y[5]))

@@ -2,11 +2,12 @@
 
 A loop is a closure between frame a of one body and frame b of another: it constrains the pose of b in a.
 
-A closure is `Coincident`, `Distance`, a joint (whose motion stays free), or a user's function. Each but the
-last is a set of scalar conditions of three kinds (`clusters.Rows`) on the rotation R and position r of frame
-b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant. A revolute joint about z, for example, is
-r = 0, x . R z = 0, y . R z = 0. These also hold if the two z axes point in opposite directions. So a closure
-also has `sides`, pairs (u, w) with u . R w > 0, by which the assembly rejects that.
+A closure is `Coincident`, `Distance`, `ConstantVelocity`, a joint (whose motion stays free), or a user's
+function. Each but the last is a set of scalar conditions of four kinds (`clusters.Rows`) on the rotation R
+and position r of frame b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant, x . R y = y . R x. A
+revolute joint about z, for example, is r = 0, x . R z = 0, y . R z = 0. These also hold if the two z axes
+point in opposite directions. So a closure also has `sides`, pairs (u, w) with u . R w > 0, by which the
+assembly rejects that.
 Source: [W] VI-C, implicit constraints.
 """
 
@@ -19,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from connections.checks import ModelError, as_number
-from connections.geometry.rigid.placements import perpendicular
-from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION
+from connections.geometry.rigid.placements import perpendicular, unit_axis
+from connections.multibody.clusters import DIRECTION, DISTANCE, POSITION, TWIST
 from connections.multibody.joints import (
     Cylindrical,
     Fixed,
@@ -67,8 +68,33 @@ class Distance:
         object.__setattr__(self, "length", length)
 
 
+@dataclass(frozen=True)
+class ConstantVelocity:
+    """A homokinetic joint of two shafts: b bends in any direction against a, and turns as a does.
+
+    The origins coincide, and R is a rotation about an axis perpendicular to `axis`. So if both shafts turn in
+    fixed bearings, their angles are the same, whatever the bend (a universal joint's differ twice a turn). In
+    the reference, b is bent by less than a right angle.
+
+    Parameters
+    ----------
+    axis : (3,) direction of the shaft, in frame a and in frame b; any length but zero.
+
+    Raises
+    ------
+    ModelError : the axis is zero or not finite.
+
+    Source: Hunt, Constant-velocity shaft couplings, 1973: the axis of the bend lies in the bisecting plane.
+    """
+
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", unit_axis(self.axis))
+
+
 ClosureFunction: TypeAlias = Callable[[Any], Any]  # (4, 4) transform of frame b in frame a -> (k,), JAX
-Closure: TypeAlias = Coincident | Distance | Joint | ClosureFunction
+Closure: TypeAlias = Coincident | Distance | ConstantVelocity | Joint | ClosureFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +105,9 @@ class Condition:
     u: np.ndarray
     w: np.ndarray
     constant: float
+    #: for TWIST, the second pair of directions, in a and in b
+    x: np.ndarray | None = None
+    y: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +130,9 @@ def conditions_of(closure: Closure) -> ClosureConditions:
             return ClosureConditions(_at_rest(*_AXES))
         case Distance(length):
             return ClosureConditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
+        case ConstantVelocity():
+            x, y = perpendicular(np.array(closure.axis))
+            return ClosureConditions((*_at_rest(*_AXES), Condition(TWIST, x, y, 0.0, y, x)), ((x, x), (y, y)))
         case Fixed():
             return ClosureConditions(_at_rest(*_AXES) + _untwisted(), _ALIKE)
         case Revolute():
@@ -121,8 +153,9 @@ def conditions_of(closure: Closure) -> ClosureConditions:
                 _at_rest(*_AXES) + (Condition(DIRECTION, first, second, float(first @ second)),)
             )
     raise ModelError(
-        f"no closure for {closure!r}: expected Coincident, Distance, a revolute, prismatic, cylindrical, "
-        "universal, planar, spherical or fixed joint, or a function; cut the loop at another joint"
+        f"no closure for {closure!r}: expected Coincident, Distance, ConstantVelocity, a revolute, "
+        "prismatic, helical, cylindrical, universal, planar, spherical or fixed joint, or a function; "
+        "cut the loop at another joint"
     )
 
 

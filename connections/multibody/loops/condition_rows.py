@@ -21,7 +21,7 @@ import numpy as np
 from connections._words import no_such
 from connections.checks import ModelError
 from connections.evaluation.compilation import compiled
-from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
@@ -188,6 +188,9 @@ def gather(
             functions.append(FunctionLoop(owner, cluster, a, b, frame_a, frame_b, loop.closure))
             continue
         for row in conditions_of(loop.closure).rows:
+            points = frame_a[:3, 3], frame_b[:3, 3]
+            if row.kind == TWIST:
+                points = frame_a[:3, :3] @ row.x, frame_b[:3, :3] @ row.y
             entries.append(
                 {
                     "kinds": row.kind,
@@ -195,8 +198,8 @@ def gather(
                     "clusters": cluster,
                     "bodies_a": a,
                     "bodies_b": b,
-                    "points_a": frame_a[:3, 3],
-                    "points_b": frame_b[:3, 3],
+                    "points_a": points[0],
+                    "points_b": points[1],
                     "u": frame_a[:3, :3] @ row.u,
                     "w": frame_b[:3, :3] @ row.w,
                     "constants": row.constant,
@@ -254,9 +257,11 @@ def ends_of(tree: Tree, loop: Loop) -> list[tuple[int, np.ndarray]]:
 
 
 def _scale(kind: int, constant: float, size: float) -> float:
-    """1 / length for positions, 1 / length^2 for distances, 1 for directions."""
+    """1 / length for positions, 1 / length^2 for distances, 1 for directions, 1/2 for two pairs of them."""
     if kind == DISTANCE:
         return 1.0 / constant
+    if kind == TWIST:
+        return 0.5
     return 1.0 / size if kind == POSITION else 1.0
 
 

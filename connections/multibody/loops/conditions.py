@@ -18,7 +18,7 @@ import numpy as np
 from connections.evaluation.compilation import traced_once
 from connections.geometry import FrameField
 from connections.geometry.numerics.least_squares import least_squares
-from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, Rows
+from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION, TWIST, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.tolerances import (
@@ -255,21 +255,28 @@ class _Path(NamedTuple):
 
 
 def _points(rows: Rows, T: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Points a and b, and vectors u and w, of every row, (p, 3) each, in world axes."""
+    """Points a and b (for TWIST directions) and vectors u and w of every row, (p, 3) each, in world axes."""
     a, b = T[rows.bodies_a], T[rows.bodies_b]
     turned = [jnp.einsum("rab,rb->ra", a[:, :3, :3], vector) for vector in (rows.points_a, rows.u)]
     turned += [jnp.einsum("rab,rb->ra", b[:, :3, :3], vector) for vector in (rows.points_b, rows.w)]
-    return turned[0] + a[:, :3, 3], turned[2] + b[:, :3, 3], turned[1], turned[3]
+    at = [jnp.where((rows.kinds == TWIST)[:, None], 0.0, T[:, :3, 3]) for T in (a, b)]
+    return turned[0] + at[0], turned[2] + at[1], turned[1], turned[3]
 
 
 def _values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
     """phi of each row of `Rows`, from transforms (N + 1, 4, 4) with the ground last, and q_s."""
     p_a, p_b, u, w = _points(rows, T)
     r = p_b - p_a
+    turn = jnp.sum(u * w, axis=1)
     values = jnp.select(
-        [rows.kinds == POSITION, rows.kinds == DISTANCE, rows.kinds == LINEAR],
-        [jnp.sum(u * r, axis=1), jnp.sum(r * r, axis=1), jnp.asarray(rows.coefficients) @ q_s],
-        jnp.sum(u * w, axis=1),
+        [rows.kinds == POSITION, rows.kinds == DISTANCE, rows.kinds == LINEAR, rows.kinds == TWIST],
+        [
+            jnp.sum(u * r, axis=1),
+            jnp.sum(r * r, axis=1),
+            jnp.asarray(rows.coefficients) @ q_s,
+            turn - jnp.sum(p_a * p_b, axis=1),
+        ],
+        turn,
     )
     phi: jax.Array = rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
     return phi
@@ -281,4 +288,5 @@ def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:
     kind = rows.kinds[:, None]
     force = jnp.where(kind == POSITION, u, jnp.where(kind == DISTANCE, p_b - p_a, 0.0))
     moment = jnp.where(kind == DIRECTION, jnp.cross(w, u), jnp.cross(p_b, force))
+    moment = jnp.where(kind == TWIST, jnp.cross(w, u) - jnp.cross(p_b, p_a), moment)
     return jnp.concatenate([moment, force], axis=1)

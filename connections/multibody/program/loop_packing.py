@@ -20,7 +20,7 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.engines.workspaces import with_workspace
-from connections.multibody.clusters import LINEAR, Clusters, Rows
+from connections.multibody.clusters import LINEAR, TWIST, Clusters, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import (
     CLOSURE,
@@ -162,7 +162,9 @@ def _pack_loop(
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)
     n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
     placements = tree.parameters[np.concatenate([[0], links]), : PLACEMENT.size]
-    points = conditions[:, CONDITION.point_a : CONDITION.u].reshape(-1, 2, 3)
+    points = conditions[closed.rows.kinds[members] != TWIST, CONDITION.point_a : CONDITION.u].reshape(
+        -1, 2, 3
+    )
     reach = (
         np.linalg.norm(placements[:, PLACEMENT.position : PLACEMENT.pitch], axis=1).sum()
         + np.linalg.norm(points, axis=2).sum()
