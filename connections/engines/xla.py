@@ -2,8 +2,7 @@
 
 XLA calls a foreign function with one pointer to a call frame, whose layout is in `internals.call_frame`. Here
 the foreign functions are compiled by Numba. If one refuses its input, that row of the result is NaN. There
-are functions of one configuration (`operation`), and functions of rows (`operation_on_rows`), which XLA's
-threads compute piece by piece.
+are functions of one configuration, and functions of rows, which XLA's threads compute piece by piece.
 
 The functions here call compiled ones through the name of a symbol and do not contain their code. So they stay
 in Numba's cache if the compiled ones change, and take only a second to compile.
@@ -98,6 +97,8 @@ def operation(
     before: Sequence[Constant],
     vectors: Sequence[Any],
     after: Sequence[Constant] = (),
+    *,
+    rows: bool = False,
 ) -> jax.Array:
     """A compiled function of vectors as a part of a traced function; NaN if it refuses its input.
 
@@ -105,48 +106,27 @@ def operation(
     ----------
     name : unique for the function and the kinds of its arguments.
     function : compiled for one type of each argument, (*before, *vectors, *after, out) -> whether the input
-        was good, or an integer that is zero if it was.
+        was good, or an integer that is zero if it was. A function of rows takes vectors (m, k) and fills
+        out (m, size); its rows must not depend on each other.
     shape : shape of the result for one vector each.
     before, after : the arguments before and behind the vectors; constants of the operation.
-    vectors : the arguments (k,) of this call.
+    vectors : the arguments (k,) of this call; (..., k) with the same leading axes for a function of rows.
+    rows : whether it is a function of rows, which runs in several threads if there are many.
     """
-    result = _result_type(shape)
-    if _are_direct(result, vectors):
-        with _lock:
-            _register(name, function, before, after, len(vectors), len(shape))
-        return _direct_call(name, result, before, vectors, after)
-    return _callback(function, result, before, vectors, after)
-
-
-def operation_on_rows(
-    name: str,
-    function: Any,
-    shape: tuple[int, ...],
-    before: Sequence[Constant],
-    vectors: Sequence[Any],
-    after: Sequence[Constant] = (),
-) -> jax.Array:
-    """The same for a function of rows of vectors, in several threads if there are many rows.
-
-    Parameters
-    ----------
-    name, shape, before, after : as for `operation`.
-    function : compiled, (*before, *vectors (m, k), *after, out (m, size)) -> whether all rows were good; rows
-        do not depend on each other.
-    vectors : (..., k) each, with the same leading axes.
-    """
-    batch = vectors[0].shape[:-1]
+    batch = vectors[0].shape[:-1] if rows else ()
     result = _result_type((*batch, *shape))
     if _are_direct(result, vectors):
         with _lock:
-            _register(name, function, before, after, len(vectors), len(shape), rows=True)
+            _register(name, function, before, after, len(vectors), len(shape), rows)
         return _direct_call(name, result, before, vectors, after)
 
-    def row(vectors: Any) -> jax.Array:
-        return _callback(function, _result_type(shape), before, vectors, after, rows=True)
+    def called(vectors: Any) -> jax.Array:
+        return _callback(function, _result_type(shape), before, vectors, after, rows)
 
+    if not rows:
+        return called(vectors)
     flat = [vector.reshape(-1, vector.shape[-1]) for vector in vectors]
-    found: jax.Array = jax.lax.map(row, flat)
+    found: jax.Array = jax.lax.map(called, flat)
     return found.reshape(result.shape)
 
 

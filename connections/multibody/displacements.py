@@ -56,14 +56,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     """
     require_model("difference", model)
     if is_traced(q0, q1):
-
-        def traced(start: jax.Array, end: jax.Array) -> jax.Array:
-            xi = jnp.zeros(model.nv)
-            for joint, _, at_q, at_v in model.kinematics.elements:
-                xi = xi.at[at_v].set(joint.difference_at(start[at_q], end[at_q]))
-            return xi
-
-        return _traced(model, traced, q0=q0, q1=q1)
+        return _traced(model, "difference_at", {"q0": q0, "q1": q1})
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
     batch = batch_axes(("q0", "q1"), (start, end))
     xi = np.empty((*batch, model.nv))
@@ -90,14 +83,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     """
     require_model("displace", model)
     if is_traced(q, xi):
-
-        def traced(start: jax.Array, xi: jax.Array) -> jax.Array:
-            moved = jnp.zeros(model.nq)
-            for joint, _, at_q, at_v in model.kinematics.elements:
-                moved = moved.at[at_q].set(joint.displaced_at(start[at_q], xi[at_v]))
-            return moved
-
-        return _traced(model, traced, q=q, xi=xi)
+        return _traced(model, "displaced_at", {"q": q, "xi": xi})
     start, step = configuration(model.kinematics, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
     require_finite("xi", step)
     batch = batch_axes(("q", "xi"), (start, step))
@@ -145,18 +131,29 @@ def finite_differences(
     return np.moveaxis((ahead - behind) / (2.0 * h if central else h), 0, -1)
 
 
-def _traced(model: Model, function: Callable[..., jax.Array], **given: Any) -> np.ndarray:
-    """A function of configurations and displacements, at points that JAX traces; NaN off the manifold."""
-    frame = model.kinematics.joint_frame
-    cores = [(model.nv if name == "xi" else model.nq,) for name in given]
-    arrays = [as_array(name, x, core) for (name, x), core in zip(given.items(), cores, strict=True)]
+def _traced(model: Model, method: str, given: dict[str, Any]) -> np.ndarray:
+    """The results of a method of all joints, where JAX traces; NaN if a point is no configuration.
+
+    The method is `difference_at` of q0 and q1, with a result like v, or `displaced_at` of q and xi, with one
+    like q. Only `xi` is a vector of the frame; all other names are those of points.
+    """
+    elements, frame = model.kinematics.elements, model.kinematics.joint_frame
+    are_points = [name != "xi" for name in given]
+    arrays = [
+        as_array(name, x, (model.nq if is_point else model.nv,))
+        for (name, x), is_point in zip(given.items(), are_points, strict=True)
+    ]
     batch = batch_axes(tuple(given), arrays)
 
     def at(*vectors: jax.Array) -> jax.Array:
-        points = [x for x, name in zip(vectors, given, strict=True) if name != "xi"]
-        near = jnp.all(jnp.stack([frame.near_at(q) for q in points]))
-        turned = [x if name == "xi" else frame.project_at(x) for x, name in zip(vectors, given, strict=True)]
-        return jnp.where(near, function(*turned), jnp.nan)
+        pairs = [*zip(vectors, are_points, strict=True)]
+        near = jnp.all(jnp.stack([frame.near_at(x) for x, is_point in pairs if is_point]))
+        there = [(frame.project_at(x) if is_point else x, is_point) for x, is_point in pairs]
+        result = jnp.zeros(model.nv if all(are_points) else model.nq)
+        for joint, _, at_q, at_v in elements:
+            own = (x[at_q if is_point else at_v] for x, is_point in there)
+            result = result.at[at_v if all(are_points) else at_q].set(getattr(joint, method)(*own))
+        return jnp.where(near, result, jnp.nan)
 
     for _ in batch:
         at = jax.vmap(at)

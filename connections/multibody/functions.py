@@ -58,6 +58,7 @@ _ERRORS = {
     "ValueError, TypeError": "an argument of another kind; `out` is no writeable C-contiguous array.",
 }
 _SINGULAR = {"MetricError": "H is singular."}
+_TRACED = "Where JAX traces an argument, the result is NaN instead of an error about numbers."
 # The body of every function is rendered, because one more call in Python would take a few percent of the time
 # of a small recursion.
 _CALL = """
@@ -107,7 +108,7 @@ def documented(function: Callable[P, R]) -> Callable[P, R]:
     )
     function.__doc__ = (
         f"{summary}Parameters\n----------\n{arguments}\n{returns}"
-        f"Raises\n------\n{errors}\n{_example(name, function)}{source}"
+        f"Raises\n------\n{errors}\n{_TRACED}\n\n{_example(name, function)}{source}"
     )
     return function
 

@@ -38,7 +38,7 @@ from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
 from connections.multibody.joints.limits import Limits
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
 from connections.multibody.program.regularity import require_regular
 
 if TYPE_CHECKING:
@@ -342,15 +342,16 @@ class Model:
         if pi.ndim != 2:
             raise ShapeError("parameters", (bodies, 10), pi.shape)
         require_finite("parameters", pi)
-        for body, flaw in zip(self.body_names, map(parameters_flaw, pi), strict=True):
-            if flaw:
-                warnings.warn(f"body '{body}': the inertia {flaw}", InertiaWarning, stacklevel=2)
         for body, (mass, *moment) in zip(self.body_names, pi[:, :4], strict=True):
             if mass < 0.0:
                 raise ModelError(f"body '{body}': mass is negative: {mass:g} kg")
             if mass == 0.0 and any(moment):  # it has no centre of mass
                 raise ModelError(f"body '{body}': it has no mass, and a first moment other than zero")
-        return with_inertias(self, np.stack([inertia_of(row).matrix for row in pi]))
+        model = with_inertias(self, np.stack([inertia_of(row).matrix for row in pi]))
+        for body, flaw in zip(self.body_names, map(parameters_flaw, pi), strict=True):
+            if flaw:
+                warnings.warn(f"body '{body}': the inertia {flaw}", InertiaWarning, stacklevel=2)
+        return model
 
     @cached_property
     def weightless(self) -> Model:
@@ -412,7 +413,7 @@ def require_model(name: str, model: Any) -> None:
 
 
 def close_loops(model: Model, q: Any, *, guess: Any = None) -> Array:
-    """q_s (..., nq_s): the configurations of all joints, one after the other, at which the loops close.
+    """q_s (..., nq_s), rad and m: the configurations of all joints, in one row, at which the loops close.
 
     Parameters
     ----------
@@ -425,15 +426,17 @@ def close_loops(model: Model, q: Any, *, guess: Any = None) -> Array:
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular.
+    ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular;
+    TypeError : an argument of another kind, or a guess for a robot without loops.
+
+    Where JAX traces, bad numbers give NaN instead of an error.
 
     Source: [W] VI-C.
     """
     require_model("close_loops", model)
     kinematics = model.kinematics
+    refuse_useless(guess, kinematics)
     if not isinstance(kinematics, ClosedKinematics):
-        if guess is not None:
-            raise TypeError("guess: this robot has no loops, which a guess would help to close")
         q_s: Array = evaluate(model, the_point, Argument("q", q, (model.nq,)))
         return q_s
     if not is_traced(q, guess):

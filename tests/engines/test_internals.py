@@ -413,7 +413,7 @@ def on_rows():
     numba_names.compile_for(function, [rows, types.int64[::1], rows, rows, rows])
     numba_names.refuse_other_types(function)
     before = [xla.Lanes(5), xla.Numbers(np.array([1, 2, 3]))]
-    return lambda x, y: xla.operation_on_rows("test_products", function, (3,), before, [x, y])
+    return lambda x, y: xla.operation("test_products", function, (3,), before, [x, y], rows=True)
 
 
 @pytest.mark.parametrize("batch", [(1,), (0,), (127,), (256,), (3, 5), (40_000,)])

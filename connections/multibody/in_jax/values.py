@@ -96,11 +96,11 @@ class Values:
             given[0] = q if loops.linear else loops.solution_at(q, guess)
             if RECURSIONS[name].bias_rates:
                 given.append(loops.bias_rates_at(given[0], vectors[0]))
-        call, core = xla.operation, program.cores[name]
         if rows:
             blocks, slots = program.batch_layout(name)
-            call, before = xla.operation_on_rows, [*before, xla.Lanes(slots), xla.Numbers(blocks)]
-        return call(entry, compiled.require(entry), core, before, given, choice)
+            before += [xla.Lanes(slots), xla.Numbers(blocks)]
+        core = program.cores[name]
+        return xla.operation(entry, compiled.require(entry), core, before, given, choice, rows=rows)
 
     @cached_property
     def _tree(self) -> np.ndarray:

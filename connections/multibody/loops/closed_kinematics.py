@@ -427,6 +427,12 @@ class ClosedKinematics(Coordinates):
         return affine
 
 
+def refuse_useless(guess: Any, kinematics: Kinematics | ClosedKinematics) -> None:
+    """Raise `TypeError` for a guess of the loops' solution if there are no loops."""
+    if guess is not None and not isinstance(kinematics, ClosedKinematics):
+        raise TypeError("guess: this robot has no loops, which a guess would help to close")
+
+
 def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """The entries of the slices with the indices `numbers`, one after the other."""
     return np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])

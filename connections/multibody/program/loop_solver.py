@@ -142,9 +142,9 @@ class Loops:
 
         work = CLOSURE.read(self.closure, "work")
         before = [xla.Work(self.closure[:work].copy(), len(self.closure))]
-        one = vectors[0].ndim == 1
-        call, entry = (xla.operation, f"{name}_at") if one else (xla.operation_on_rows, f"{name}_rows")
-        return call(entry, compiled.require(entry), shape, before, vectors)
+        rows = vectors[0].ndim > 1
+        entry = f"{name}_rows" if rows else f"{name}_at"
+        return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The first part of `solution_at`: q_s (..., nq_s) at q (..., nq)."""

@@ -42,7 +42,7 @@ from connections.evaluation.boundary import as_given
 from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
 from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled_functions import compiled
@@ -199,8 +199,7 @@ class Program:
 
             function = partial(_evaluated, self, name, chosen, guess)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        if guess is not None and self.loops is None:
-            raise TypeError("guess: this robot has no loops, which a guess would help to close")
+        refuse_useless(guess, self._kinematics)
         if self._traced is not None and is_traced(given, guess):
             if out is not None:
                 raise TypeError("out: JAX traces the arguments, and its arrays cannot be filled; leave out")
