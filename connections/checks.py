@@ -415,4 +415,9 @@ def require_same_frame(first: Any, first_name: str, second: Any, second_name: st
 
 def raise_at(error: type[Exception], what: str, q: Any) -> NoReturn:
     """Raise `error` with `what` and the point at which it happened."""
-    raise error(f"{what} at q = {np.array2string(np.asarray(q), precision=6, threshold=12)}")
+    raise error(f"{what} at q = {text_of_point(q)}")
+
+
+def text_of_point(q: Any) -> str:
+    """A point in an error's words, to six digits."""
+    return np.array2string(np.asarray(q), precision=6, threshold=12)

@@ -300,15 +300,21 @@ class InducedMetric(Metric):
         return half + half.T + A.T @ metric.rate_terms_at(p, A @ w) @ A
 
     def inclusion_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """L_{Xbar} embedding - X A (nq, m), zero if A is the embedding's derivative, and its terms' sizes.
+        """The embedding's derivative minus A, and its terms' sizes, (n + nq, m) each.
 
-        The size of a vanishing entry is the one that it would have if one field had all of a column's length.
+        The first n rows are in the ambient frame. The size of a vanishing entry is the one that it would have
+        if one field had all of a column's length. The other rows are the part of the derivative that is
+        normal to the ambient manifold; the size is that of the derivative's largest entry in the column.
         """
         p, A = self.embed_at(q), self.inclusion_at(q)
-        X, H = self.ambient_metric.frame.matrix_at(p), self.ambient_metric.matrix_at(p)
+        frame, H = self.ambient_metric.frame, self.ambient_metric.matrix_at(p)
+        X, dual = frame.matrix_at(p), frame.dual_at(p)
         pushed = self.frame.lie_derivative_at(self.embed_at, q).T
         along = jnp.outer(inverse_lengths_of(H), lengths_of(A.T @ H @ A))
-        return pushed - X @ A, jnp.abs(pushed) + jnp.abs(X) @ (jnp.abs(A) + FLOOR * along)
+        sizes = jnp.abs(A) + jnp.abs(dual) @ jnp.abs(pushed) + FLOOR * along
+        largest = jnp.broadcast_to(jnp.max(jnp.abs(pushed), axis=0), pushed.shape)
+        residual = jnp.concatenate([dual @ pushed - A, pushed - X @ (dual @ pushed)])
+        return residual, jnp.concatenate([sizes, largest])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """As for every metric, and A is the derivative of the embedding."""

@@ -4,9 +4,10 @@
 `christoffel`, `newton_euler`, `articulated`, `regressor`, `derivatives`) use the spatial algebra in
 `algebra`, for one configuration or for several in one vector register (`simd`). Those for closed chains
 recurse over clusters (`cluster_coriolis`, `cluster_christoffel`), or take velocities to the spanning tree,
-recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` closes loops, with
-`loop_geometry`, `loop_motion` and `least_squares`; `loop_bias_rates` has their second derivatives. `reading`
-and `cluster_reading` check the input.
+recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` closes loops: it follows them
+(`loop_path`), across points in which branches cross and over many turns (`loop_branches`), with
+`loop_geometry` and `loop_motion`; `loop_bias_rates` has their second derivatives. `reading` and
+`cluster_reading` check the input.
 
 `dynamics` makes calls from Python of the kernels. After any edit here, all recursions are compiled again
 (`stamp`).

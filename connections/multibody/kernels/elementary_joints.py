@@ -12,6 +12,8 @@ which agrees with the exponential up to terms of third order. Source: [W] VI-B.
 
 import math
 
+import numpy as np
+
 from connections.engines.inlined.simd import (
     absolute,
     beyond,
@@ -41,6 +43,7 @@ from connections.multibody.kernels.layout import PLACEMENT, POSE
 
 KINDS = ("revolute", "helical", "prismatic", "spherical", "free")  # `ElementaryJoint.kind`; the ground is -1
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(len(KINDS))
+TURN = 2.0 * math.pi
 
 
 # --- poses and columns --------------------------------------------------------------------------------------
@@ -169,6 +172,34 @@ def move_joint(kind, q, v, factor):
     a, b, c = 0.5 * factor * v[0], 0.5 * factor * v[1], 0.5 * factor * v[2]
     put(q, at, unit_quaternion(quaternion_product(take(q, at, 4), (a, b, c, 1.0))))
     return 2.0 * math.atan(math.sqrt(a * a + b * b + c * c))
+
+
+@inlined
+def is_crank(kind):
+    """Whether the joint is where it was after a turn of 2 pi of its coordinate."""
+    return kind == REVOLUTE
+
+
+@exact
+def whole_turns(kind, q, goal):
+    """The whole turns from q to goal, rounded; zero for joints that do not return after a turn."""
+    return np.rint((goal[0] - q[0]) / TURN) if kind == REVOLUTE else 0.0
+
+
+@exact
+def distance_within_turn(kind, q, other, size):
+    """How far apart two configurations are, rad, apart from whole turns; lengths relative to `size`, m."""
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        distance = abs(q[0] - other[0] + whole_turns(kind, q, other) * TURN)
+        return distance / size if kind == PRISMATIC else distance
+    at, distance, plus, minus = 0, 0.0, 0.0, 0.0
+    if kind == FREE:
+        at = 3
+        for i in range(3):
+            distance += abs(q[i] - other[i]) / size
+    for i in range(at, at + 4):
+        plus, minus = plus + abs(q[i] + other[i]), minus + abs(q[i] - other[i])
+    return distance + 2.0 * min(plus, minus)
 
 
 @exact

@@ -215,6 +215,8 @@ LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear clu
     ),
     numbers=("rows",),  # (dependent, independent + 1) rows of G, each followed by its entry of g
 )
+NODES = 5  # points from which a path is continued beyond a singular point
+
 LOOP = Layout(
     "LoopArrays",
     STAMP,
@@ -253,6 +255,12 @@ LOOP = Layout(
         "angles": lambda n: n.coordinates,  # x, each number reduced as an angle
         "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
         "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
+        "home": lambda n: n.coordinates,  # where a path of many turns began (`loop_branches`)
+        "turns": lambda n: n.coordinates,  # of all joints, while the crank turns
+        "clear": lambda n: n.coordinates,  # the last point of a path far from singular ones
+        "cut": lambda n: n.coordinates,  # where a path was cut by a singular point
+        "end": lambda n: n.coordinates,  # the end of a path that was cut
+        "samples": lambda n: (NODES + 1) * n.coordinates,  # points before the cut, from which it is continued
         "poses": lambda n: POSE.size * (n.links + 1),
         "Phi": lambda n: 6 * n.columns,
         "arms": lambda n: ARMS.size * n.rows,

@@ -28,8 +28,8 @@ from connections.engines.inlined.simd import beyond, exact, inlined, put, store,
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.clusters import LINEAR
 from connections.multibody.kernels.layout import ARMS, BIAS, CONDITION
-from connections.multibody.kernels.loop_continuation import newton
 from connections.multibody.kernels.loop_geometry import wrench_rate, wrench_second_rate
+from connections.multibody.kernels.loop_path import newton
 from connections.multibody.tolerances import SINGULAR
 
 _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ClosureError, raise_at
+from connections.checks import ClosureError, raise_at, text_of_point
 from connections.engines.platforms import PlatformFunction
 from connections.evaluation.compilation import compiled
 from connections.geometry import FrameField
@@ -49,7 +49,8 @@ class Failure(NamedTuple):
 
     body: int  #: the body, of the cluster whose loops failed, whose dependent joint is determined least
     reached: float  #: the fraction of the path up to the last point at which the loops closed
-    singular: bool  #: whether the loops are singular there; otherwise they are open beyond
+    q: np.ndarray  #: (nq,) the configuration there, as far as it belongs to these loops
+    singular: bool  #: whether the loops are singular at the end of the path; otherwise they are open beyond
 
 
 class Solver(Protocol):
@@ -366,11 +367,12 @@ class ClosedKinematics(Coordinates):
     def failure_from(self, q: np.ndarray, start: np.ndarray | None = None) -> Failure | None:
         """Why the continuation in JAX from `start`, or the reference, misses q (nq,); None if it does not."""
         start = self.reference if start is None else start
-        _, reached, pivot = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
+        q_s, reached, pivot = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
         least, arrived = int(np.argmin(pivot)), bool(reached == 1.0)
         if arrived and pivot[least] >= SINGULAR:
             return None
-        return Failure(int(self.spanning.body_of[self.loops.dependent[least]]), float(reached), arrived)
+        body = int(self.spanning.body_of[self.loops.dependent[least]])
+        return Failure(body, float(reached), np.asarray(q_s)[self.q_columns], arrived)
 
     def refuse(self, q: np.ndarray, failure: Failure, origin: str) -> NoReturn:
         """Raise `ClosureError` at q (nq,), naming the loops, and where the path to it began: the `origin`."""
@@ -379,18 +381,19 @@ class ClosedKinematics(Coordinates):
         owners |= {function.owner for function in self.functions if function.cluster == cluster}
         names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
         names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
-        why = (
-            f"{names} cannot close: from {origin} the loops could be followed over "
-            f"{100 * failure.reached:.3g} % of the way. Either no configuration closes them, or "
-            "one on the way is singular; a reference (or a guess) nearer to q avoids the latter"
-        )
         if failure.singular:
             why = (
                 f"{names} is singular: the dependent joint '{self.tree.joint_names[failure.body]}' is not "
                 "determined by the independent ones, as where bars are aligned. Choose other independent "
                 "joints, or a configuration away from this one"
             )
-        raise_at(ClosureError, why, q)
+            raise_at(ClosureError, why, q)
+        raise ClosureError(
+            f"{names} cannot close at q = {text_of_point(q)}: from {origin}, it could be followed over "
+            f"{100 * failure.reached:.3g} % of the way, to q = {text_of_point(failure.q)}. No configuration "
+            "beyond closes it, or branches meet there and none goes on smoothly, or the way is too long; "
+            "in the last two cases, give a reference (or a guess) nearer to q"
+        )
 
     # --- parts of the above ------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class LoopClosure:
         """Follow the loops from the spanning configuration `start` (nq_s,) to the configuration q (nq,).
 
         A step is a prediction along G and Newton corrections of the dependent joints. It is accepted on the
-        conditions that `kernels/loop_continuation.py` states and explains; otherwise it is halved. The first
+        conditions that `kernels/loop_path.py` states and explains; otherwise it is halved. The first
         step has length zero: it closes the loops at the start.
         """
         home = start[self.q_columns]

@@ -210,7 +210,8 @@ class Loops:
         sizes = np.maximum(np.linalg.norm(K, axis=0), np.finfo(float).tiny)  # a column may vanish
         sines = np.abs(np.diagonal(np.linalg.qr(K, mode="r"))) / sizes
         body = closed.spanning.body_of[loops.dependent[dependent[int(np.argmin(sines))]]]
-        return Failure(int(body), float(done / way) if way > 0.0 else 0.0, status < 0)
+        reached = float(done / way) if way > 0.0 else 0.0
+        return Failure(int(body), reached, np.where(own, here, q), status < 0)
 
     def _paths(self, closure: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """For the cluster of each loop, the loop's spanning coordinates, and the last point of its path."""

@@ -1,0 +1,216 @@
+"""A loop followed along the straight path of its independent coordinates, up to a singular point.
+
+A path begins where the loop closes. It is the straight line of the independent coordinates (of quaternions:
+the shorter arc). A step predicts the dependent coordinates along dq_d = -K_d^+ K_i dq_i and corrects them by
+Newton's method, q_d <- q_d - K_d^+ phi; the pseudoinverse allows redundant conditions. A step is accepted
+only if
+
+- no joint turns by more than `LARGEST_TURN`, so that no step skips a turn;
+- the first correction is at most `LARGEST_CORRECTION` of the loop's size, and each later correction is at
+  most half of the one before;
+- K_d has changed little, |K_d(old)^+ K_d(new) - 1| <= `LARGEST_CHANGE` (Frobenius, columns scaled).
+
+Otherwise a shorter step is tried. The last condition prevents that a step ends on another branch. If the norm
+is below one on a convex region, K_d(old)^+ phi is injective in q_d there, so the path has one continuation in
+this region. And between two configurations for which det K_d has opposite signs, as on the two sides of a
+fold, the norm is at least one. The norm is measured at the ends of a step only. So a jump between branches of
+opposite sign is excluded; a jump between branches of the same sign would have to pass two folds within
+`LARGEST_TURN`. A path that would need ever shorter steps, because K_d becomes singular, is cut.
+
+Conditions are written such that NaN counts as failure: ``not pivot >= SINGULAR`` is true for it.
+Source: [W] VI-C; Deuflhard, Newton Methods for Nonlinear Problems, chapter 5.
+"""
+
+import math
+
+from connections.engines.inlined.householder import column_length, factorize, solve_least
+from connections.engines.inlined.simd import beyond, exact, routine, store
+from connections.multibody.kernels.loop_geometry import evaluate, place_loop
+from connections.multibody.kernels.loop_motion import advance, move_dependent
+from connections.multibody.tolerances import (
+    CLOSED,
+    LARGEST_CHANGE,
+    LARGEST_CORRECTION,
+    LARGEST_TURN,
+    SINGULAR,
+)
+
+USUAL_CHANGE = 0.35  # the change of K_d that the length of a step aims at, below `LARGEST_CHANGE`
+SMALLEST_STEP = 1e-12  # rad, or of the loop's size; a path that needs shorter steps is given up
+SINGULAR_STEP = 1e-7  # the same, of a step that ends where K_d is singular
+CLEAR = 0.03  # the pivot of K_d of points at which a path may begin anew
+CLOSE = 1e-6  # rad, or of the loop's size; a path given up so close to its goal means a singular goal
+# Lengths of corrections, relative to the loop's size. The path begins after a correction of at most SETTLED,
+# and a step ends after one of at most SMALL. At the end of the path, corrections are repeated until they are
+# below POLISHED and no longer shrink, or below NO_MORE; the last one must be at most DONE.
+SETTLED, SMALL = 1e-10, 1e-4
+POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
+ARRIVED, CUT, AT_SINGULAR_GOAL = 0, 1, 2  # what became of a path
+
+
+@exact
+def settle(loop):
+    """Close the loop at the beginning of the path, by limited Newton steps. Returns 0, 1 or -1."""
+    for _ in range(50):
+        pivot, length = newton(loop)
+        if not pivot >= SINGULAR:
+            return -1
+        if length <= SETTLED:
+            keep(loop)
+            return 0
+        move_dependent(loop, min(1.0, LARGEST_CORRECTION / length))
+    return 1
+
+
+@routine
+def approach(loop, trials):
+    """Follow the path from `base` to its end, after which x almost closes the loop.
+
+    Returns what became of it (`ARRIVED`, ...), and how many trials are left. If it did not arrive, `base` is
+    the last point that was reached.
+    """
+    length = max(advance(loop, 1.0)[1], 1.0)
+    left, step = 1.0, 1.0
+    copy(loop, loop.base, loop.clear)
+    while trials > 0:
+        trials -= 1
+        fraction = step / left if step < 0.999 * left else 1.0
+        factor, pivot = _try(loop, fraction)
+        if factor > 0.0:  # accepted
+            keep(loop)
+            if fraction == 1.0:
+                return ARRIVED, trials
+            if pivot >= CLEAR:
+                copy(loop, loop.base, loop.clear)
+            left -= step
+            step *= min(factor, 3.0)
+        else:
+            step = min(step, left) * max(-factor, 0.1)
+        if step * length < (SMALLEST_STEP if pivot >= SINGULAR else SINGULAR_STEP):
+            break
+    return AT_SINGULAR_GOAL if left * length < CLOSE else CUT, trials
+
+
+@exact
+def _try(loop, fraction):
+    """Try a step, `fraction` of the way that is left; x is where it ends.
+
+    Returns the factor for the length of the next step, negative if this step is not accepted, and the last
+    pivot of K_d.
+    """
+    turn = advance(loop, fraction)[0]
+    turn = max(turn, _predict(loop))
+    if not turn <= LARGEST_TURN:
+        return -0.9 * LARGEST_TURN / turn, 1.0
+    pivot, previous, change = 0.0, 0.0, 0.0
+    for trial in range(6):
+        pivot, length = newton(loop)
+        if not pivot >= SINGULAR:
+            return -0.5, pivot
+        if trial == 0 or length <= SMALL:
+            change = change_of_K(loop)
+            if not change <= LARGEST_CHANGE:
+                return -min(0.7, 0.8 * LARGEST_CHANGE / change), pivot
+        if not length <= (0.5 * previous if trial > 0 else LARGEST_CORRECTION):
+            return -0.5, pivot
+        move_dependent(loop, 1.0)
+        if length <= SMALL:
+            return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0), pivot
+        previous = length
+    return -0.5, pivot
+
+
+@routine
+def polish(loop):
+    """Newton's method until its steps no longer shrink; `now` then belongs to x. Returns 0, 1 or -1."""
+    previous = 1.0
+    for _ in range(20):
+        pivot, length = newton(loop)
+        if not pivot >= SINGULAR:
+            return -1
+        if length <= POLISHED and length > 0.25 * previous:
+            break
+        move_dependent(loop, 1.0)
+        previous = length
+        if length <= NO_MORE:
+            break
+    closed = previous <= DONE
+    for r in range(loop.rows):
+        closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
+    return 0 if closed else 1
+
+
+@routine
+def newton(loop):
+    """Evaluate phi and K at x, factorize K_d, and write the step -K_d^+ phi to z.
+
+    Returns the last pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
+    """
+    place_loop(loop)
+    evaluate(loop)
+    p, d = loop.rows, loop.dependent
+    K_d = beyond(loop.now, loop.columns * p)
+    for s in range(loop.columns):
+        if loop.place[s] < 0:
+            j = -1 - loop.place[s]
+            for r in range(p):
+                store(K_d, j * p + r, loop.now[s * p + r])
+    pivot = factorize(K_d, p, d, SINGULAR)
+    if not pivot >= SINGULAR:
+        return pivot, 0.0
+    for r in range(p):
+        store(loop.b, r, -loop.phi[r])
+    return pivot, solve_least(K_d, p, d, loop.b, loop.z)
+
+
+@exact
+def copy(loop, source, target):
+    """Copy one configuration of the loop to another."""
+    for i in range(loop.coordinates):
+        store(target, i, source[i])
+
+
+@exact
+def keep(loop):
+    """Make x the last accepted point: copy x to `base` and `now` to `old`."""
+    copy(loop, loop.x, loop.base)
+    for i in range(loop.columns * loop.rows + loop.dependent * (loop.rows + 4)):
+        store(loop.old, i, loop.now[i])
+
+
+@exact
+def change_of_K(loop):
+    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old)."""
+    p, d = loop.rows, loop.dependent
+    K_d, square = beyond(loop.old, loop.columns * p), 0.0
+    for s in range(loop.columns):
+        if loop.place[s] < 0:
+            j = -1 - loop.place[s]
+            for r in range(p):
+                store(loop.b, r, loop.now[s * p + r])
+            solve_least(K_d, p, d, loop.b, loop.y)
+            for i in range(d):
+                scale = column_length(K_d, p, d, i) / column_length(K_d, p, d, j)
+                entry = loop.y[i] * scale - (1.0 if i == j else 0.0)
+                square += entry * entry
+    return math.sqrt(square)
+
+
+@exact
+def _predict(loop):
+    """Move the dependent coordinates of x by -K_d^+ K_i y from the last accepted point.
+
+    Returns the largest turn, rad.
+    """
+    p, d = loop.rows, loop.dependent
+    for i in range(loop.coordinates):
+        if loop.follows[i]:
+            store(loop.x, i, loop.base[i])
+    for r in range(p):
+        total = 0.0
+        for s in range(loop.columns):
+            if loop.place[s] >= 0:
+                total -= loop.old[s * p + r] * loop.y[s]
+        store(loop.b, r, total)
+    solve_least(beyond(loop.old, loop.columns * p), p, d, loop.b, loop.z)
+    return move_dependent(loop, 1.0)

@@ -1,0 +1,204 @@
+"""Loops across points in which branches cross, and over many turns of a crank: against closed forms."""
+
+import numpy as np
+import pytest
+from cases import always
+from closed_chains import Plan, four_bar, four_bar_angles
+from closed_plan import at
+
+from connections import multibody as mb
+from connections.checks import ClosureError
+from connections.multibody.kernels import loop_branches
+
+BARS = (1.0, 0.5, 1.0, 0.5)  # ground, crank, coupler, rocker: opposite bars are equal
+HINGE = mb.Revolute((0, 0, 1))
+TURN = 2.0 * np.pi
+POSTURES = np.linspace(-np.pi, np.pi, 33)[1:-1] + 0.01  # none is flat
+
+
+def linkage(parallel, crank=0.8, bars=BARS):
+    """A four-bar of equal opposite bars that is a parallelogram at the reference, or is crossed."""
+    return four_bar(bars, crank, 1.0 if (np.sin(crank) > 0) == parallel else -1.0).build()
+
+
+def angles_of_linkage(crank, parallel):
+    """Of coupler and rocker relative to the bars before them: the branch changes sides when it is flat."""
+    side = 1.0 if (np.sin(crank) > 0) == parallel else -1.0
+    coupler, rocker = four_bar_angles(crank, BARS, side)
+    return [crank, coupler - crank, rocker]
+
+
+def crank_slider():
+    """Crank and rod of equal length: beyond a right angle the slider goes on to the other side."""
+    plan = Plan()
+    plan.add("motor", "world", "crank", HINGE, start=0.7)
+    plan.add("pin", "crank", "rod", HINGE, at(0.4), start=-1.4)
+    plan.add("guide", "world", "slider", mb.Prismatic((1, 0, 0)), start=0.8 * np.cos(0.7))
+    plan.loop("end", "rod", "slider", mb.Coincident(), at(0.4), at(), independent=["motor"])
+    return plan.build()
+
+
+def equal_as_angles(got, expected, tolerance):
+    return np.abs(np.exp(1j * np.asarray(got)) - np.exp(1j * np.asarray(expected))).max() < tolerance
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_linkage_of_equal_bars_keeps_its_form_in_all_postures(parallel):
+    """Through both flat postures, from references on all sides; the other form is the control."""
+    for reference in (0.8, -0.4, 2.5):
+        model = linkage(parallel, reference)
+        for crank in [*POSTURES, 2.0 * TURN + 1.0, 1e-4, np.pi - 1e-4]:
+            got = mb.close_loops(model, [crank])
+            assert equal_as_angles(got, angles_of_linkage(crank, parallel), 1e-11)
+        assert not equal_as_angles(got, angles_of_linkage(crank, not parallel), 1e-6)
+
+
+def test_a_slider_goes_on_beyond_its_dead_centres():
+    model = crank_slider()
+    for crank in POSTURES:
+        motor, pin, guide = mb.close_loops(model, [crank])
+        assert equal_as_angles([motor, pin], [crank, -2.0 * crank], 1e-12)
+        assert abs(guide - 0.8 * np.cos(crank)) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["mass_matrix", "coriolis_matrix", "christoffel_symbols"])
+def test_recursions_and_definitions_agree_beyond_a_flat_posture(name):
+    model = linkage(True)
+    q, v = np.array([-2.0]), np.array([1.3])
+    expected = {
+        "mass_matrix": lambda: model.definition.metric.matrix(q),
+        "coriolis_matrix": lambda: model.definition.connection.coefficients(q)[:, :, 0] @ v[:, None],
+        "christoffel_symbols": lambda: np.einsum(
+            "im,mjk->ijk", model.definition.metric.matrix(q), model.definition.connection.coefficients(q)
+        ),
+    }[name]()
+    arguments = (q, v) if name == "coriolis_matrix" else (q,)
+    if name == "coriolis_matrix":
+        expected = model.definition.metric.matrix(q) @ expected
+    np.testing.assert_allclose(getattr(mb, name)(model, *arguments), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("crank", [0.0, np.pi, -np.pi, TURN, 1e-7])
+def test_flat_postures_are_singular(crank):
+    for model in (linkage(True), linkage(False)):
+        with pytest.raises(ClosureError, match="'bar' is singular.*q = "):
+            mb.mass_matrix(model, [crank])
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("start", [0.8, -0.8])
+def test_bars_that_are_almost_equal_are_not_equal(gap, start):
+    """A linkage that misses its flat posture bends to the other form, as four-bars of its lengths do."""
+    bars = (1.0 + gap, 0.5, 1.0, 0.5)
+    model = four_bar(bars, start, np.sign(start)).build()
+    for crank in (2.0, -2.0, 0.01, -0.01):
+        coupler, rocker = four_bar_angles(crank, bars, np.sign(start))
+        got = mb.close_loops(model, [crank])
+        assert equal_as_angles(got, [crank, coupler - crank, rocker], 1e-7)
+
+
+def test_bars_that_agree_to_round_off_are_equal():
+    for bars in ((1.0, 0.5, 1.0, 0.1 * 5 + 1e-15), (1.0 + 1e-14, 0.5, 1.0, 0.5)):
+        model = linkage(True, bars=bars)
+        for crank in POSTURES:
+            assert equal_as_angles(mb.close_loops(model, [crank]), [crank, -crank, crank], 1e-6)
+
+
+def test_no_branch_goes_on_beyond_a_fold():
+    """A crank that cannot turn: the error has the last configuration that closes."""
+    bars = (1.0, 0.9, 0.4, 0.5)  # as far as cos = (1 + 0.81 - 0.81) / 1.8
+    limit = np.arccos(1.0 / 1.8)
+    for far in (limit + 1e-3, 3.0, 1e9):
+        with pytest.raises(ClosureError, match=f"to q = .{str(limit)[:5]}"):
+            mb.mass_matrix(four_bar(bars, crank=0.5).build(), [far])
+
+
+@pytest.mark.parametrize("start", [0.3, 0.01])
+def test_a_guess_next_to_a_flat_posture_will_do(start):
+    model = linkage(True)
+    guess = mb.close_loops(model, [start])
+    for crank in (-0.5, -0.01, -3.0, 4.0):
+        got = mb.close_loops(model, [crank], guess=guess)
+        assert equal_as_angles(got, angles_of_linkage(crank, True), 1e-11)
+
+
+# --- many turns -------------------------------------------------------------------------------------------
+
+
+def within_a_turn(angle):
+    return np.arctan2(np.sin(angle), np.cos(angle))
+
+
+@pytest.mark.parametrize("turns", [3, 1000, -1000, 10**6, 1.6e8, 1e15])
+def test_a_turn_of_the_crank_changes_nothing(turns):
+    """To round-off of q itself, for a four-bar, a parallelogram and a slider; and in the definition."""
+    for model in (four_bar().build(), linkage(True), crank_slider()):
+        far = np.array([1.0 + turns * TURN])
+        near = within_a_turn(far)
+        for function, vectors in ((mb.mass_matrix, ()), (mb.coriolis_matrix, (np.ones(1),))):
+            np.testing.assert_allclose(
+                function(model, far, *vectors), function(model, near, *vectors), rtol=1e-11, atol=1e-14
+            )
+    far, near = (model.definition.metric.matrix(q) for q in (far, near))
+    np.testing.assert_allclose(far, near, rtol=1e-11)
+
+
+def test_angles_count_turns_as_long_as_they_keep_their_digits():
+    """Continuously across a turn, and the configuration found closes the loops."""
+    model = four_bar().build()
+    found = np.array([mb.close_loops(model, [crank]) for crank in np.linspace(0.0, 40.0, 400)])
+    assert np.abs(np.diff(found, axis=0)).max() < 0.5
+    assert np.ptp(found[:, 1]) > 5.0 * TURN > np.pi > np.ptp(found[:, 2])
+
+
+def test_a_loop_that_returns_after_two_turns():
+    """A five-bar whose second crank turns half as fast; after an odd number of turns it is elsewhere."""
+    plan = Plan()
+    plan.add("fast", "world", "one", HINGE, start=0.5)
+    plan.add("slow", "world", "two", HINGE, at(0.5), start=0.25)
+    plan.add("left", "one", "three", HINGE, at(0.2), start=0.9)
+    plan.add("right", "two", "four", HINGE, at(0.15), start=1.2)
+    plan.loop("tip", "three", "four", mb.Coincident(), at(0.7), at(0.7))
+    plan.couple("belt", {"fast": 0.5, "slow": -1.0}, independent=["fast"])
+    model = plan.build()
+    assert model.joint_names == ("fast",)
+    once, twice = (mb.mass_matrix(model, [1.0 + turns * TURN]) for turns in (0, 1))
+    assert abs(once - twice).max() > 1e-3
+    for turns in (2, 4, 100, 10**6):
+        far = [1.0 + turns * TURN, 1.0 + (turns + 1) * TURN]
+        for q, expected in zip(far, (once, twice), strict=True):
+            np.testing.assert_allclose(mb.mass_matrix(model, [q]), expected, rtol=1e-9)
+            slow = model.spanning_configuration([q])["slow"]
+            np.testing.assert_allclose(slow, 0.5 * q, rtol=1e-15)
+
+
+def two_cranks():
+    """A five-bar with two independent cranks."""
+    plan = Plan()
+    plan.add("a", "world", "one", HINGE, start=0.5)
+    plan.add("b", "world", "two", HINGE, at(0.5), start=0.7)
+    plan.add("left", "one", "three", HINGE, at(0.1), start=0.9)
+    plan.add("right", "two", "four", HINGE, at(0.1), start=1.2)
+    plan.loop("tip", "three", "four", mb.Coincident(), at(0.7), at(0.7), independent=["a", "b"])
+    return plan.build()
+
+
+def test_two_cranks_are_followed_as_far_as_trials_last(monkeypatch):
+    model = two_cranks()
+    near, far = (mb.mass_matrix(model, np.array([0.3, 0.9]) + turns * TURN) for turns in (0, 100))
+    np.testing.assert_allclose(near, far, rtol=1e-10)
+    with pytest.raises(ClosureError, match="too long") as error:
+        mb.mass_matrix(model, [1e9, 1.0])
+    assert "over 0 %" not in str(error.value)
+    assert loop_branches.MOST_TRIALS <= 20_000  # some 0.1 s
+
+
+@pytest.mark.parametrize("seed", always(range(1, 8), 1))
+def test_the_answer_does_not_depend_on_where_a_path_begins(seed):
+    """Guesses at many distances from the flat posture, on both sides of it."""
+    rng = np.random.default_rng(seed)
+    model = linkage(True)
+    for _ in range(30):
+        start, crank = rng.uniform(-3.0, 3.0, 2) * rng.choice([1.0, 1e-2, 1e-4], 2)
+        guess = mb.close_loops(model, [start])
+        assert equal_as_angles(mb.close_loops(model, [crank], guess=guess), [crank, -crank, crank], 1e-10)
