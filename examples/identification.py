@@ -6,15 +6,19 @@ A six-joint arm holds 1 kg that its model does not know, and its joints rub. It 
 10 s; positions, velocities and torques are recorded, with noise. The classical regressor needs accelerations,
 which are differences of noisy velocities. The momentum regressor needs none: d/dt (Y_p pi) = tau + Y_e pi,
 and a low pass takes the derivative. The estimate is one of bodies that exist. It is tested on a motion that
-was not recorded.
+was not recorded. At the end, gradients through a simulation in JAX find what least squares cannot: a friction
+that is not linear in its parameters, from positions and torques alone.
 Run: python examples/identification.py [directory]
 """
 
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.optimize import least_squares
 from scipy.signal import butter, sosfiltfilt
 
 from connections import control
@@ -159,6 +163,95 @@ assert smallest(free.parameters).min() < 0.0 < smallest(found.parameters).min()
 assert np.all(np.linalg.eigvalsh(mb.mass_matrix(found.model, q[::100])) > 0.0)
 
 # %%
+# Another recording, without velocities, of joints whose friction rises with tanh(v / w) where they are slow.
+# A simulation of the arm is pushed by the measured torques and drawn to the measured positions; its errors
+# before each measurement are made small. Its dynamics are linear in the mass m of the payload, so they are
+# those of two robots, and their derivatives come from recursions.
+
+SLOW, PULL = 0.1, 2.0 * np.pi * 3.0  # w, rad/s; how fast the simulation follows, 1/s
+rubbed = mb.inverse_dynamics(arm, q, v, a) + VISCOUS * v + COULOMB * np.tanh(v / SLOW)
+rubbed_measured = rubbed + TORQUE_NOISE * rng.normal(size=tau.shape)
+n, h = arm.nv, 1.0 / RATE
+
+
+def friction(theta, v):
+    """N m, of theta = [m, viscous (n,), Coulomb (n,), w]."""
+    return theta[1 : n + 1] * v + theta[n + 1 : 2 * n + 1] * jnp.tanh(v / theta[-1])
+
+
+def acceleration(theta, q, v, tau):
+    """(n,), rad/s^2, with a payload of theta[0] kg: `arm` is the arm with 1 kg."""
+
+    def loaded(function, *state):
+        without, with_it = (function(robot, *state) for robot in (believed, arm))
+        return without + theta[0] * (with_it - without)
+
+    force = tau - friction(theta, v) - loaded(mb.nonlinear_effects, q, v)
+    return jnp.linalg.solve(loaded(mb.mass_matrix, q), force)
+
+
+def surprises(theta, measured, tau):
+    """Measured positions minus simulated ones, (T - 1, n), rad."""
+
+    def step(state, given):
+        (q, v, a), (position, tau) = state, given
+        gap = position - q
+        a = acceleration(theta, q + 0.5 * h * v, v + 0.5 * h * a, tau)
+        next_v = v + h * (a + PULL**2 * gap)
+        return (q + h * (0.5 * (v + next_v) + 1.4 * PULL * gap), next_v, a), gap
+
+    start, torques = (measured[0], jnp.zeros(n), jnp.zeros(n)), 0.5 * (tau[1:] + tau[:-1])
+    return jax.lax.scan(step, start, (measured[:-1], torques))[1]
+
+
+recorded, settled = (q_measured, rubbed_measured), int(RATE)  # the first second is left out
+errors_of = jax.jit(lambda theta: surprises(theta, *recorded)[settled:])
+slopes_of = jax.jit(jax.jacfwd(errors_of))
+guess = np.concatenate([[0.0], np.full(2 * n, 0.1), [0.5]])
+direction = rng.normal(size=guess.size)
+quotient = (errors_of(guess + 1e-6 * direction) - errors_of(guess - 1e-6 * direction)) / 2e-6
+assert np.allclose(slopes_of(guess) @ direction, quotient, rtol=1e-5, atol=1e-6)
+truth = np.concatenate([[1.0], np.full(n, VISCOUS), np.full(n, COULOMB), [SLOW]])
+wrong = np.concatenate([truth[:-1], [1.01 * SLOW]])  # w by a percent
+exact, other = (np.max(np.abs(surprises(x, q, rubbed)[settled:])) for x in (truth, wrong))
+assert exact < 1e-5 < 2e-5 < other  # rad, without noise
+
+theta, noise = guess, np.ones(n)
+for _ in range(2):  # the second time with the errors of each joint
+    fit = least_squares(
+        lambda theta, noise=noise: (errors_of(theta) / noise).ravel(),
+        theta,
+        lambda theta, noise=noise: (slopes_of(theta) / noise[:, None]).reshape(-1, guess.size),
+        bounds=([-1.0, *np.zeros(2 * n), 1e-3], np.inf),
+        x_scale="jac",
+    )
+    theta, noise = fit.x, np.sqrt(np.mean(np.square(errors_of(fit.x)), axis=0))
+
+# %%
+# Least squares get the same recording, smoothed, with velocities by differences. They have to find the rest
+# of the arm, too, so the fairer comparison is the friction of their kind that is nearest to the true one.
+
+smoothed = smooth(q_measured)
+linear = by_momentum(smoothed, np.gradient(smoothed, times, axis=0), smooth(rubbed_measured))
+speeds = np.linspace(-1.0, 1.0, 201)[:, None]  # rad/s
+true_friction = VISCOUS * speeds + COULOMB * np.tanh(speeds / SLOW)
+kind = np.hstack([speeds, np.sign(speeds)])
+curves = {
+    "least squares": linear.viscous * speeds + linear.coulomb * np.sign(speeds),
+    "nearest of their kind": np.repeat(kind @ np.linalg.lstsq(kind, true_friction)[0], n, axis=1),
+    "gradients": np.asarray(friction(theta, speeds)),
+}
+print(f"\npayload {theta[0]:.3f} kg (true 1); w {theta[-1]:.3f} rad/s (true {SLOW})")
+gaps = {name: np.sqrt(np.mean((curve - true_friction) ** 2, axis=0)) for name, curve in curves.items()}
+print("rms error of each joint's friction below 1 rad/s [N m]")
+for name, gap in gaps.items():
+    print(f"  {name:<22}", *(f"{x:.3f}" for x in gap))
+assert abs(theta[0] - 1.0) < 0.02 and abs(theta[-1] - SLOW) < 0.03
+assert np.all(gaps["gradients"] < 0.7 * gaps["nearest of their kind"])
+left = [np.mean(np.square(errors_of(x) / noise)) for x in (theta, truth, guess)]
+assert left[0] <= left[1] < 1.1 * left[0] and left[2] > 100.0 * left[0]  # near the truth, far from the guess
+
+# %%
 # Errors against the noise; torques of the new motion; eigenvalues.
 
 
@@ -205,5 +298,25 @@ def draw(path):
     print(path)
 
 
+def draw_friction(path):
+    """The friction that was found, and the simulation's errors before and after."""
+    figure, axes = plt.subplots(1, 3, figsize=(14.0, 4.0), layout="constrained")
+    for panel, joint in zip(axes, (1, n - 1), strict=False):
+        panel.plot(speeds, true_friction, color="#222222", label="true")
+        for (name, curve), color in zip(curves.items(), ("#c8102e", "#c07f00", "#1f5fbf"), strict=True):
+            panel.plot(speeds, curve[:, joint], "--", color=color, label=name)
+        panel.set(xlabel="velocity [rad/s]", ylabel="friction [N m]", title=f"Joint {joint + 1}")
+    for parameters, color, name in ((guess, "#8a8a8a", "guess"), (theta, "#1f5fbf", "found")):
+        errors = 1e3 * np.asarray(surprises(parameters, *recorded))[:, n - 1]
+        axes[2].plot(times[1:], errors, color=color, label=name, linewidth=0.8)
+    axes[2].set(xlabel="time [s]", ylabel="error [mrad]", title=f"Joint {n}, measured minus simulated")
+    for panel in axes:
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+    print(path)
+
+
 directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 draw(directory / "identification.png")
+draw_friction(directory / "identification_friction.png")
