@@ -68,6 +68,12 @@ from connections.multibody.rolling import (
     momentum_forms,
     rolling_forms,
 )
+from connections.multibody.second_derivatives import (
+    forward_dynamics_hessian_product,
+    forward_dynamics_second_derivatives,
+    inverse_dynamics_hessian_product,
+    inverse_dynamics_second_derivatives,
+)
 
 __all__ = [
     "AssemblyWarning",
@@ -114,6 +120,8 @@ __all__ = [
     "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",
+    "forward_dynamics_hessian_product",
+    "forward_dynamics_second_derivatives",
     "forward_kinematics",
     "frame_jacobian",
     "frame_jacobian_rate",
@@ -126,6 +134,8 @@ __all__ = [
     "inertial_parameters",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
+    "inverse_dynamics_hessian_product",
+    "inverse_dynamics_second_derivatives",
     "inverse_mass_matrix",
     "linearize",
     "mass_matrix",

@@ -39,7 +39,7 @@ _ARGUMENTS = {
     "model": "the robot.",
     "q": "(..., nq) configurations.",
     "v": "(..., nv) velocities in the model's frame, rad/s and m/s.",
-    "w": "(..., nv) vectors in the model's frame, in the units of v.",
+    "w": "(..., nv) vectors in the model's frame, in the units of v; of Hessian products the weights.",
     "a": "(..., nv) accelerations vdot, rad/s^2 and m/s^2.",
     "tau": "(..., nv) generalized forces, N m and N.",
     "v_r": "(..., nv) reference velocities, rad/s and m/s.",
@@ -82,6 +82,11 @@ def recursion_for_matrices(function: Callable[P, Matrices]) -> Callable[P, Matri
     return _rendered(function, "matrices_of(recursion({given}))")
 
 
+def recursion_for_tensors(function: Callable[P, Matrices]) -> Callable[P, Matrices]:
+    """The same for arrays with three axes."""
+    return _rendered(function, "tensors_of(recursion({given}))")
+
+
 def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
     name, declared = function.__name__, signature(function)
     bare = [parameter.replace(annotation=Signature.empty) for parameter in declared.parameters.values()]
@@ -89,6 +94,7 @@ def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
     result = result.format(given=", ".join(names[1:]))
     source = _CALL.format(name=name, signature=Signature(bare), result=result)
     scope = {"__name__": function.__module__, "require_model": require_model, "matrices_of": _matrices_of}
+    scope["tensors_of"] = _tensors_of
     execute(source, __file__, scope)
     call: Callable[P, R] = wraps(function)(cast("Callable[P, R]", scope[name]))
     return documented(call)
@@ -133,6 +139,10 @@ def _matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
     if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
         return tuple(stacked)
     return tuple(stacked[..., k, :, :] for k in range(stacked.shape[-3]))
+
+
+def _tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(stacked[..., k, :, :, :] for k in range(stacked.shape[-4]))
 
 
 @recursion

@@ -9,7 +9,7 @@ from cases import always
 from closed_chains import four_bar
 from coriolis_oracles import ROUTES, by_differentiation, by_projection
 from mechanisms import move
-from recursion_functions import FUNCTIONS, SOME, configurations, model
+from recursion_functions import COMPILED, FUNCTIONS, SOME, configurations, model
 
 from connections import multibody as mb
 from connections.checks import ClosureError, MetricError
@@ -115,7 +115,7 @@ def test_routes_of_a_tree(rng):
 # --- batches and layouts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", always(FUNCTIONS, *SOME))
+@pytest.mark.parametrize("function", always(COMPILED, *SOME))
 @each_mechanism
 def test_batches_are_rows_of_single_calls(name, function, rng):
     arguments = states(name, rng, 3, 7)
@@ -157,7 +157,7 @@ def test_a_solution_is_what_it_says(rng):
 # --- refusals -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", always(FUNCTIONS, *SOME))
+@pytest.mark.parametrize("function", always(COMPILED, *SOME))
 def test_loops_that_cannot_close_are_named(function, rng):
     robot = rocking()
     for angle in (np.array([np.pi]), np.array([[0.5], [np.pi]])):

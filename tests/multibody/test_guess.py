@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import further
 from closed_chains import four_bar
-from recursion_functions import FUNCTIONS, SOME, call, configurations, model, states
+from recursion_functions import COMPILED, SOME, call, configurations, model, states
 
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError, PointError, ShapeError
@@ -27,7 +27,7 @@ def same(found, expected):
 @pytest.mark.parametrize(
     "of", ["four-bar", "legged robot", *map(further, ("planar robot", "belt leg", "cam"))]
 )
-@pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in FUNCTIONS])
+@pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in COMPILED])
 def test_a_guess_changes_no_number(name, of, rng):
     """One configuration, rows with one guess, and with a guess for each."""
     robot = model(of)

@@ -1,7 +1,11 @@
-"""The page docs/linearization.md is executed."""
+"""The pages docs/linearization.md and docs/second_derivatives.md are executed."""
 
 from pages import run_page
 
 
 def test_the_page_runs() -> None:
     run_page("linearization.md", blocks=4, assertions=7)
+
+
+def test_the_page_of_second_derivatives_runs() -> None:
+    run_page("second_derivatives.md", blocks=4, assertions=8)

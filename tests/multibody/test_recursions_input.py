@@ -183,6 +183,10 @@ def test_a_singular_mass_matrix_names_the_joint():
             mb.forward_dynamics(gimbals, q, rest, np.ones(3))
         with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
             mb.inverse_mass_matrix(gimbals, q)
+        with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
+            mb.forward_dynamics_hessian_product(gimbals, q, rest, np.ones(3), np.ones(3))
+        with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
+            mb.forward_dynamics_second_derivatives(gimbals, q, rest, np.ones(3))
         assert np.isfinite(mb.mass_matrix(gimbals, q)).all()
     for q in (regular, several[:-1]):
         H, inverse = mb.mass_matrix(gimbals, q), mb.inverse_mass_matrix(gimbals, q)

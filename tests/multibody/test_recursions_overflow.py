@@ -26,7 +26,11 @@ LINEAR = {name for name, (_, names, _) in FUNCTIONS.items() if len(names) <= 2} 
     "momentum_regressor",
 }
 #: Of these, what is quadratic in velocities vanishes if there is one joint.
-COUPLED = {"inverse_dynamics_derivatives", "forward_dynamics_derivatives", "momentum_regressor"}
+COUPLED = {
+    *(f"{dynamics}_dynamics_derivatives" for dynamics in ("inverse", "forward")),
+    *(f"{dynamics}_dynamics_second_derivatives" for dynamics in ("inverse", "forward")),
+    "momentum_regressor",
+}
 
 
 @pytest.fixture
@@ -78,7 +82,7 @@ def test_large_numbers_whose_result_is_finite_are_right(name, of, rng):
         assert np.isfinite(result).all()
         if name.startswith(("coriolis_matrix", "mass_matrix_rate")):
             assert agree(result, 2.0**60 * call(name, q, *vectors, of=robot), 1e-11)
-        if "product" in name:
+        if name.startswith("coriolis") and "product" in name:
             assert agree(result, 2.0**120 * call(name, q, *vectors, of=robot), 1e-11)
 
 
@@ -149,6 +153,8 @@ def test_no_result_below_the_limit_overflows(name, of, rng):
     by more than X^6, so that the degree is measured. Results with a division are always looked at.
     """
     row, robot = RECURSIONS[name], model(of)
+    if robot.closed and row.closed is None:
+        return  # by the definition, whose results are always looked at
     program = robot.program
     memory, *others = (x.copy() for x in program.arrays)
     n, first = robot.nv, TREE.read(memory, "parameters")

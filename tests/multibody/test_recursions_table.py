@@ -44,6 +44,9 @@ TO_COME = {
 @pytest.mark.parametrize("name", [*TO_COME, *RECURSIONS])
 def test_rendered_entries_use_only_names_that_there_are(name, closed, rows):
     row = {**RECURSIONS, **TO_COME}[name]
+    if closed and row.closed is None:
+        assert f"closed_{name}_at" not in compiled_functions.compiled.names
+        return
     source, scope = entries.rendered("entry", row, closed, rows)
     code = compile(source, "<entry>", "exec").co_consts[0]
     assert {*code.co_names} <= {*scope, *dir(builtins), *attributes(scope)}, name

@@ -4,4 +4,4 @@ from pages import run_page
 
 
 def test_the_page_runs() -> None:
-    run_page("robots.md", blocks=9, assertions=15)
+    run_page("robots.md", blocks=10, assertions=18)

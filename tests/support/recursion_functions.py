@@ -12,6 +12,7 @@ from mechanisms import MOVING, move, random_mechanism, sample
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.multibody.program.table import RECURSIONS
 
 
 def stacked(derivatives):
@@ -21,6 +22,19 @@ def stacked(derivatives):
         parts = derivatives(model, *arguments, out=out, **named)
         if out is None:
             return (jnp if isinstance(parts[0], jax.Array) else np).stack(parts, axis=-3)
+        assert all(part.size == 0 or np.shares_memory(part, out) for part in parts)
+        return out
+
+    return call
+
+
+def stacked_tensors(derivatives):
+    """The same for arrays with three axes."""
+
+    def call(model, *arguments, out=None, **named):
+        parts = derivatives(model, *arguments, out=out, **named)
+        if out is None:
+            return (jnp if isinstance(parts[0], jax.Array) else np).stack(parts, axis=-4)
         assert all(part.size == 0 or np.shares_memory(part, out) for part in parts)
         return out
 
@@ -41,6 +55,14 @@ def _vector(n, bodies):
 
 def _three(n, bodies):
     return 3, n, n
+
+
+def _four(n, bodies):
+    return 4, n, n
+
+
+def _four_cubes(n, bodies):
+    return 4, n, n, n
 
 
 def _wide(n, bodies):
@@ -99,6 +121,26 @@ FUNCTIONS = {
     "momentum_regressor": (stacked(mb.momentum_regressor), ("q", "v"), _two_wide),
     "inverse_dynamics_derivatives": (stacked(mb.inverse_dynamics_derivatives), ("q", "v", "a"), _three),
     "forward_dynamics_derivatives": (stacked(mb.forward_dynamics_derivatives), ("q", "v", "tau"), _three),
+    "inverse_dynamics_hessian_product": (
+        stacked(mb.inverse_dynamics_hessian_product),
+        ("q", "v", "a", "w"),
+        _four,
+    ),
+    "forward_dynamics_hessian_product": (
+        stacked(mb.forward_dynamics_hessian_product),
+        ("q", "v", "tau", "w"),
+        _four,
+    ),
+    "inverse_dynamics_second_derivatives": (
+        stacked_tensors(mb.inverse_dynamics_second_derivatives),
+        ("q", "v", "a"),
+        _four_cubes,
+    ),
+    "forward_dynamics_second_derivatives": (
+        stacked_tensors(mb.forward_dynamics_second_derivatives),
+        ("q", "v", "tau"),
+        _four_cubes,
+    ),
     "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),
     "body_jacobians": (mb.body_jacobians, ("q",), lambda n, bodies: (6 * bodies, n)),
     "frame_pose": (_of_frame(mb.frame_pose), ("q",), lambda n, bodies: (4, 4)),
@@ -112,6 +154,9 @@ FUNCTIONS = {
     "center_of_mass_jacobian": (mb.center_of_mass_jacobian, ("q",), lambda n, bodies: (3, n)),
 }
 
+#: What closed chains compute by the definition, which takes up to a minute to compile.
+BY_DEFINITION = {name for name in FUNCTIONS if name in RECURSIONS and RECURSIONS[name].closed is None}
+COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
 #: One of each form of a row of the table: what tests of arguments and of batches call on closed chains, too.
@@ -127,15 +172,24 @@ SOME = (
 
 
 def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
-    """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases."""
+    """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases.
+
+    What closed chains compute by the definition is called on one of them only.
+    """
     return pytest.mark.parametrize(
         ("name", "of"),
         [
             pytest.param(name, of) if name in SOME or of in MECHANISMS[:2] else further(name, of)
             for of in mechanisms
             for name in names
+            if name not in BY_DEFINITION or of in ("tree", "one joint", "four-bar")
         ],
     )
+
+
+def functions_of(robot):
+    """The names of the functions that are compiled recursions of a robot."""
+    return COMPILED if robot.closed else [*FUNCTIONS]
 
 
 @cache

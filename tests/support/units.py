@@ -155,6 +155,11 @@ class Scales:
             "momentum_regressor": np.stack([T * tau / parameters, tau / parameters]),
             "inverse_dynamics_derivatives": np.stack([tau / path, tau / self.v, H]),
             "forward_dynamics_derivatives": np.stack([a / path, a / self.v, inverse]),
+            # w is a velocity, so that w . tau is a power; for accelerations w is a force
+            "inverse_dynamics_hessian_product": E / T / self._second(self.a),
+            "forward_dynamics_hessian_product": E / T**2 / self._second(self.tau),
+            "inverse_dynamics_second_derivatives": self.tau[:, None, None] / self._second(self.a)[:, None],
+            "forward_dynamics_second_derivatives": self.a[:, None, None] / self._second(self.tau)[:, None],
         }
         turns = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
         state, of_pose, of_twist = np.concatenate([path, self.v]), np.ones((4, 4)), L ** (1.0 - turns)
@@ -172,6 +177,11 @@ class Scales:
             "momentum_forms": units.mass * L ** (1.0 + turns)[:, None] / path,
             "rolling_forms": L / path,
         }
+
+    def _second(self, x):
+        """The units of the pairs by which second derivatives are taken: (q, q), (v, q), (v, v) and (x, q)."""
+        pairs = ((self.path, self.path), (self.v, self.path), (self.v, self.v), (x, self.path))
+        return np.stack([first[:, None] * second for first, second in pairs])
 
 
 def deviation(result, unit, expected, kind):

@@ -84,20 +84,23 @@ def invert_by_elimination(n, up, run, work, L, pivots, inverse):
 
 
 @inlined
-def solve_rows(n, up, work, L, rows):
-    """Replace the matrix in slots rows[i n + j] by -H^-1 times it; slots L are as `eliminate` left them."""
+def solve_rows(n, width, up, work, L, rows):
+    """Replace the (n, width) matrix in slots rows[i width + j] by -H^-1 times it.
+
+    Slots L are as `eliminate` left them.
+    """
     for k in range(n - 1, -1, -1):
         i = up[k]
         while i >= 0:
-            subtract_row(rows, load(work, L + k * n + i), i * n, k * n, n)
+            subtract_row(rows, load(work, L + k * n + i), i * width, k * width, width)
             i = up[i]
     for k in range(n):
         scale = -load(work, L + k * n + k)
-        for j in range(k * n, (k + 1) * n):
+        for j in range(k * width, (k + 1) * width):
             store(rows, j, load(rows, j) * scale)
         i = up[k]
         while i >= 0:
-            subtract_row(rows, load(work, L + k * n + i), k * n, i * n, n)
+            subtract_row(rows, load(work, L + k * n + i), k * width, i * width, width)
             i = up[i]
 
 

@@ -193,6 +193,57 @@ def _slopes(robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vect
     return jnp.stack([along, *jax.jacfwd(lambda v, x: function(robot, q, v, x), (0, 1))(v, x)])
 
 
+def _inverse_dynamics_hessian_product(robot: Robot, q: Vector, v: Vector, a: Vector, w: Vector) -> jax.Array:
+    return _hessian(robot, _inverse_dynamics, q, v, a, w)
+
+
+def _forward_dynamics_hessian_product(
+    robot: Robot, q: Vector, v: Vector, tau: Vector, w: Vector
+) -> jax.Array:
+    return _hessian(robot, _forward_dynamics, q, v, tau, w)
+
+
+def _inverse_dynamics_second_derivatives(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+    return _second_slopes(robot, _inverse_dynamics, q, v, a)
+
+
+def _forward_dynamics_second_derivatives(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+    return _second_slopes(robot, _forward_dynamics, q, v, tau)
+
+
+def _second_slopes(
+    robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector
+) -> jax.Array:
+    """The derivatives of `_slopes`, (4, n, n, n); the last index is of the one taken last.
+
+    L_k L_j f_i, L_k df_i/dv_j, d2f_i/dv_j dv_k, L_k df_i/dx_j, with derivatives L along the frame.
+    """
+    along = robot.frame.lie_derivative_at(lambda p: _slopes(robot, function, p, v, x), q)
+    in_q = jnp.moveaxis(along, 0, -1)
+    in_v = jax.jacfwd(lambda v: _slopes(robot, function, q, v, x)[1])(v)
+    return jnp.stack([in_q[0], in_q[1], in_v, in_q[2]])
+
+
+def _hessian(
+    robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector, w: Vector
+) -> jax.Array:
+    """Second derivatives of phi = w . function, (4, n, n); the last index is of the one taken last.
+
+    L_k L_j phi, L_k dphi/dv_j, d2phi/dv_j dv_k, L_k dphi/dx_j, with derivatives L along the frame.
+    """
+
+    def gradients(p: Vector, v: Vector, x: Vector) -> jax.Array:
+        def weighted(p: Vector, v: Vector, x: Vector) -> jax.Array:
+            return w @ function(robot, p, v, x)
+
+        along = robot.frame.lie_derivative_at(lambda point: weighted(point, v, x), p)
+        return jnp.stack([along, *jax.grad(weighted, (1, 2))(p, v, x)])
+
+    in_q = jnp.moveaxis(robot.frame.lie_derivative_at(lambda p: gradients(p, v, x), q), 0, -1)
+    in_v = jax.jacfwd(lambda v: gradients(q, v, x)[1])(v)
+    return jnp.stack([in_q[0], in_q[1], in_v, in_q[2]])
+
+
 def _forward_kinematics(robot: Robot, q: Vector) -> jax.Array:
     poses: jax.Array = robot.kinematics.world_transforms_at(q)
     return poses
@@ -247,6 +298,10 @@ DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
         _momentum_regressor,
         _inverse_dynamics_derivatives,
         _forward_dynamics_derivatives,
+        _inverse_dynamics_hessian_product,
+        _forward_dynamics_hessian_product,
+        _inverse_dynamics_second_derivatives,
+        _forward_dynamics_second_derivatives,
         _forward_kinematics,
         _body_jacobians,
         _frame_pose,

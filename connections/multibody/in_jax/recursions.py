@@ -21,7 +21,7 @@ from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
-from connections.multibody.in_jax.tangents import RULES, Recursions
+from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.program import Program
@@ -153,6 +153,9 @@ class TracedRecursions:
     def _made(self, name: str, chosen: tuple[Any, ...], guessed: bool) -> PlatformFunction:
         """The recursion with its first derivatives, of q, a guess if there is one, and its vectors."""
         frame = self.robot.frame
+        rule = RULES.get(name)
+        if rule is None or (name in OF_TREES and self._program.loops is not None):
+            rule = partial(by_definition, name)
 
         def near(vectors: Sequence[Any]) -> tuple[Recursions, list[Any]]:
             """The recursions from the guess, and the other vectors."""
@@ -171,7 +174,7 @@ class TracedRecursions:
             if q_dot is None and all(other is None for other in others):  # another guess changes nothing
                 return jnp.zeros(self._program.cores[name])
             xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
-            return RULES.get(name, partial(_by_definition, name))(of, tuple(own), (xi, *others), chosen)
+            return rule(of, tuple(own), (xi, *others), chosen)
 
         def transposed() -> PlatformFunction:
             return self._function(TRANSPOSED[name], chosen, guessed)
@@ -207,16 +210,3 @@ def _with_guess(values: Sequence[Any], guess: Any) -> tuple[Any, ...]:
     """The values with the guess in the second place, so that the last one stays the last."""
     first, *others = values
     return (first, *others) if guess is None else (first, guess, *others)
-
-
-def _by_definition(name: str, of: Recursions, at: Any, along: Any, chosen: Any) -> jax.Array:
-    """The derivative of the definition."""
-    (q, *vectors), (xi, *others) = at, along
-    q_dot = jnp.zeros_like(q) if xi is None else of.robot.frame.matrix_at(q) @ xi
-    tangents = [
-        jnp.zeros_like(x) if x_dot is None else x_dot for x, x_dot in zip(vectors, others, strict=True)
-    ]
-    robot = of.robot
-    change: jax.Array
-    _, change = jax.jvp(lambda *x: DEFINITIONS[name](robot, *x, *chosen), tuple(at), (q_dot, *tangents))
-    return change

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.multibody.definition.recursions import body_contorsion_at
+from connections.multibody.definition.recursions import DEFINITIONS, body_contorsion_at
 
 Vector = jax.Array
 Tangent = jax.Array | None  # None is zero; that of q is in frame components
@@ -51,6 +51,14 @@ class Recursions(Protocol):
 
 Rule = Callable[[Recursions, tuple[Vector, ...], tuple[Tangent, ...], Chosen], jax.Array]
 RULES: dict[str, Rule] = {}
+#: Rules for trees only: what they use is computed by its definition for closed chains, which costs more than
+#: one derivative of the definition.
+OF_TREES = {
+    "inverse_dynamics_derivatives",
+    "forward_dynamics_derivatives",
+    "inverse_dynamics_hessian_product",
+    "forward_dynamics_hessian_product",
+}
 _STAR = ("christoffel",)
 _MOST = 1 << 20  # numbers of a matrix's derivatives that are in memory at the same time, about
 
@@ -201,6 +209,26 @@ def _forward_dynamics(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
     return _products(of("forward_dynamics_derivatives", q, v, tau), along)
 
 
+@_rule
+def _inverse_dynamics_derivatives(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    return _slopes_change(of("inverse_dynamics_second_derivatives", *at), along)
+
+
+@_rule
+def _forward_dynamics_derivatives(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    return _slopes_change(of("forward_dynamics_second_derivatives", *at), along)
+
+
+@_rule
+def _inverse_dynamics_hessian_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    return _hessian_change(of, "inverse_dynamics", at, along)
+
+
+@_rule
+def _forward_dynamics_hessian_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    return _hessian_change(of, "forward_dynamics", at, along)
+
+
 # --- bodies ------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +285,30 @@ def _force_change(of: Recursions, q: Vector, v: Vector, v_dot: Tangent, a_dot: T
     if v_dot is not None:
         changes = [2.0 * of("coriolis_product", q, v, v_dot), *_turned(of, q, v_dot, v)]
     return changes if a_dot is None else [*changes, of.weightless("mass_product", q, a_dot)]
+
+
+def _slopes_change(second: jax.Array, along: tuple[Tangent, ...]) -> jax.Array:
+    """The change of first derivatives (3, n, n) by second ones (4, n, n, n), of the dynamics."""
+    (qq, vq, vv, xq), (xi, v_dot, x_dot) = second, along
+    nothing = jnp.zeros(qq.shape[:2])
+    in_q = [] if xi is None else [qq @ xi]
+    in_q += [] if v_dot is None else [jnp.einsum("ikj,k->ij", vq, v_dot)]
+    in_q += [] if x_dot is None else [jnp.einsum("ikj,k->ij", xq, x_dot)]
+    in_v = [] if xi is None else [vq @ xi]
+    in_v += [] if v_dot is None else [vv @ v_dot]
+    return jnp.stack([_sum(in_q), _sum(in_v) if in_v else nothing, nothing if xi is None else xq @ xi])
+
+
+def _hessian_change(of: Recursions, dynamics: str, at: Any, along: Any) -> jax.Array:
+    """The change of a Hessian product, which is linear in the weights."""
+    (*x, w), (*x_dot, w_dot) = at, along
+    changes = []
+    if w_dot is not None:
+        changes.append(jnp.einsum("bijk,i->bjk", of(f"{dynamics}_second_derivatives", *x), w_dot))
+    if any(each is not None for each in x_dot):
+        name = f"{dynamics}_hessian_product"
+        changes.append(by_definition(name, of, (*x, w), (*x_dot, None), ()))
+    return _sum(changes)
 
 
 def _turned(of: Recursions, q: Vector, v: Vector, w: Vector) -> list[jax.Array]:
@@ -337,3 +389,16 @@ def _hat(twist: jax.Array) -> jax.Array:
             jnp.stack([zero, zero, zero, zero]),
         ]
     )
+
+
+def by_definition(name: str, of: Recursions, at: Any, along: Any, chosen: Any) -> jax.Array:
+    """The derivative of the definition of the recursion `name`."""
+    (q, *vectors), (xi, *others) = at, along
+    q_dot = jnp.zeros_like(q) if xi is None else of.robot.frame.matrix_at(q) @ xi
+    tangents = [
+        jnp.zeros_like(x) if x_dot is None else x_dot for x, x_dot in zip(vectors, others, strict=True)
+    ]
+    robot = of.robot
+    change: jax.Array
+    _, change = jax.jvp(lambda *x: DEFINITIONS[name](robot, *x, *chosen), tuple(at), (q_dot, *tangents))
+    return change

@@ -67,6 +67,9 @@ class Values:
         ------
         The errors of a wrong choice.
         """
+        if self._program.loops is not None and name in RECURSIONS and RECURSIONS[name].closed is None:
+            processor = partial(_on_rows, definition)
+            return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
         rest = name in AT_REST
         name = AT_REST.get(name, name)
         constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
@@ -112,6 +115,13 @@ class Values:
     @cached_property
     def _closure(self) -> np.ndarray:
         return self._program.arrays[1].copy()
+
+
+def _on_rows(definition: Callable[..., jax.Array], *vectors: jax.Array) -> jax.Array:
+    """The definition at vectors (..., k)."""
+    for _ in vectors[0].shape[:-1]:
+        definition = jax.vmap(definition)
+    return definition(*vectors)
 
 
 def _constant(choice: Any, value: Any) -> xla.Constant:

@@ -90,6 +90,55 @@ def factor_transpose_times(B, x):
 
 
 @inlined
+def turned_inertia(inertia, v):
+    """(v x*) I - I (v x): the rate of an inertia that is fixed to a body of twist v = (w, u).
+
+    It is an inertia without mass: h' = w x h + m u, and
+    Ibar' = (w x) Ibar - Ibar (w x) + 2 (h . u) 1 - u h^T - h u^T.
+    """
+    m, hx, hy, hz, a, b, c, d, e, f = inertia
+    wx, wy, wz, ux, uy, uz = v
+    x, y, z = hx * ux, hy * uy, hz * uz
+    return (
+        m - m,  # 0 of the type of m
+        wy * hz - wz * hy + m * ux,
+        wz * hx - wx * hz + m * uy,
+        wx * hy - wy * hx + m * uz,
+        2.0 * (wy * c - wz * b + y + z),
+        wz * (a - d) + wy * e - wx * c - ux * hy - hx * uy,
+        wy * (f - a) - wz * e + wx * b - ux * hz - hx * uz,
+        2.0 * (wz * b - wx * e + x + z),
+        wx * (d - f) + wz * c - wy * b - uy * hz - hy * uz,
+        2.0 * (wx * e - wy * c + x + y),
+    )
+
+
+@inlined
+def turned_factor(B, v):
+    """(v x*) B - B (v x): the rate of a body-level factor that is fixed to a body of twist v = (w, u).
+
+    By blocks, M' = (w x) M - M (w x) + (u x)(s x) and s' = w x s; (u x)(s x) = s u^T - (u . s) 1.
+    """
+    wx, wy, wz, ux, uy, uz = v
+    sx, sy, sz = B[9], B[10], B[11]
+    us = ux * sx + uy * sy + uz * sz
+    return (
+        wy * B[6] - wz * B[3] - (B[1] * wz - B[2] * wy) + sx * ux - us,
+        wy * B[7] - wz * B[4] - (B[2] * wx - B[0] * wz) + sx * uy,
+        wy * B[8] - wz * B[5] - (B[0] * wy - B[1] * wx) + sx * uz,
+        wz * B[0] - wx * B[6] - (B[4] * wz - B[5] * wy) + sy * ux,
+        wz * B[1] - wx * B[7] - (B[5] * wx - B[3] * wz) + sy * uy - us,
+        wz * B[2] - wx * B[8] - (B[3] * wy - B[4] * wx) + sy * uz,
+        wx * B[3] - wy * B[0] - (B[7] * wz - B[8] * wy) + sz * ux,
+        wx * B[4] - wy * B[1] - (B[8] * wx - B[6] * wz) + sz * uy,
+        wx * B[5] - wy * B[2] - (B[6] * wy - B[7] * wx) + sz * uz - us,
+        wy * sz - wz * sy,
+        wz * sx - wx * sz,
+        wx * sy - wy * sx,
+    )
+
+
+@inlined
 def contorsion_factor(inertia, v):
     """N = B(I, v) - (v x*) I = [[e x, F], [-F^T, g x]], fifteen numbers (e, F row by row, g); skew.
 

@@ -181,7 +181,7 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
     inverse_dynamics_derivatives(tree, reduced, work, out)
     inverse_mass_matrix(tree, reduced, work, beyond(out, 2 * size))
     for part in range(2):
-        solve_rows(nv, reduced.before, work, reduced.scratch, beyond(out, part * size))
+        solve_rows(nv, nv, reduced.before, work, reduced.scratch, beyond(out, part * size))
 
 
 # --- between a closed chain's velocities and those of its spanning tree -------------------------------------

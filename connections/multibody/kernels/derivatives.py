@@ -37,7 +37,7 @@ from connections.multibody.kernels.poses import add_to_parent, link_inertia, pla
 @inlined
 def inverse_dynamics_derivatives(tree, work, out):
     """dtau/dq, dtau/dv and H = dtau/da, slots out[(k nv + i) nv + j]; v and a are the first two vectors."""
-    _outward(tree, work)
+    outward(tree, work)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     in_v, in_a = nv * nv, 2 * nv * nv
     for link in range(tree.links, 0, -1):
@@ -90,11 +90,11 @@ def forward_dynamics_derivatives(tree, work, out):
     articulated.store_scales(tree, work, (tree.per_link + LINK.inertia, LINK.size), COLUMN.size)
     invert_by_elimination(nv, tree.up, tree.run, work, tree.scratch, tree.pivots, inverse)
     for part in range(2):
-        solve_rows(nv, tree.up, work, tree.scratch, beyond(out, part * size))
+        solve_rows(nv, nv, tree.up, work, tree.scratch, beyond(out, part * size))
 
 
 @inlined
-def _outward(tree, work):
+def outward(tree, work):
     """Twist, acceleration, inertia, factor, force of links; Phi, Phidot + psi, psi, psi' of columns."""
     place_links(tree, work)
     links, columns, k = tree.per_link, tree.per_column, tree.parameters

@@ -56,12 +56,23 @@ MOMENTUM_LINK = record("MomentumLink", twist=6)
 MOMENTUM_COLUMN = record("MomentumColumn", Phi=6, rate=6)
 DERIVATIVES_LINK = record("DerivativesLink", twist=6, acceleration=6, inertia=10, factor=12, force=6)
 DERIVATIVES_COLUMN = record("DerivativesColumn", Phi=6, rate=6, psi=6, psi_rate=6)
+# Behind the records of `derivatives`, for each link and each column.
+HESSIAN_LINK = record("HessianLink", twist=6, momentum=6, back=3, turned=10)
+HESSIAN_COLUMN = record("HessianColumn", chi=6)
+SECOND_COLUMN = record("SecondColumn", alpha=6, f=6, m=6)  # Phi x* of these wrenches
 PAIR = record("Pair", E=6)  # for two entries of a link
 
 PER_LINK = max(
-    CORIOLIS_LINK.size + CONTORSION.size, FORCE_LINK.size, ARTICULATED_LINK.size, DERIVATIVES_LINK.size
+    CORIOLIS_LINK.size + CONTORSION.size,
+    FORCE_LINK.size,
+    ARTICULATED_LINK.size,
+    DERIVATIVES_LINK.size + HESSIAN_LINK.size,
 )
-PER_COLUMN = max(CORIOLIS_COLUMN.size, ARTICULATED_COLUMN.size, DERIVATIVES_COLUMN.size)
+PER_COLUMN = max(
+    CORIOLIS_COLUMN.size,
+    ARTICULATED_COLUMN.size,
+    DERIVATIVES_COLUMN.size + max(HESSIAN_COLUMN.size, SECOND_COLUMN.size),
+)
 PER_ENTRY = max(CORIOLIS_COLUMN.size, CHRISTOFFEL_COLUMN.size)
 # For a spanning column and a column of its cluster, in `cluster_dynamics`.
 MOVED = record("Moved", G=1, along=1, with_acceleration=1, both=1)
@@ -109,7 +120,7 @@ TREE = Layout(
         "poses": lambda n: POSE.size * (n.links + 1),
         "per_link": lambda n: PER_LINK * (n.links + 1),
         "per_column": lambda n: PER_COLUMN * n.nv,
-        "scratch": lambda n: n.nv * n.nv,
+        "scratch": lambda n: 4 * n.nv * n.nv,
         "result": lambda n: 0,  # of any length, behind everything else
     },
 )

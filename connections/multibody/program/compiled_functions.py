@@ -95,6 +95,10 @@ def _announce(name: str) -> None:
 
 
 _ENTRIES = [
-    f"{closed}{name}_{kind}" for closed in ("", "closed_") for name in RECURSIONS for kind in ("at", "rows")
+    f"{closed}{name}_{kind}"
+    for closed in ("", "closed_")
+    for name, row in RECURSIONS.items()
+    for kind in ("at", "rows")
+    if not closed or row.closed is not None
 ]
 compiled = Registry([*SOLVERS, *_ENTRIES], _find, _announce)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, Protocol, cast
 
+import jax
 import numpy as np
 
 from connections.checks import (
@@ -214,7 +215,9 @@ class Program:
             vectors = apart(vectors, out)
         result = np.empty((*batch, *core)) if out is None else out
         open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
-        if batch:
+        if self.loops is not None and row.closed is None:
+            good = self._fill_by_definition(name, names, vectors, chosen, start, result)
+        elif batch:
             rows = [as_rows(vector, batch) for vector in vectors]
             flat = result.reshape(len(rows[0]), math.prod(core))
             starts = [x.reshape(1, -1) if x.ndim == 1 else as_rows(x, batch) for x in starts]
@@ -336,6 +339,38 @@ class Program:
         except Refused:
             return False
         return True
+
+    def _fill_by_definition(
+        self,
+        name: str,
+        names: tuple[str, ...],
+        vectors: list[np.ndarray],
+        chosen: tuple[Any, ...],
+        start: np.ndarray | None,
+        out: np.ndarray,
+    ) -> bool:
+        """Fill out (..., *core) of a closed chain by the definition, row by row. Returns whether it is good.
+
+        Raises
+        ------
+        NonFiniteError, PointError, ClosureError, MetricError : as the public functions.
+        ModelError : there is no definition in this process.
+        """
+        _require_finite(names, vectors)
+        if self._traced is None:
+            raise ModelError(
+                f"{name}: closed chains compute it by the model, which this process does not have"
+            )
+        q_s = self.spanning(vectors[0], start)
+        if RECURSIONS[name].inverse:
+            self.evaluate("inverse_mass_matrix", (vectors[0],), None, (), start)
+        batch = out.shape[: out.ndim - len(self.cores[name])]
+        rows = [as_rows(x, batch) for x in (*vectors, q_s)]
+        results = out.reshape(len(rows[0]), *self.cores[name])
+        with jax.ensure_compile_time_eval():
+            for result, *given, solution in zip(results, *rows, strict=True):
+                result[...] = self._traced().evaluate(name, given, chosen, solution)
+        return bool(np.isfinite(out).all())
 
     def _batch(self, name: str) -> _Batch:
         """The recursion `name` for rows of configurations, made at the first call."""
@@ -513,6 +548,8 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         return bool(scope["at"](*arguments))
 
     scope["at"] = first_call
+    if loops is not None and row.closed is None:
+        names["exact"] = "False"
     names["otherwise"] = otherwise.format(**names)
     execute(_CALL.format(**names), __file__, scope)
     call: Callable[..., np.ndarray] = scope["call"]

@@ -41,7 +41,8 @@ class Recursion:
     kernel: str
     #: the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
     #: by what the caller chose
-    closed: str
+    #: None for a recursion of trees, which closed chains compute by its definition in JAX
+    closed: str | None
     vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
     shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
     choice: Choice | None = None  #: what the caller chooses
@@ -82,10 +83,11 @@ class Recursion:
         if PARAMETERS in self.shape:
             return np.broadcast_to(np.repeat(moves.T, 10, axis=1), self.core(len(body_of), len(moves)))
         related = moves.T.astype(float) @ moves > 0.0
-        if self.shape == (N, N, N):
+        if self.shape[-3:] == (N, N, N):
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
             common: np.ndarray = pairs.T.astype(float) @ moves > 0.0
-            return common.reshape(self.core(len(body_of), len(moves)))
+            symbols = common.reshape((len(body_of),) * 3)
+            return np.broadcast_to(symbols, self.core(len(body_of), len(moves)))
         return np.broadcast_to(related, self.core(len(body_of), len(moves)))
 
 
@@ -170,6 +172,18 @@ RECURSIONS = {
         (3, N, N),
         inverse=True,
         bias_rates=True,
+    ),
+    "inverse_dynamics_hessian_product": Recursion(
+        "hessian_products", None, ("v", "a", "w"), (4, N, N), sparse=True
+    ),
+    "forward_dynamics_hessian_product": Recursion(
+        "hessian_products", None, ("v", "tau", "w"), (4, N, N), inverse=True
+    ),
+    "inverse_dynamics_second_derivatives": Recursion(
+        "second_derivatives", None, ("v", "a"), (4, N, N, N), sparse=True
+    ),
+    "forward_dynamics_second_derivatives": Recursion(
+        "second_derivatives", None, ("v", "tau"), (4, N, N, N), inverse=True
     ),
     "forward_kinematics": Recursion(
         "kinematics",

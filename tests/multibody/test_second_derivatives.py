@@ -1,0 +1,187 @@
+"""Second derivatives of the dynamics: against the definition, differences, and identities; closed chains."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+from cases import further
+from mechanisms import (
+    MOVING,
+    derivative_along,
+    mechanism_of_all_pairs,
+    random_mechanism,
+    sample,
+    structure_functions,
+)
+from recursion_functions import configurations, model
+
+from connections import multibody as mb
+from connections.checks import ModelError, NonFiniteError
+from connections.multibody.definition.recursions import DEFINITIONS
+from connections.multibody.program.program import Program
+
+TOL = 1e-9
+FIRST = {
+    "inverse": mb.inverse_dynamics_derivatives,
+    "forward": mb.forward_dynamics_derivatives,
+}
+PRODUCTS = {
+    "inverse": mb.inverse_dynamics_hessian_product,
+    "forward": mb.forward_dynamics_hessian_product,
+}
+TENSORS = {
+    "inverse": mb.inverse_dynamics_second_derivatives,
+    "forward": mb.forward_dynamics_second_derivatives,
+}
+each_dynamics = pytest.mark.parametrize("dynamics", FIRST)
+OFFSETS, WEIGHTS = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
+
+
+def close(value, expected, tol=TOL):
+    np.testing.assert_allclose(value, expected, atol=tol * np.max(np.abs(expected)), rtol=0)
+
+
+def by_differences(dynamics, robot, q, v, x, w, h=1e-2):
+    """Second derivatives of w . tau or w . vdot (4, n, n), from fourth-order differences of the first ones.
+
+    Differences are taken along frame fields, and in v; the last index belongs to the direction.
+    """
+
+    def first(points, velocities):
+        return np.stack([w @ part for part in FIRST[dynamics](robot, points, velocities, x)], axis=-2)
+
+    def in_v(unit):
+        moved = [first(q, v + h * s * unit)[1] for s in OFFSETS]
+        return np.tensordot(WEIGHTS, moved, axes=1) / h
+
+    units = np.eye(robot.nv)
+    along = [derivative_along(robot, lambda points: first(points, v), q, unit) for unit in units]
+    in_q = np.stack(along, axis=-1)
+    return np.stack([in_q[0], in_q[1], np.stack([*map(in_v, units)], axis=-1), in_q[2]])
+
+
+@each_dynamics
+def test_every_joint_behind_every_joint(dynamics, rng):
+    """Against differences along the frame; 64 pairs of joints. Negative control: the other order."""
+    robot = mechanism_of_all_pairs(rng)
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    found = PRODUCTS[dynamics](robot, q, v, x, w)
+    for value, expected in zip(found, by_differences(dynamics, robot, q, v, x, w), strict=True):
+        close(value, expected, 1e-8 if dynamics == "forward" else TOL)  # H has a condition of thousands
+    d2_dqdq, d2_dvdq, _, d2_dxdq = found
+    for value in (d2_dqdq, d2_dvdq, d2_dxdq):
+        assert np.max(np.abs(value - value.T)) > 1e-2 * np.max(np.abs(value))
+    for value, tensor in zip(found, TENSORS[dynamics](robot, q, v, x), strict=True):
+        close(np.tensordot(w, tensor, axes=1), value, 1e-11)
+
+
+@each_dynamics
+def test_definition_by_automatic_differentiation(dynamics, rng):
+    """All components; all joints, and a massless body; some under others."""
+    robot = random_mechanism(rng, 8, MOVING, massless=0.5)
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    name = f"{dynamics}_dynamics_second_derivatives"
+    expected = jax.jit(partial(DEFINITIONS[name], robot))(q, v, x)
+    found = TENSORS[dynamics](robot, q, v, x)
+    for value, by_definition in zip(found, expected, strict=True):
+        close(value, by_definition)
+    name = f"{dynamics}_dynamics_hessian_product"
+    weighted = jax.jit(partial(DEFINITIONS[name], robot))(q, v, x, w)
+    for value, by_definition, tensor in zip(
+        PRODUCTS[dynamics](robot, q, v, x, w), weighted, expected, strict=True
+    ):
+        close(value, by_definition)
+        close(value, np.tensordot(w, tensor, axes=1))
+
+
+@each_dynamics
+def test_the_order_of_two_derivatives_is_the_bracket(dynamics, rng):
+    """L_p L_l phi - L_l L_p phi = s^r_pl L_r phi, which is not zero within spherical and free joints."""
+    robot = random_mechanism(rng, 6, (mb.Free, mb.Spherical, mb.Universal))
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    d2_dqdq = PRODUCTS[dynamics](robot, q, v, x, w)[0]
+    gradient = w @ FIRST[dynamics](robot, q, v, x)[0]
+    bracket = np.einsum("rpl,r->lp", structure_functions(robot), gradient)
+    close(d2_dqdq - d2_dqdq.T, bracket, 1e-11 * np.max(np.abs(d2_dqdq)) / np.max(np.abs(bracket)))
+    assert np.max(np.abs(bracket)) > 1e-2 * np.max(np.abs(d2_dqdq))
+
+
+def test_christoffel_symbols_are_in_it(rng):
+    """d2tau_i/dv_j dv_k = Gamma_ijk + Gamma_ikj, L_k H_ij = Gamma_ikj + Gamma_jki; H^-1 by the same."""
+    robot = random_mechanism(rng, 6, MOVING)
+    q, v = sample(robot, rng)
+    a, w = rng.standard_normal((2, robot.nv))
+    Gamma, inverse = mb.christoffel_symbols(robot, q), mb.inverse_mass_matrix(robot, q)
+    _, _, d2_dvdv, d2_dadq = mb.inverse_dynamics_hessian_product(robot, q, v, a, w)
+    close(d2_dvdv, np.einsum("i,ijk->jk", w, Gamma + np.swapaxes(Gamma, 1, 2)), 1e-12)
+    H_change = np.einsum("ikj->ijk", Gamma) + np.einsum("jki->ijk", Gamma)
+    close(d2_dadq, np.einsum("i,ijk->jk", w, H_change), 1e-12)
+    _, _, d2_dvdv, d2_dtaudq = mb.forward_dynamics_hessian_product(robot, q, v, a, w)
+    close(d2_dvdv, -np.einsum("i,ijk->jk", inverse @ w, Gamma + np.swapaxes(Gamma, 1, 2)), 1e-11)
+    close(d2_dtaudq, -np.einsum("jm,imk,i->jk", inverse, H_change, inverse @ w), 1e-10)
+    assert np.max(np.abs(d2_dvdv - 2 * np.einsum("i,ijk->jk", inverse @ w, Gamma))) > 1e-2
+
+
+@each_dynamics
+def test_second_order_prediction_along_displace(dynamics, rng):
+    """phi(displace(q, t xi), v + t dv, x + t dx) to second order: the error falls as t^3."""
+    function = {"inverse": mb.inverse_dynamics, "forward": mb.forward_dynamics}[dynamics]
+    robot = random_mechanism(rng, 4, (mb.Free, mb.Spherical, mb.Universal, mb.Helical))
+    q, v = sample(robot, rng)
+    x, w, xi, dv, dx = rng.standard_normal((5, robot.nv))
+    gradient = [w @ part for part in FIRST[dynamics](robot, q, v, x)]
+    qq, vq, vv, xq = PRODUCTS[dynamics](robot, q, v, x, w)
+    slope = gradient[0] @ xi + gradient[1] @ dv + gradient[2] @ dx
+    bend = xi @ qq @ xi + 2.0 * dv @ vq @ xi + dv @ vv @ dv + 2.0 * dx @ xq @ xi
+
+    def error(t, bend):
+        moved = function(robot, mb.displace(robot, q, t * xi), v + t * dv, x + t * dx)
+        return abs(w @ (moved - function(robot, q, v, x)) - t * slope - t * t / 2.0 * bend)
+
+    assert np.log2(error(2e-3, bend) / error(1e-3, bend)) == pytest.approx(3.0, abs=0.1)
+    wrong = bend - dx @ xq @ xi  # a control: half of a mixed term
+    assert np.log2(error(2e-3, wrong) / error(1e-3, wrong)) == pytest.approx(2.0, abs=0.1)
+
+
+@each_dynamics
+def test_columns_on_different_branches(dynamics, rng):
+    """The inverse dynamics' entries are zero; the forward dynamics' are zero between trees only."""
+    robot = random_mechanism(rng, 9, MOVING, trees=2)
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    moves = robot.kinematics.moves.astype(float)
+    apart = moves.T @ moves == 0.0
+    if dynamics == "forward":
+        H = (mb.mass_matrix(robot, q) != 0.0).astype(float)
+        apart = np.linalg.matrix_power(H, robot.nv) == 0.0
+    assert apart.any()
+    for part in PRODUCTS[dynamics](robot, q, v, x, w):
+        assert not part[apart].any()
+    for part in TENSORS[dynamics](robot, q, v, x):
+        assert not part[:, apart].any()
+
+
+@pytest.mark.parametrize("of", ["four-bar", *map(further, ("belt leg", "planar robot", "cam"))])
+def test_closed_chains(of, rng):
+    """By the definition in JAX, once more compiled: against differences, bad input, rows, a guess, `out`."""
+    robot = model(of)
+    q, v = configurations(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    found = mb.forward_dynamics_hessian_product(robot, q, v, x, w)
+    for value, expected in zip(found, by_differences("forward", robot, q, v, x, w), strict=True):
+        close(value, expected, 1e-7)
+    out = np.empty((2, 4, robot.nv, robot.nv))
+    guess = mb.close_loops(robot, q)
+    rows = mb.forward_dynamics_hessian_product(robot, [q, q], v, x, w, out=out, guess=guess)
+    assert all(np.shares_memory(part, out) for part in rows)
+    close(out[1], np.stack(found), 1e-11)
+    with pytest.raises(NonFiniteError, match="tau"):
+        mb.forward_dynamics_hessian_product(robot, q, v, np.nan * x, w)
+    with pytest.raises(ModelError, match="by the model"):
+        Program(robot.kinematics, robot.gravity).evaluate(
+            "forward_dynamics_hessian_product", (q, v, x, w), None
+        )
