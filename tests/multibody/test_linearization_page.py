@@ -8,4 +8,4 @@ def test_the_page_runs() -> None:
 
 
 def test_the_page_of_second_derivatives_runs() -> None:
-    run_page("second_derivatives.md", blocks=4, assertions=8)
+    run_page("second_derivatives.md", blocks=4, assertions=7)
