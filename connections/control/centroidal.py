@@ -34,11 +34,13 @@ class CentroidalCoordinates:
 
     Parameters
     ----------
-    model : the robot; its first joint is free, carries every body, and no loop ties it to other joints.
+    model : the robot; its first joint is free and has no armature, carries every body, and no loop ties it to
+        other joints.
 
     Raises
     ------
-    ModelError : the first joint is not free, something does not move with it, or a loop ties it to others.
+    ModelError : the first joint is not free or has armature, with which H does not decouple, something does
+        not move with it, or a loop ties it to others.
 
     Source: [E] Remark 5.
     """
@@ -52,6 +54,8 @@ class CentroidalCoordinates:
         name = f"joint '{tree.joint_names[0]}'"
         if not isinstance(tree.joints[0], Free) or not tree.supports[:, 0].all():
             raise ModelError(f"{name}: the first joint must be free and carry all bodies")
+        if tree.armature[:6].any():
+            raise ModelError(f"{name}: it has armature, with which the centre of mass does not decouple")
         if isinstance(kinematics, ClosedKinematics):
             clusters = kinematics.clusters.of_body
             if np.count_nonzero(clusters == clusters[0]) > 1:  # then it does not move all bodies alike

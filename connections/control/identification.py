@@ -9,8 +9,9 @@ derivative to the filter, L[pdot] = w (p - L_0[p]), where L_0 starts at p(t_0) a
 
     W pi + L[v] F_v + L[sign v] F_c = L[tau],      W = w (Y_p - L_0[Y_p]) - L[Y_e].
 
-Between samples, what is filtered is linear in time. A body's parameters belong to some distribution of
-mass if its pseudo-inertia P is positive semidefinite; so the estimate minimizes
+Armature is not among the parameters: what the known one adds to the momentum and to its rate is subtracted
+from L[tau]. Between samples, what is filtered is linear in time. A body's parameters belong to some
+distribution of mass if its pseudo-inertia P is positive semidefinite; so the estimate minimizes
 
     chi^2 / 2 + g sum_b (tr(P_0^-1 P) - log det(P_0^-1 P) - 4),
 
@@ -101,7 +102,7 @@ def identify(
 
     Parameters
     ----------
-    model : the robot; its inertias matter only as the prior.
+    model : the robot; its inertias matter only as the prior. Its armature is taken as known.
     q : (T, nq) configurations.
     v : (T, nv) velocities in the model's frame, rad/s and m/s.
     tau : (T, nv) all generalized forces besides gravity and friction, N m and N.
@@ -250,6 +251,10 @@ def _filtered(
         columns = rigid.shape[-1] + k * len(rubbing) + np.arange(len(rubbing))
         W[:, rubbing, columns] = _low_pass(t, x[:, rubbing], rate)
     y = _low_pass(t, tau, rate)
+    if model.kinematics.tree.armature.any():
+        pi, system = inertial_parameters(model).reshape(-1), model.system()
+        p, change = system.momentum(q, v) - Y_p @ pi, system.momentum_rate(q, v) - Y_e @ pi
+        y -= rate * (p - _low_pass(t, p, rate, p[0])) - _low_pass(t, change, rate)
     with np.errstate(all="ignore"):  # squares are summed, of terms that are multiplied by one another
         finite_result("what follows from q, v and tau", np.sum(W**2) * np.sum(y**2))
     return W, y

@@ -266,7 +266,8 @@ def regressor(
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
     pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
-    Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2).
+    Iyy, Ixz, Iyz, Izz about the origin of the body's frame, in its axes (kg, kg m, kg m^2). Armature is not
+    among them: Y pi is the force without it.
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
@@ -278,7 +279,9 @@ def momentum_regressor(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
 
-    So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations.
+    So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations. Of a
+    robot with armature, Y_p pi and Y_e pi are those without it.
+
     They are views of one array (..., 2, nv, 10 N), which is `out` if that is given.
 
     Returns

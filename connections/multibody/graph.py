@@ -22,6 +22,7 @@ from connections.checks import ModelError
 from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia
 from connections.multibody.joints import Fixed, Joint
+from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
 
 ClusterTree: TypeAlias = nx.DiGraph
@@ -55,6 +56,7 @@ class Edge:
     #: coincides with the joint frame at the joint's neutral configuration
     placement: np.ndarray
     limits: Limits = Limits()
+    armature: Any = 0.0  #: kg m^2 and kg, for all velocity components or (nv_J,) for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,7 @@ class Tree:
     #: for each link, its body, -1 for the ground, and its frame in that body, (4, 4), m
     placements: Mapping[Hashable, tuple[int, np.ndarray]]
     limits: tuple[Limits, ...]  #: N, of the joints
+    armature: np.ndarray  #: (nv,) of the joints' velocities, kg m^2 and kg
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -292,6 +295,9 @@ def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) ->
         inertias=np.stack([body.inertia.matrix for body in bodies]),
         placements=links,
         limits=tuple(body.edge.limits.for_joint(body.edge.name, body.edge.joint) for body in bodies),
+        armature=np.concatenate(
+            [armature_of(body.edge.name, body.edge.joint, body.edge.armature) for body in bodies]
+        ),
     )
 
 

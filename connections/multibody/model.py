@@ -37,6 +37,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
+from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
 from connections.multibody.program.regularity import require_regular
@@ -118,6 +119,17 @@ class Model:
         """Limits of the independent joints, as the description gives them; infinite where it gives none."""
         tree = self.kinematics.tree
         return Limits.of([tree.limits[tree.joint_names.index(name)] for name in self.joint_names])
+
+    @cached_property
+    def armature(self) -> dict[str, np.ndarray]:
+        """{joint name: (nv of the joint,)}, kg m^2 and kg, dependent joints of closed loops included.
+
+        It is the inertia that the joint's own velocity meets besides that of the bodies, and is zero unless
+        the description gives it. It adds to H, and to every quantity that is made of H; for joints with v =
+        qdot, it adds nothing to C. It has no weight, and is not among the parameters of the regressors.
+        """
+        tree, starts = self.kinematics.tree, np.cumsum([joint.nv for joint in self.kinematics.tree.joints])
+        return dict(zip(tree.joint_names, np.split(tree.armature, starts[:-1]), strict=True))
 
     def configuration_slice(self, joint: str) -> slice:
         """Where the coordinates of `joint` lie in q.
@@ -353,6 +365,29 @@ class Model:
                 warnings.warn(f"body '{body}': the inertia {flaw}", InertiaWarning, stacklevel=2)
         return model
 
+    def with_armature(self, armature: Mapping[str, Any]) -> Model:
+        """The same robot with other armature of some joints, such as motors that a URDF file does not have.
+
+        Parameters
+        ----------
+        armature : {joint name: a number for all velocity components of the joint, or (nv of the joint,)},
+            kg m^2 and kg; of a motor behind a gear, the rotor's inertia times the square of the ratio. Other
+            joints keep theirs.
+
+        Raises
+        ------
+        ModelError : there is no such joint; an armature is negative, not finite or of another shape, or
+            differs between the angular or between the linear components of a spherical or free joint; or some
+            velocity moves nothing that has inertia.
+        """
+        tree, found = self.kinematics.tree, dict(self.armature)
+        for name, value in armature.items():
+            if name not in found:
+                raise ModelError("armature: " + no_such("joint", name, tree.joint_names))
+            found[name] = armature_of(name, tree.joints[tree.joint_names.index(name)], value)
+        changed = replace(tree, armature=np.concatenate(list(found.values())))
+        return _of_tree(self, changed)
+
     @cached_property
     def weightless(self) -> Model:
         """The same robot without gravity."""
@@ -400,10 +435,14 @@ class Model:
 
 def with_inertias(model: Model, inertias: np.ndarray) -> Model:
     """The same robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
+    return _of_tree(model, replace(model.kinematics.tree, inertias=inertias))
+
+
+def _of_tree(model: Model, tree: Tree) -> Model:
+    """The same robot with another tree of the same joints; loops and couplings remain."""
     kinematics = model.kinematics
-    tree = Kinematics(replace(kinematics.tree, inertias=inertias))
     if isinstance(kinematics, ClosedKinematics):
-        return Model.of(replace(kinematics, spanning=tree), model.gravity)
+        return Model.of(replace(kinematics, spanning=Kinematics(tree)), model.gravity)
     return Model.of(tree, model.gravity)
 
 

@@ -201,7 +201,8 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
     Raises
     ------
     ShapeError, NonFiniteError : of `directions`.
-    ModelError : the robot cannot move along a direction as one rigid body.
+    ModelError : the robot cannot move along a direction as one rigid body, or a joint with armature moves if
+        it does.
 
     Source: [Z] section 3.3, the action of a group; the momentum is that of Noether's theorem.
     """
@@ -242,18 +243,23 @@ def _velocity(directions: jax.Array, point: jax.Array, jacobian: jax.Array) -> j
 
 
 def _require_symmetry(model: Model, generators: PointFunction) -> None:
-    """Raise `ModelError` for a direction along which no velocity moves all bodies that have mass."""
+    """Raise `ModelError` for a direction along which no velocity moves all bodies that have mass.
+
+    It must not move a joint with armature, either, whose rotor is as if fixed to the ground.
+    """
     points = np.stack([model.neutral(), model.random(np.random.default_rng(0))])
-    both = compiled(jax.vmap(lambda q: (generators(q), model.kinematics.body_jacobians_at(q))))(points)
-    weights = _roots(np.asarray(model.kinematics.tree.inertias))
+    both = compiled(jax.vmap(lambda q: (generators(q), model.definition.jacobians_at(q))))(points)
+    weights = _roots(model.definition.inertias)
     for moved, jacobians in zip(*(np.asarray(each) for each in both), strict=True):
-        wanted, A = (np.concatenate(weights @ twists) for twists in (moved, jacobians))
+        still = np.zeros((len(weights) - len(moved), *moved.shape[1:]))
+        twists = np.concatenate([moved, still]), jacobians.reshape(-1, 6, model.nv)
+        wanted, A = (np.concatenate(weights @ each) for each in twists)
         A = A / np.linalg.norm(A, axis=0)
         gaps = np.abs(wanted - A @ np.linalg.lstsq(A, wanted, rcond=None)[0]).max(axis=0)
         if not (gaps <= _SYMMETRY * np.abs(wanted).max(axis=0)).all():
             raise ModelError(
                 f"direction {int(np.argmax(gaps))} of the momentum: no velocity of the robot moves all its "
-                "bodies along it, so that this momentum is not conserved"
+                "bodies along it, and no joint that has armature, so that this momentum is not conserved"
             )
 
 

@@ -97,7 +97,11 @@ class Motions:
 
     def __post_init__(self) -> None:
         tree = self.plant.kinematics.tree
-        scaled = replace(tree, inertias=self.tracking.estimate * tree.inertias)
+        scaled = replace(
+            tree,
+            inertias=self.tracking.estimate * tree.inertias,
+            armature=self.tracking.estimate * tree.armature,
+        )
         believed = Model.of(scaled, self.plant.gravity)
         gain = self.tracking.damping * mass_matrix(believed, self.plant.neutral())
         object.__setattr__(self, "believed", believed)

@@ -53,15 +53,12 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
             result.append((model.velocity_slice(joint), np.asarray(Phi), np.swapaxes(slopes, 0, 1)))
         return result
 
-    ambient, A, poses = (
-        model.definition.connection.ambient,
-        compiled(model.body_jacobians_at),
-        compiled(model.embed_at),
-    )
+    induced = model.definition.connection
+    ambient, A, poses = induced.ambient, *map(compiled, model.definition.maps)
     assert isinstance(ambient, RigidBodySystemConnection)
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
     system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)
-    return system, Bodies(np.asarray(model.kinematics.tree.inertias), A, axes)
+    return system, Bodies(ambient.inertias, A, axes)
 
 
 def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array, float]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cases import further
 from closed_chains import four_bar_with_branches, gear_train
-from mechanisms import MOVING, random_mechanism
+from mechanisms import MOVING, armed, random_mechanism
 from recursion_functions import SOME
 
 from connections import multibody as mb
@@ -116,10 +116,13 @@ def conditions(rng, spanning, clusters, linear):
     )
 
 
-def random_closed_chain(rng, bodies, kinds=MOVING, ties=0.4, linear=0.3):
-    """A random mechanism whose bodies are tied together at random, some of their joints dependent."""
+def random_closed_chain(rng, bodies, kinds=MOVING, ties=0.4, linear=0.3, share=0.0):
+    """A random mechanism whose bodies are tied together at random, some of their joints dependent.
+
+    share : of the joints that have armature.
+    """
     while True:
-        model = random_mechanism(rng, bodies, kinds, branching=0.5, trees=2)
+        model = armed(random_mechanism(rng, bodies, kinds, branching=0.5, trees=2), rng, share)
         parents = model.kinematics.tree.parents
         cluster = np.arange(bodies)
         for body in range(1, bodies):
@@ -245,8 +248,8 @@ def several_supports(closed):
 @pytest.mark.parametrize("body_factor", ["christoffel", "force_cross"])
 @pytest.mark.parametrize("number", range(6))
 def test_projection(rng, number, body_factor):
-    """Random trees, all joint types, clusters of any size and shape, constant G in some."""
-    model, closed = random_closed_chain(rng, int(rng.integers(3, 12)))
+    """Random trees, all joint types, clusters of any size and shape, constant G and armature in some."""
+    model, closed = random_closed_chain(rng, int(rng.integers(3, 12)), share=0.5 * (number % 2))
     kernels = Kernels(closed)
     for _ in range(2):  # nothing may be left over from the configuration before
         solution, q, G, LG = random_solution(rng, model, closed)

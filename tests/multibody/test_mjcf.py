@@ -191,17 +191,94 @@ def test_what_acts_on_joints_is_left_out_without_a_word(load):
     assert model.nv == 5
 
 
-def test_armature_warns_where_the_file_was_read(load, rng):
+CHAINS = (("ball",), ("ball", "slide"), ("slide", "ball"), ("hinge",), ("hinge", "slide"), ("hinge", "hinge"))
+
+
+def random_file(rng, bodies=6):
+    """Free joints and chains of balls, hinges and slides in a random tree, with armature on most joints.
+
+    It is also of actuators on joints: behind a gear, of a ball, and several of one joint.
+    """
+
+    def numbers(*shape):
+        return " ".join(f"{x:.17g}" for x in np.ravel(rng.standard_normal(shape)))
+
+    elements, motors, parents = [[] for _ in range(bodies + 1)], [], [0]
+    for body in range(1, bodies + 1):
+        parents.append(int(rng.integers(0, body)))
+        free = parents[body] == 0 and rng.random() < 0.6
+        kinds = ("free",) if free else CHAINS[rng.integers(len(CHAINS))]
+        for number, kind in enumerate(kinds):
+            name = f"{kind} {number} of {body}"
+            armature = rng.uniform(0.1, 1.0) if rng.random() < 0.8 else 0.0
+            where = "" if free else f'pos="{numbers(3)}" '
+            axis = f'axis="{numbers(3)}" ' if kind in ("hinge", "slide") else ""
+            elements[body].append(
+                f'<joint name="{name}" type="{kind}" {where}{axis}armature="{armature:.17g}"/>'
+            )
+            for _ in range(rng.integers(0, 3)):
+                gear = numbers(6 if free else 3)
+                motors.append(f'<motor joint="{name}" gear="{gear}" armature="{rng.uniform(0, 0.2):.17g}"/>')
+        elements[body].append(INERTIAL)
+
+    def text(body):
+        inner = "".join(
+            elements[body] + [text(child) for child in range(1, bodies + 1) if parents[child] == body]
+        )
+        return f'<body name="{body}" pos="{numbers(3)}" quat="{numbers(4)}">{inner}</body>' if body else inner
+
+    body = text(0)
+    return f"<mujoco>{OFF}<worldbody>{body}</worldbody><actuator>{''.join(motors)}</actuator></mujoco>"
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_armature_is_mujocos(number, load, rng):
+    """H to round-off, bias and inverse dynamics: armature is a constant of MuJoCo's H and nothing else.
+
+    In v of a free joint, the body twist, it has a bias, because MuJoCo's velocities are others.
+    """
+    text = random_file(rng)
+    model, oracle = load(text), Oracle(text)
+    bare = model.with_armature(dict.fromkeys(model.armature, 0.0))
+    assert np.count_nonzero(model.kinematics.tree.armature) > 3
+    for _ in range(3):
+        q, v = model.random(rng), rng.standard_normal(model.nv)
+        H, bias, S = oracle(q, v)
+        scale = np.max(np.abs(H))
+        np.testing.assert_allclose(S.T @ mb.mass_matrix(model, q) @ S, H, atol=1e-12 * scale)
+        assert np.max(np.abs(S.T @ mb.mass_matrix(bare, q) @ S - H)) > 1e-4 * scale  # negative control
+        rate = oracle.acceleration_at_rest(q, v)
+        tau = mb.inverse_dynamics(model, q, v, rate)
+        np.testing.assert_allclose(S.T @ tau, bias, atol=1e-11 * np.max(np.abs(bias)))
+        oracle.data.qacc[:] = rng.standard_normal(model.nv)
+        mujoco.mj_inverse(oracle.model, oracle.data)
+        a, theirs = S @ oracle.data.qacc + rate, oracle.data.qfrc_inverse.copy()
+        tau = mb.inverse_dynamics(model, q, v, a)
+        np.testing.assert_allclose(S.T @ tau, theirs, atol=1e-11 * np.max(np.abs(theirs)))
+        assert np.max(np.abs(S.T @ mb.inverse_dynamics(bare, q, v, a) - theirs)) > 1e-4 * np.max(
+            np.abs(theirs)
+        )
+        found = mb.forward_dynamics(model, q, v, tau)
+        np.testing.assert_allclose(found, a, atol=1e-8 * np.max(np.abs(a)))
+
+
+def test_armature_of_joints_that_do_not_move_or_are_coupled(load, rng):
+    """A held joint's is left out; of coupled joints, that of the dependent one counts with its ratio."""
     armed = CHAIN.replace('name="pitch"', 'name="pitch" armature="0.1"')
-    more = '<actuator><position joint="swing" gear="3" armature="0.2"/></actuator></mujoco>'
-    armed = armed.replace("</mujoco>", more)
-    with pytest.warns(UserWarning, match="robot.xml: the armature of 'pitch', 'swing' is left out") as caught:
-        model = load(armed)
-    assert caught[0].filename.endswith("test_mjcf.py")
-    q = model.random(rng)
-    H, _, _ = Oracle(armed)(q, np.zeros(5))
-    difference = H - np.asarray(model.definition.metric.matrix(q))
-    np.testing.assert_allclose(difference, np.diag([0, 0, 0.1, 0, 0.2 * 3**2]), atol=1e-12)
+    armed = armed.replace('name="swing"', 'name="swing" armature="0.3"')
+    more = '<equality><joint joint1="pitch" polycoef="0.2"/></equality></mujoco>'
+    held = load(armed.replace("</mujoco>", more))
+    assert "pitch" not in held.joint_names and held.armature["swing"] == 0.3
+    more = '<equality><joint joint1="swing" joint2="pitch" polycoef="0 3 0 0 0"/></equality></mujoco>'
+    coupled = load(armed.replace("</mujoco>", more))
+    bare = coupled.with_armature({"swing": 0.0, "pitch": 0.0})
+    q = coupled.random(rng)
+    difference = mb.mass_matrix(coupled, q) - mb.mass_matrix(bare, q)
+    free = "swing" in coupled.joint_names
+    at = coupled.velocity_slice("swing" if free else "pitch").start
+    expected = np.zeros_like(difference)
+    expected[at, at] = 0.3 + 0.1 / 9.0 if free else 0.1 + 0.3 * 9.0
+    np.testing.assert_allclose(difference, expected, atol=1e-12)
 
 
 ARMED = ' armature="1"'

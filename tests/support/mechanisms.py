@@ -122,6 +122,16 @@ def random_mechanism(rng, bodies, joint_classes, branching=0.3, *, trees=1, **op
     return assemble(rng, kinds, parents, **options)
 
 
+def armed(model, rng, share=0.6):
+    """The model with random armature on this share of its joints; on a free joint, one for each kind."""
+    tree, chosen = model.kinematics.tree, {}
+    for name, joint in zip(tree.joint_names, tree.joints, strict=True):
+        if rng.random() < share:
+            parts = {mb.Spherical: 1, mb.Free: 2}.get(type(joint), joint.nv)
+            chosen[name] = np.repeat(rng.uniform(0.1, 1.0, parts), joint.nv // parts)
+    return model.with_armature(chosen)
+
+
 def every_ordered_pair(kinds):
     """A closed walk (len(kinds)**2 + 1,) in which each ordered pair of kinds stands once side by side."""
     left = {kind: list(kinds) for kind in kinds}

@@ -99,9 +99,13 @@ def sdf(model: mb.Model) -> tuple[str, int]:
 
     Raises
     ------
-    LibraryError : a joint is of another type than revolute and prismatic, or a body has no mass.
+    LibraryError : a joint is of another type than revolute and prismatic, or has armature, or a body has no
+        mass.
     """
     tree = model.kinematics.tree
+    armed = [name for name, armature in model.armature.items() if armature.any()]
+    if armed:
+        raise LibraryError(f"armature is not written to SDF (joint '{armed[0]}')")
     root = ElementTree.Element("sdf", version="1.7")
     robot = ElementTree.SubElement(root, "model", name="robot")
     free = isinstance(tree.joints[0], mb.Free) and tree.parents[0] < 0

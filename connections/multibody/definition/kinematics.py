@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -29,17 +29,9 @@ from connections.evaluation.compilation import traced_once
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.rigid.rotations import homogeneous, quaternion_product, rotation_matrix, skew
 from connections.multibody.clusters import make_read_only
+from connections.multibody.definition.rotors import Element, Rotors
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import ElementaryJoint, Joint
-
-
-class Element(NamedTuple):
-    """An elementary joint of a chain, and where its coordinates and velocities lie in q and v."""
-
-    joint: ElementaryJoint
-    name: str  #: of the joint whose chain it is in
-    q: slice
-    v: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +208,19 @@ class Kinematics(Coordinates):
         """The arborescence of clusters; in a tree every cluster is one body."""
         count = len(self.joints)
         return cluster_tree(self.tree, np.arange(count), self.tree.parents, np.ones(count, dtype=bool))
+
+    @cached_property
+    def rotors(self) -> Rotors:
+        """Armature as rigid bodies."""
+        return Rotors.of(self.elements, self.tree.armature)
+
+    def rotor_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """S (R, 6, nv): the twists of the rotors, in their axes, are S v; the same at all q (nq,)."""
+        return jnp.asarray(self.rotors.twists)
+
+    def rotor_poses_at(self, q: jax.Array) -> jax.Array:
+        """(R, 7) [position, m, quaternion] of the rotors, at q (nq,)."""
+        return self.rotors.poses_at(q)
 
     def joint_poses_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Quaternions (N, 4) and positions (N, 3), m, of the bodies in their joint frames, at q (nq,)."""

@@ -2,8 +2,8 @@
 
 Forward kinematics embeds the configuration space into SE(3)^N, with the differential A = X Phi. So the
 robot's metric is A^T diag(I_b) A, and its connection is the one that the connection of N rigid bodies
-induces, [W] Thm V.1. Recursions compute the same quantities faster, and are tested against this.
-Source: [W] VI-B.
+induces, [W] Thm V.1. If joints have armature, there are more bodies, its `rotors`. Recursions compute the
+same quantities faster, and are tested against this. Source: [W] VI-B.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from connections.affine.induced import InducedConnection
 from connections.geometry import FrameField, InducedMetric
+from connections.geometry.frames import PointFunction
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
 
 if TYPE_CHECKING:
@@ -65,9 +68,31 @@ class RobotDefinition:
 
         Source: [W] Thm V.1 and VI-B.
         """
-        bodies = RigidBodySystemConnection(self.model.kinematics.tree.inertias)
-        model = self.model
-        return InducedConnection(bodies, bodies.metric, model.frame, model.body_jacobians_at, model.embed_at)
+        bodies = RigidBodySystemConnection(self.inertias)
+        return InducedConnection(bodies, bodies.metric, self.model.frame, *self.maps)
+
+    @property
+    def maps(self) -> tuple[PointFunction, PointFunction]:
+        """The differential and the embedding, of bodies and of rotors if there are any."""
+        if len(self.model.kinematics.rotors.inertias):
+            return self.jacobians_at, self.embed_at
+        return self.model.body_jacobians_at, self.model.embed_at
+
+    @property
+    def inertias(self) -> np.ndarray:
+        """(N + R, 6, 6) of the bodies and of the rotors that armature stands for."""
+        kinematics = self.model.kinematics
+        return np.concatenate([kinematics.tree.inertias, kinematics.rotors.inertias])
+
+    def jacobians_at(self, q: jax.Array) -> jax.Array:
+        """The twists of bodies and rotors per unit of v, (6 (N + R), nv), at q (nq,)."""
+        turning = self.model.kinematics.rotor_jacobians_at(q).reshape(-1, self.frame.dim)
+        return jnp.concatenate([self.model.body_jacobians_at(q), turning])
+
+    def embed_at(self, q: jax.Array) -> jax.Array:
+        """Poses of bodies in the world and of rotors, (7 (N + R),), at q (nq,)."""
+        turned = self.model.kinematics.rotor_poses_at(q).reshape(-1)
+        return jnp.concatenate([self.model.embed_at(q), turned])
 
     @property
     def metric(self) -> InducedMetric:

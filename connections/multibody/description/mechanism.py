@@ -29,6 +29,7 @@ from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Helical, Joint, Limits
+from connections.multibody.joints.armature import armature_of
 from connections.multibody.loops.closures import Coupling, Loop, conditions_of
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -88,6 +89,7 @@ class Mechanism:
         joint: Joint,
         placement: Any = None,
         limits: Limits | None = None,
+        armature: Any = 0.0,
     ) -> None:
         """Move the body `child` relative to `parent` by a joint.
 
@@ -99,12 +101,14 @@ class Mechanism:
         placement : (4, 4) homogeneous transform, m: the joint frame in the frame of the parent. The child
             frame coincides with the joint frame if the joint is neutral. The identity if None.
         limits : what ``model.limits`` has for this joint; no computation reads them.
+        armature : the inertia that the joint's own velocity meets, such as that of a motor's rotor times the
+            square of the gear ratio; kg m^2 for angles, kg for lengths. A number, or (nv_J,).
 
         Raises
         ------
         ModelError : the name is taken or empty; a body does not exist; the child has a joint already, or
-            carries the parent; `joint` is not a joint; `limits` do not fit it; the placement is not a
-            proper rigid transform to 1e-9.
+            carries the parent; `joint` is not a joint; `limits` or `armature` do not fit it; the placement is
+            not a proper rigid transform to 1e-9.
         """
         _require_name("joint", name, self._edges)
         if not isinstance(joint, Joint):
@@ -124,7 +128,8 @@ class Mechanism:
         if not isinstance(limits, Limits):
             raise ModelError(f"joint '{name}': limits: expected Limits(lower=..., ...), got {limits!r}")
         limits = limits.for_joint(name, joint)
-        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform, limits)
+        inertia = armature_of(name, joint, armature)
+        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform, limits, inertia)
         self._edges[name] = self._above[child] = edge
 
     def add_loop(

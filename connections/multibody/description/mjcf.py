@@ -11,6 +11,9 @@ Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor 
 MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named
 ``body/joint``. Sites are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name.
 
+Armature of joints, and of actuators on joints times the square of their gear ratio, is that of the model's
+joints (`Mechanism.add_joint`). In MuJoCo it adds to the diagonal of the mass matrix, and nothing else.
+
 Forces on the joints are not part of the model: actuators, springs, damping, friction, contacts, gravity
 compensation. Ranges of joints, and of the forces of actuators on them, are in ``model.limits``. Active
 equality constraints of the types connect, weld and joint become loops and couplings (`mjcf_equality`); the
@@ -22,7 +25,6 @@ of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -72,10 +74,6 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         active equality constraint is neither connect nor weld nor joint, or contradicts others; the loops do
         not close near the reference; an actuator or tendon has an armature that couples joints. The message
         names the file and the constraint, actuator or tendon.
-
-    Warns
-    -----
-    UserWarning : joints have armature, which would add to the diagonal of H. It is left out.
     """
     path = file_of(path)
     mujoco = _mujoco()
@@ -96,11 +94,6 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         model = model.with_frames(_sites(compiled, model.frame_names, origins))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    armed = _joints_with_armature(mujoco, compiled)
-    if armed:
-        names = ", ".join(f"'{name}'" for name in armed)
-        text = f"{path}: the armature of {names} is left out; it would add to the diagonal of the mass matrix"
-        warnings.warn(text, UserWarning, stacklevel=2)
     return model
 
 
@@ -162,13 +155,16 @@ def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
             )
 
 
-def _joints_with_armature(mujoco: ModuleType, compiled: Any) -> list[str]:
-    """Names of the joints with an armature that is not zero, of the joint itself or of an actuator on it."""
-    joints = set(compiled.dof_jntid[compiled.dof_armature != 0.0])
-    for number in np.flatnonzero(compiled.actuator_armature):
-        if _on_joint(mujoco, compiled, number):
-            joints.add(compiled.actuator_trnid[number, 0])
-    return [_joint_name(compiled, number) for number in sorted(joints)]
+def _armatures(compiled: Any) -> np.ndarray:
+    """The armature of each joint, (njnt,): its own, and that of actuators on it behind their first gear.
+
+    In MuJoCo, both have one number for all components of a ball or free joint.
+    """
+    armatures = np.array(compiled.dof_armature[compiled.jnt_dofadr])
+    for number in np.flatnonzero(compiled.actuator_armature):  # others than on joints are refused
+        ratio = compiled.actuator_gear[number, 0]
+        armatures[compiled.actuator_trnid[number, 0]] += compiled.actuator_armature[number] * ratio**2
+    return armatures
 
 
 def _on_joint(mujoco: ModuleType, compiled: Any, actuator: int) -> bool:
@@ -186,7 +182,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
     ----------
     held : positions of the joints that do not move, by number.
     """
-    mechanism = Mechanism()
+    mechanism, armatures = Mechanism(), _armatures(compiled)
     origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame
     for body in range(1, compiled.nbody):
         above = compiled.body_parentid[body]
@@ -206,7 +202,9 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             joint = _joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
-            mechanism.add_joint(joint, parent, child, kind, pose, _limits(mujoco, compiled, number, kind))
+            inertia = 0.0 if number in held else armatures[number]
+            limits = _limits(mujoco, compiled, number, kind)
+            mechanism.add_joint(joint, parent, child, kind, pose, limits, inertia)
             parent, pose = child, np.eye(4)
         if not compiled.body_jntnum[body]:
             _add_body(mechanism, compiled, name, body, origins[body])

@@ -7,8 +7,9 @@ articulated inertia I_A and bias force p of the link that column j moves, and c_
     I_A <- I_A - U U^T / d,   p <- p + I_A c_j + U u / d,
     vdot_j = (u - U . a) / d,   a = a_before + c_j,   then a <- a + Phi_j vdot_j.
 
-H is singular if a pivot d vanishes. How far it is from that is left in `pivots`: d divided by the
-terms of Phi_j . I Phi_j before they cancel (`energy_scale`), with I the inertia of the subtree.
+Armature a_j is added to d and to its terms, and C v of `armature` is subtracted from tau. H is singular if a
+pivot d vanishes. How far it is from that is left in `pivots`: d divided by the terms of Phi_j . I Phi_j
+before they cancel (`energy_scale`), with I the inertia of the subtree.
 
 Source: Featherstone, Rigid Body Dynamics Algorithms, chapters 7 (articulated bodies) and 6 (factorization of
 H along the branches).
@@ -17,7 +18,7 @@ H along the branches).
 from connections.engines.inlined.elimination import invert_by_elimination
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
-from connections.multibody.kernels import coriolis
+from connections.multibody.kernels import armature, coriolis
 from connections.multibody.kernels.algebra import energy_scale, momentum
 from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
@@ -45,13 +46,15 @@ def forward_dynamics(tree, work, acceleration):
         _store_articulated(work, slot + LINK.articulated, inertia)
         put(work, slot + LINK.bias, force_cross(twist, momentum(inertia, twist)))
         put(work, slot + LINK.inertia, inertia)
+    armature.add_product(tree, work, v, v, -1.0, beyond(work, v + tree.nv))
     for i in range(tree.links, 0, -1):
         inertia = take(work, links + i * LINK.size + LINK.inertia, 10)
         for j in range(tree.first[i + 1] - 1, tree.first[i] - 1, -1):
             Phi = take(work, columns + j * COLUMN.size, 6)
             tau = load(work, v + tree.nv + j)
-            d = _eliminate(work, links + i * LINK.size, columns + j * COLUMN.size, tau)
-            store(work, tree.pivots + j, d / energy_scale(inertia, Phi))
+            a = tree.armature[j]
+            d = _eliminate(work, links + i * LINK.size, columns + j * COLUMN.size, tau, a)
+            store(work, tree.pivots + j, d / (energy_scale(inertia, Phi) + a))
         add_to_parent(tree, work, i, links, LINK.size, LINK.articulated)
     k = tree.parameters
     put(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
@@ -77,7 +80,7 @@ def inverse_mass_matrix(tree, work, inverse):
 
 @inlined
 def store_scales(tree, work, inertias, stride):
-    """Write `energy_scale` of every column to `pivots`.
+    """Write `energy_scale` and the armature of every column to `pivots`.
 
     inertias : first slot of the composite inertias, and number of slots from one link to the next.
     stride : number of slots from one column to the next.
@@ -86,7 +89,7 @@ def store_scales(tree, work, inertias, stride):
         inertia = take(work, inertias[0] + i * inertias[1], 10)
         for j in range(tree.first[i], tree.first[i + 1]):
             Phi = take(work, tree.per_column + j * stride, 6)
-            store(work, tree.pivots + j, energy_scale(inertia, Phi))
+            store(work, tree.pivots + j, energy_scale(inertia, Phi) + tree.armature[j])
 
 
 @inlined
@@ -102,12 +105,15 @@ def _store_articulated(work, slot, inertia):
 
 
 @inlined
-def _eliminate(work, link, column, tau):
-    """Eliminate one column from the articulated inertia and bias force of its link. Returns the pivot d."""
+def _eliminate(work, link, column, tau, a):
+    """Eliminate one column, of armature a, from the articulated inertia and bias force of its link.
+
+    Returns the pivot d.
+    """
     Phi, c = take(work, column, 6), take(work, column + COLUMN.bias, 6)
     p, slot = take(work, link + LINK.bias, 6), link + LINK.articulated
     U = _articulated_times(work, slot, Phi)
-    d = dot6(Phi, U)
+    d = dot6(Phi, U) + a
     inverse = 1.0 / d
     u = tau - dot6(Phi, p)
     put(work, column + COLUMN.U, U)

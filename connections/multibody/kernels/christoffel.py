@@ -19,6 +19,7 @@ links with constant columns, so that no other terms appear.
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import dot6
+from connections.multibody.kernels import armature
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
@@ -82,6 +83,7 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
         add_to_parent(tree, work, link, links, LINK.size, 0)
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, Gamma, tree.noncommuting[number])
+    armature.add_to_symbols(tree, Gamma)
 
 
 @inlined

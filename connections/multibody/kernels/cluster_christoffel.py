@@ -16,6 +16,7 @@ support (in the last line, over all its links),
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
+from connections.multibody.kernels import cluster_armature
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
@@ -25,13 +26,8 @@ from connections.multibody.kernels.algebra import (
     momentum,
 )
 from connections.multibody.kernels.christoffel import subtract_antisymmetric
-from connections.multibody.kernels.cluster_coriolis import (
-    add_to_support,
-    deposit,
-    find_entry,
-    store_entries,
-    zero6,
-)
+from connections.multibody.kernels.cluster_columns import deposit, find_entry, zero6
+from connections.multibody.kernels.cluster_coriolis import add_to_support, store_entries
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
@@ -68,6 +64,7 @@ def _levi_civita_symbols(tree, reduced, work, Gamma):
                 for other in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
                     _with_two_own(reduced, work, Gamma, links, cluster, group, k, reduced.seen[other])
             add_to_support(reduced, work, group, links, LINK.size, 0)
+    cluster_armature.add_to_symbols(tree, reduced, work, Gamma)
 
 
 @inlined

@@ -19,6 +19,7 @@ from connections.engines.inlined.elimination import invert_by_elimination, solve
 from connections.engines.inlined.rows import accumulate, clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
+from connections.multibody.kernels import cluster_armature
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
@@ -28,6 +29,7 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
+from connections.multibody.kernels.cluster_columns import contract, deposit, find_entry, zero6
 from connections.multibody.kernels.coriolis import add_transpose
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
@@ -72,6 +74,7 @@ def mass_matrix(tree, reduced, work, H):
                     deposit(H, j * nv + column[a], value, adding)
                     a = reduced.up[a]
             add_to_support(reduced, work, group, links, MASS_LINK.size, 0)
+    cluster_armature.add_to_mass_matrix(tree, reduced, work, H)
 
 
 @inlined
@@ -126,6 +129,7 @@ def _levi_civita_matrix(tree, reduced, work, C):
                     deposit(C, j * nv + i, value, adding)
                     a = reduced.up[a]
             add_to_support(reduced, work, group, links, LINK.size, LINK.inertia)
+    cluster_armature.add_to_coriolis_matrix(tree, reduced, work, C)
 
 
 @inlined
@@ -205,6 +209,7 @@ def _measured_mass_matrix(tree, reduced, work):
         for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
             scale = energy_scale(inertia, take(work, reduced.entries + e * MASS_COLUMN.size, 6))
             deposit(work, reduced.pivots + reduced.column[e], scale, True)
+    cluster_armature.add_to_scales(tree, reduced, work)
 
 
 @inlined
@@ -243,36 +248,6 @@ def add_to_support(reduced, work, group, links, size, first):
         above = links + reduced.group_support[group] * size + first
         for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
             accumulate(work, above, links + reduced.members[member] * size + first, size - first)
-
-
-@inlined
-def find_entry(reduced, link, j):
-    """The entry of column j and a link of j's cluster, -1 if there is none."""
-    return reduced.entry_at[reduced.table[link] + j - reduced.link_column[link]]
-
-
-@inlined
-def zero6(reduced, work):
-    """Six zeros of the workspace's type of number: sums that begin with them must not change their type."""
-    zero = load(work, reduced.zero)
-    return zero, zero, zero, zero, zero, zero
-
-
-@inlined
-def contract(work, at, stride, x, count):
-    """The inner product of `count` > 0 numbers, `stride` slots apart, and the vector x."""
-    total = load(work, at) * load(work, x)
-    for k in range(1, count):
-        total = total + load(work, at + k * stride) * load(work, x + k)
-    return total
-
-
-@inlined
-def deposit(matrix, slot, value, adding):
-    """Add `value` to the number in a slot if `adding`, otherwise store it there."""
-    if adding:
-        value = value + load(matrix, slot)
-    store(matrix, slot, value)
 
 
 @inlined

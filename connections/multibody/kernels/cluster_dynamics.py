@@ -14,21 +14,16 @@ and with D_q, D_v the derivatives of the tree's tau_s, T_j = L_j (L_v G) v, and 
     dtau/dv_j = G^T (D_v G_j + H_s ((L_j G) v + (L_v G)_j)),    H = G^T H_s G.
 
 `reduced` is `layout.CLUSTERS`, unpacked; the solution [q_s | G | LG] and the vectors are in the workspace.
-Row s of G is nonzero only in columns of the cluster of s; if no condition involves the link of s, it has a
-single 1, because s is itself an independent column. Source: [W] (17) and VI-C; the derivatives by
-differentiation of tau = G^T tau_s.
+G is read as in `cluster_columns`. Source: [W] (17) and VI-C; the derivatives by differentiation of
+tau = G^T tau_s.
 """
 
 from connections.engines.inlined.elimination import solve_rows
 from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, store
 from connections.multibody.kernels import derivatives, newton_euler
-from connections.multibody.kernels.cluster_coriolis import (
-    contract,
-    deposit,
-    inverse_mass_matrix,
-    solve_mass_matrix,
-)
+from connections.multibody.kernels.cluster_columns import G_entry, columns_of, contract, deposit
+from connections.multibody.kernels.cluster_coriolis import inverse_mass_matrix, solve_mass_matrix
 from connections.multibody.kernels.layout import MOVED
 from connections.multibody.kernels.regressor import momentum_regressor as momentum_regressor_of_tree
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
@@ -238,21 +233,6 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
                 at = reduced.solution + reduced.LG_rows[s] + k
                 rate = contract(work, at, count, v + first, count)
                 deposit(f, first + k, rate * load(work, p_s + s), True)
-
-
-@inlined
-def columns_of(tree, reduced, s):
-    """The first column in which row s of G is stored, and the number of columns."""
-    i = tree.link_of[s]
-    if reduced.direct[i]:
-        return reduced.link_column[i] + s - tree.first[i], 1
-    return reduced.link_column[i], reduced.link_width[i]
-
-
-@inlined
-def G_entry(reduced, work, s, k):
-    """G[s, first + k], with `first` of `columns_of`."""
-    return load(work, reduced.solution + reduced.G_row[s] + k)
 
 
 # --- derivatives --------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ Source: [W] VI-C.
 from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, take
 from connections.multibody.kernels import kinematics
-from connections.multibody.kernels.cluster_coriolis import contract, deposit
-from connections.multibody.kernels.cluster_dynamics import G_entry, columns_of, to_spanning
+from connections.multibody.kernels.cluster_columns import G_entry, columns_of, contract, deposit
+from connections.multibody.kernels.cluster_dynamics import to_spanning
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN, MASS_COLUMN
 from connections.multibody.kernels.poses import place_links, store_columns
 

@@ -10,6 +10,7 @@ and body-level factors over the subtree that column j moves,
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6
+from connections.multibody.kernels import armature
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
@@ -43,6 +44,7 @@ def mass_matrix(tree, work, H):
                 store(H, j * nv + i, value)
                 i = tree.up[i]
         add_to_parent(tree, work, link, links, MASS_LINK.size, 0)
+    armature.add_to_mass_matrix(tree, H)
 
 
 @inlined
@@ -79,6 +81,7 @@ def _levi_civita_matrix(tree, work, C):
                 store(C, j * nv + i, dot6(Phidot, f2) + (Phi[0] * f3[0] + Phi[1] * f3[1] + Phi[2] * f3[2]))
                 i = tree.up[i]
         add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
+    armature.add_to_coriolis_matrix(tree, work, tree.vectors, C)
 
 
 @inlined

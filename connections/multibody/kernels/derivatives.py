@@ -26,7 +26,7 @@ from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
 from connections.engines.inlined.vectors import dot3
-from connections.multibody.kernels import articulated
+from connections.multibody.kernels import armature, articulated
 from connections.multibody.kernels.algebra import body_factor, factor_times, factor_transpose_times, momentum
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
@@ -75,6 +75,7 @@ def inverse_dynamics_derivatives(tree, work, out):
                 store(out, in_a + j * nv + i, value)
                 i = tree.up[i]
         add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
+    armature.add_to_derivatives(tree, work, tree.vectors, in_v, in_a, out)
 
 
 @inlined

@@ -92,6 +92,7 @@ TREE = Layout(
         "quaternions",  # number of quaternions in q
         "shifted",  # whether the origin of any subtree is not at its root link
         "noncommuting_count",
+        "armed",  # whether any column has armature
     ),
     integers=(
         "quaternion_starts",  # (quaternions,) where they begin in q
@@ -109,6 +110,7 @@ TREE = Layout(
     ),
     numbers=(
         "parameters",  # (links + 1, PARAMETERS); the ground's begin with the acceleration of free fall
+        "armature",  # (nv,)
         "limit",  # (1,) if no number that is given is larger, results are finite (`program/tree_packing.py`)
         "work",  # the workspace for one configuration, behind everything else
     ),

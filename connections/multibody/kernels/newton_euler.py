@@ -12,6 +12,7 @@ Source: [W] VI-A and (20), [E] (18).
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
+from connections.multibody.kernels import armature
 from connections.multibody.kernels.algebra import (
     body_factor,
     contorsion_factor,
@@ -61,6 +62,9 @@ def _newton_euler(tree, work, tau, accelerated):
         gyroscopic = force_cross(twist, momentum(inertia, twist))
         put(work, slot + LINK.force, add6(momentum(inertia, acceleration), gyroscopic))
     collect_forces(tree, work, COLUMN.size, tau)
+    armature.add_product(tree, work, v, v, 1.0, tau)
+    if accelerated:
+        armature.add_momentum(tree, work, a, tau)
 
 
 @inlined
@@ -93,6 +97,7 @@ def coriolis_product(tree, work, product, force_cross):
             force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + LINK.force, force)
     collect_forces(tree, work, PRODUCT_COLUMN.size, product)
+    armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, 1.0, product)
 
 
 @inlined
@@ -119,6 +124,7 @@ def coriolis_transpose_product(tree, work, product, force_cross):
             Phi, Phidot = take(work, slot, 6), take(work, slot + PRODUCT_COLUMN.rate, 6)
             store(product, j, dot6(Phi, force) + dot6(Phidot, p))
         add_to_parent(tree, work, i, links, LINK.size, LINK.rate)
+    armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, -1.0, product)
 
 
 @inlined
@@ -134,6 +140,7 @@ def mass_product(tree, work, x, product):
         put(work, slot, twist)
         put(work, slot + LINK.force, momentum(link_inertia(tree, work, i), twist))
     collect_forces(tree, work, COLUMN.size, product)
+    armature.add_momentum(tree, work, x, product)
 
 
 @inlined

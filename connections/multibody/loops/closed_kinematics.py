@@ -33,6 +33,7 @@ from connections.geometry.numerics.least_squares import least_sine
 from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.clusters import LINEAR, Clusters, Rows, make_read_only
 from connections.multibody.definition.kinematics import Coordinates, Kinematics
+from connections.multibody.definition.rotors import Rotors
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.loops.condition_rows import FunctionCondition
@@ -357,6 +358,19 @@ class ClosedKinematics(Coordinates):
         """
         q_s = self.spanning_at(q)
         return self.spanning.body_jacobians_at(q_s) @ self.G_at(q_s)
+
+    @property
+    def rotors(self) -> Rotors:
+        """The armature of all joints of the spanning tree as rigid bodies."""
+        return self.spanning.rotors
+
+    def rotor_jacobians_at(self, q: jax.Array) -> jax.Array:
+        """S G, (R, 6, nv): the twists of the rotors, in their axes, are S G v, at q (nq,)."""
+        return jnp.asarray(self.rotors.twists) @ self.G_at(self.spanning_at(q))
+
+    def rotor_poses_at(self, q: jax.Array) -> jax.Array:
+        """(R, 7) [position, m, quaternion] of the rotors, at q (nq,)."""
+        return self.rotors.poses_at(self.spanning_at(q))
 
     def explain_loops(self, q: np.ndarray) -> None:
         """Raise `ClosureError` if a loop is open or singular at q (nq,)."""

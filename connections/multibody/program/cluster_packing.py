@@ -69,7 +69,7 @@ class _Clustered(NamedTuple):
 
     body: np.ndarray  # number of the body whose joint has the link, also for a massless link
     first: np.ndarray  # (links + 2,) first spanning column
-    massive: np.ndarray
+    inert: np.ndarray  # whether there is inertia or armature
     cluster: np.ndarray
     support: np.ndarray
     above: np.ndarray
@@ -81,6 +81,8 @@ class _Clustered(NamedTuple):
 def _links(closed: ClosedKinematics) -> _Clustered:
     links, clusters = Links.of(closed.spanning), closed.clusters
     body, parent, widths = links.body, links.parent, np.diff(links.first)
+    armed = np.zeros(len(body), dtype=bool)
+    armed[np.repeat(np.arange(len(body)), widths)[closed.tree.armature != 0.0]] = True
     alone = np.bincount(clusters.of_body, minlength=clusters.count) == 1
     trivial = alone[clusters.of_body] & clusters.independent
     cluster, support, above = (np.zeros(len(body), dtype=np.int64) for _ in range(3))
@@ -106,7 +108,7 @@ def _links(closed: ClosedKinematics) -> _Clustered:
     return _Clustered(
         body,
         links.first,
-        ~links.massless,
+        ~links.massless | armed,
         cluster,
         support,
         above,
@@ -190,7 +192,7 @@ def _group_tables(links: _Clustered, entries: dict[str, np.ndarray]) -> dict[str
     supports: list[int] = []
     group_first, many_members, many_groups = [0], [], []
     for number in range(len(links.parents)):
-        own = np.flatnonzero((links.cluster == number) & (links.massive | carries))
+        own = np.flatnonzero((links.cluster == number) & (links.inert | carries))
         own_supports = np.unique(links.support[own])
         for support in own_supports:
             member_lists.append(own[links.support[own] == support].tolist())

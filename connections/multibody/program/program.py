@@ -40,7 +40,6 @@ from connections.engines.rendered import execute
 from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
-from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
@@ -49,7 +48,7 @@ from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solver import Loops
-from connections.multibody.program.regularity import first_irregular
+from connections.multibody.program.regularity import first_irregular, massive_motions
 from connections.multibody.program.solution_layout import Solution
 from connections.multibody.program.table import (
     BODY_FACTOR,
@@ -462,13 +461,13 @@ class Program:
         with np.errstate(all="ignore"):
             if isinstance(kinematics, ClosedKinematics):
                 q_s, G, _ = self.solution(q)
-                A, sizes = body_motions(kinematics.spanning, q_s, G)
+                inertias, A, sizes = massive_motions(kinematics.spanning, q_s, G)
             else:
-                A, sizes = body_motions(kinematics, q)
-            H = np.einsum("nai,nab,nbj->ij", A, kinematics.tree.inertias, A)
+                inertias, A, sizes = massive_motions(kinematics, q)
+            H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
         if not np.isfinite(H).all():
             raise_at(NonFiniteError, "the mass matrix is not finite: q is too large for it", q)
-        found = first_irregular(kinematics.tree.inertias, A, sizes)
+        found = first_irregular(inertias, A, sizes)
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)

@@ -1,7 +1,8 @@
 """Whether H is positive definite: whether every velocity of a mechanism moves something that has inertia.
 
-H = A^T diag(I_b) A is eliminated column by column, from the last to the first, as in the recursions. A pivot
-is compared with the terms of its diagonal entry before they cancel,
+H = A^T diag(I_b) A, rotors that armature stands for among the bodies, is eliminated column by column, from
+the last to the first, as in the recursions. A pivot is compared with the terms of its diagonal entry before
+they cancel,
 
     s_k = sum_b (|omega_bk| sqrt(tr Ibar_b) + |u_bk| sqrt(m_b))^2,    [omega; u] = A.
 
@@ -35,10 +36,10 @@ def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
         their reference configuration.
     """
     if isinstance(kinematics, ClosedKinematics):
-        A, sizes = _reduced_motions(kinematics)
+        motions = _reduced_motions(kinematics)
     else:
-        A, sizes = body_motions(kinematics, _generic(kinematics))
-    found = first_irregular(kinematics.tree.inertias, A, sizes)
+        motions = massive_motions(kinematics, _generic(kinematics))
+    found = first_irregular(*motions)
     if found is None:
         return
     column, negative = found
@@ -62,6 +63,22 @@ def _remedy(tree: Tree, body: int) -> str:
             " (from a file, floating_base=False)"
         )
     return ""
+
+
+def massive_motions(
+    kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The arguments of `first_irregular` at q (nq,): those of bodies and of rotors.
+
+    If G (nv, n) is given, they are for the velocities G v.
+    """
+    rotors = kinematics.rotors
+    A, sizes = body_motions(kinematics, q, G)
+    S, lengths = rotors.twists, np.linalg.norm(rotors.twists.reshape(-1, 2, 3, kinematics.nv), axis=2)
+    if G is not None:
+        S, lengths = S @ G, lengths @ np.abs(G)
+    inertias = np.concatenate([kinematics.tree.inertias, rotors.inertias])
+    return inertias, np.concatenate([A, S]), np.concatenate([sizes, lengths])
 
 
 def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> tuple[int, bool] | None:
@@ -97,8 +114,8 @@ def _generic(kinematics: Kinematics) -> np.ndarray:
     return np.where(is_length(kinematics.joints), (size if size > 0.0 else 1.0) * q, q)
 
 
-def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarray]:
-    """A (N, 6, nv) at the reference configuration, and bounds of its terms, (N, 2, nv)."""
+def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`massive_motions` of a closed chain at the reference configuration."""
     spanning, q = kinematics.spanning, kinematics.reference
     K = HostConditions(spanning, kinematics.rows, kinematics.functions).at(q)[1]
     dependent = np.flatnonzero(~kinematics.clusters.independent[spanning.body_of])
@@ -107,4 +124,4 @@ def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarr
     G[kinematics.v_columns, np.arange(kinematics.nv)] = 1.0
     solved = np.linalg.lstsq(K[:, dependent] / lengths, K[:, kinematics.v_columns], rcond=None)[0]
     G[dependent] = -solved / lengths[:, None]
-    return body_motions(spanning, q, G)
+    return massive_motions(spanning, q, G)

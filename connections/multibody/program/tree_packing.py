@@ -16,7 +16,8 @@ from scipy.spatial.transform import Rotation
 from connections.checks import ModelError
 from connections.engines.inlined.simd import LANES
 from connections.geometry.rigid.host_groups import skew
-from connections.multibody.definition.kinematics import Element, Kinematics
+from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.definition.rotors import Element
 from connections.multibody.joints import ElementaryJoint
 from connections.multibody.kernels.elementary_joints import KINDS
 from connections.multibody.kernels.layout import PARAMETERS, TREE
@@ -102,6 +103,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "quaternions": len(kinematics.quaternions),
             "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
             "noncommuting_count": len(noncommuting),
+            "armed": kinematics.tree.armature.any(),
         },
         integers={
             "quaternion_starts": [at.start for _, at in kinematics.quaternions],
@@ -117,7 +119,12 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "link_of": np.repeat(np.arange(count + 1), np.diff(links.first)),
             "noncommuting": noncommuting,
         },
-        numbers={"parameters": links.parameters, "limit": [_limit(links, nv)], "work": ()},
+        numbers={
+            "parameters": links.parameters,
+            "armature": kinematics.tree.armature,
+            "limit": [_limit(links, kinematics.tree.armature)],
+            "work": (),
+        },
     )
 
 
@@ -135,7 +142,7 @@ def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
     return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
 
 
-def _limit(links: Links, nv: int) -> float:
+def _limit(links: Links, armature: np.ndarray) -> float:
     """If no number that is given is larger in size than this, a result without division is finite.
 
     Let X >= 1 bound all numbers that are given (lengths and angles in q, vectors, for closed chains also G,
@@ -150,14 +157,16 @@ def _limit(links: Links, nv: int) -> float:
         accelerations       8 (P' G v, with P' = V x P)    forces                   13
         their derivatives  10 and 15                       these along G            15 + 2 + 1 + 1
 
-    so none is above 19, and none of the numbers overflows if (100 M X)^19 <= 10^300.
+    and terms with armature have lower ones. So none is above 19, and none of the numbers overflows if
+    (100 M X)^19 <= 10^300.
 
     Negative if a constant of the model is larger, or 1 / mass, by which a moment is multiplied for the centre
     of mass: then results are always looked at.
     """
-    limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + nv))
+    limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + len(armature)))
     enough = links.parameters[:, PARAMETERS.mass].sum() * limit >= 1.0
-    return float(limit) if enough and np.abs(links.parameters).max() <= limit else -1.0
+    largest = max(np.abs(links.parameters).max(), armature.max())
+    return float(limit) if enough and largest <= limit else -1.0
 
 
 def _kind(element: Element) -> int:

@@ -1,0 +1,137 @@
+"""Armature: what the inertia of the joints' own velocities adds to the results of the other kernels.
+
+A velocity v_j with armature a_j has the kinetic energy a_j v_j^2 / 2 besides that of the bodies. So H has a_j
+more on its diagonal. If v = qdot, the metric diag(a) is constant in coordinates, and nothing is added to C
+and Gamma. For a spherical joint, v = w, and a free one, v = (w, u), it is the left-invariant metric of a body
+of inertia a 1 and mass m at the joint, whose connection is that of [W] (19),
+
+    C = [[a/2 (w x), 0], [0, m (w x)]],    C w' = (a/2 w x w', m w x u'),    C^T = -C,    C v = (0, m w x u),
+    Gamma_ijk = a/2 eps_ijk for three angular columns, m eps_ijk for linear i, k and angular j.
+
+It is constant, so that derivatives along frame fields have no more terms. The factor (v x*) I is one of
+bodies, so with it armature adds the same. Closed chains: `cluster_armature`.
+Source: [W] (19), for the rotors of `definition/rotors.py`.
+"""
+
+from connections.engines.inlined.simd import inlined, load, store, take
+from connections.engines.inlined.vectors import cross3
+
+# --- trees --------------------------------------------------------------------------------------------------
+
+
+@inlined
+def add_to_mass_matrix(tree, H):
+    """Add diag(a) to H, slots H[i nv + j]."""
+    if tree.armed:
+        for j in range(tree.nv):
+            store(H, j * tree.nv + j, load(H, j * tree.nv + j) + tree.armature[j])
+
+
+@inlined
+def add_momentum(tree, work, x, p):
+    """Add a_j x_j to slots p[j], for the vector x that begins at slot `x`."""
+    if tree.armed:
+        for j in range(tree.nv):
+            store(p, j, load(p, j) + load(work, x + j) * tree.armature[j])
+
+
+@inlined
+def add_product(tree, work, v, w, sign, product):
+    """Add `sign` times C(v) w to slots product[j], for vectors that begin at slots `v` and `w`.
+
+    C is skew, so with sign -1 this is C^T w.
+    """
+    if tree.armed:
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            first = tree.first[link]
+            omega = take(work, v + first, 3)
+            turned = cross3(omega, take(work, w + first, 3))
+            for i in range(3):
+                slot, half = first + i, 0.5 * sign * tree.armature[first]
+                store(product, slot, load(product, slot) + turned[i] * half)
+            if is_free(tree, link):
+                turned = cross3(omega, take(work, w + first + 3, 3))
+                for i in range(3):
+                    slot = first + 3 + i
+                    store(product, slot, load(product, slot) + turned[i] * (sign * tree.armature[slot]))
+
+
+@inlined
+def add_to_coriolis_matrix(tree, work, v, C):
+    """Add C(v), for the vector that begins at slot `v`, to slots C[i nv + j]."""
+    if tree.armed:
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            first = tree.first[link]
+            for i in range(3):
+                for k in range(3):
+                    if i != k:
+                        j = 3 - i - k
+                        entry = load(work, v + first + j) * float(sign_of(i, j, k))
+                        at = (first + i) * tree.nv + first + k
+                        store(C, at, load(C, at) + entry * (0.5 * tree.armature[first]))
+                        if is_free(tree, link):
+                            at += 3 * tree.nv + 3
+                            store(C, at, load(C, at) + entry * tree.armature[first + 3])
+
+
+@inlined
+def add_to_symbols(tree, Gamma):
+    """Add Gamma_ijk, slots Gamma[(i nv + j) nv + k].
+
+    It is added to the symbols of columns of one link that do not commute, which are all written, whether
+    mirror images are or not.
+    """
+    if tree.armed:
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            first, nv = tree.first[link], tree.nv
+            for i in range(3):
+                for k in range(3):
+                    if i != k:
+                        j = 3 - i - k
+                        eps = float(sign_of(i, j, k))
+                        at = ((first + i) * nv + first + j) * nv + first + k
+                        store(Gamma, at, load(Gamma, at) + 0.5 * eps * tree.armature[first])
+                        if is_free(tree, link):
+                            at += 3 * nv * nv + 3
+                            store(Gamma, at, load(Gamma, at) + eps * tree.armature[first + 3])
+
+
+@inlined
+def add_to_derivatives(tree, work, v, in_v, in_a, out):
+    """Add those of H a + C v: in v to slots out[in_v + i nv + j], and in a to slots out[in_a + i nv + j].
+
+    v is the vector that begins at slot `v`; C v = (0, m w x u) has the derivatives m e_j x u and m w x e_j.
+    """
+    if tree.armed:
+        nv = tree.nv
+        for j in range(nv):
+            at = in_a + j * nv + j
+            store(out, at, load(out, at) + tree.armature[j])
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            if is_free(tree, link):
+                first = tree.first[link]
+                for i in range(3):
+                    for k in range(3):
+                        if i != k:
+                            j = 3 - i - k
+                            factor = float(sign_of(i, j, k)) * tree.armature[first + 3]
+                            at = in_v + (first + 3 + i) * nv + first + 3 + k
+                            store(out, at, load(out, at) + load(work, v + first + j) * factor)
+                            at = in_v + (first + 3 + i) * nv + first + j
+                            store(out, at, load(out, at) + load(work, v + first + 3 + k) * factor)
+
+
+@inlined
+def is_free(tree, link):
+    """Whether a link whose columns do not commute has six of them, not three."""
+    return tree.first[link + 1] - tree.first[link] > 3
+
+
+@inlined
+def sign_of(i, j, k):
+    """eps_ijk of the permutation i, j, k of 0, 1, 2."""
+    return (i - j) * (j - k) * (k - i) // 2

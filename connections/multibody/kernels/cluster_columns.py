@@ -1,0 +1,52 @@
+"""Entries of the clusters' columns, entries of G, and sums in slots, for all kernels of closed chains.
+
+Row s of G is nonzero only in columns of the cluster of s; if no condition involves the link of s, it has a
+single 1, because s is itself an independent column. Source: [W] VI-C.
+"""
+
+from connections.engines.inlined.simd import inlined, load, store
+
+
+@inlined
+def columns_of(tree, reduced, s):
+    """The first column in which row s of G is stored, and the number of columns."""
+    i = tree.link_of[s]
+    if reduced.direct[i]:
+        return reduced.link_column[i] + s - tree.first[i], 1
+    return reduced.link_column[i], reduced.link_width[i]
+
+
+@inlined
+def G_entry(reduced, work, s, k):
+    """G[s, first + k], with `first` of `columns_of`."""
+    return load(work, reduced.solution + reduced.G_row[s] + k)
+
+
+@inlined
+def find_entry(reduced, link, j):
+    """The entry of column j and a link of j's cluster, -1 if there is none."""
+    return reduced.entry_at[reduced.table[link] + j - reduced.link_column[link]]
+
+
+@inlined
+def zero6(reduced, work):
+    """Six zeros of the workspace's type of number: sums that begin with them must not change their type."""
+    zero = load(work, reduced.zero)
+    return zero, zero, zero, zero, zero, zero
+
+
+@inlined
+def contract(work, at, stride, x, count):
+    """The inner product of `count` > 0 numbers, `stride` slots apart, and the vector x."""
+    total = load(work, at) * load(work, x)
+    for k in range(1, count):
+        total = total + load(work, at + k * stride) * load(work, x + k)
+    return total
+
+
+@inlined
+def deposit(matrix, slot, value, adding):
+    """Add `value` to the number in a slot if `adding`, otherwise store it there."""
+    if adding:
+        value = value + load(matrix, slot)
+    store(matrix, slot, value)
