@@ -103,7 +103,7 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "quaternions": len(kinematics.quaternions),
             "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
             "noncommuting_count": len(noncommuting),
-            "armed": kinematics.tree.armature.any(),
+            "armed": int(kinematics.tree.armature.any()),
         },
         integers={
             "quaternion_starts": [at.start for _, at in kinematics.quaternions],
