@@ -31,6 +31,7 @@ EXAMPLES = (
     "sweep_of_torsion",
     "swing_up",
     "torsion_monte_carlo",
+    "parallel_ankle",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -51,6 +52,7 @@ SHOWN = {
     "sweep_of_torsion": (0.67, 0.08, 1.0, 1.0),
     "swing_up": (0.0, 0.0, 0.24, 1.0),
     "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
+    "parallel_ankle": (0.0, 0.0, 0.33, 1.0),
 }
 
 

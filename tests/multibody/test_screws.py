@@ -7,36 +7,13 @@ out, and its angle is this length over the pitch.
 import numpy as np
 import pytest
 from closed_plan import Plan, at
+from known_mechanisms import ARM, GROUND, PITCH, START, jack, lean, span
 
 from connections import multibody as mb
 from connections.checks import ModelError
 
 X, Z = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 REVOLUTE = mb.Revolute(Z)
-ARM, GROUND, PITCH = 0.5, 0.8, 8e-4  # m, m, m/rad: a lead of 5 mm
-START = 1.2  # rad, the arm in the reference
-
-
-def span(arm):
-    """Distance from the barrel's hinge to the arm's pin, m, by the law of cosines."""
-    return np.sqrt(ARM**2 + GROUND**2 - 2.0 * ARM * GROUND * np.cos(arm))
-
-
-def lean(arm):
-    """The barrel's angle to the x axis."""
-    return np.mod(np.arctan2(ARM * np.sin(arm), ARM * np.cos(arm) - GROUND), 2.0 * np.pi)
-
-
-def jack(pitch=PITCH, swapped=False, independent=("arm",)):
-    """A rotor in the barrel carries the thread of a rod that is pinned to the arm."""
-    plan = Plan(21)
-    plan.add("arm", "world", "arm", REVOLUTE, None, START)
-    plan.add("barrel", "world", "barrel", REVOLUTE, at(GROUND), lean(START))
-    plan.add("rotor", "barrel", "rotor", mb.Revolute(X))
-    plan.add("pin", "arm", "rod", REVOLUTE, at(ARM), lean(START) - START)
-    ends = ("rod", "rotor") if swapped else ("rotor", "rod")
-    plan.loop("screw", *ends, mb.Helical(X, pitch), independent=independent)
-    return plan
 
 
 def coupled_jack(zero):
