@@ -126,6 +126,47 @@ def add_to_derivatives(tree, work, v, in_v, in_a, out):
 
 
 @inlined
+def add_to_second_derivatives(tree, at, out):
+    """Add those of C v in v to slots out[at + (i nv + j) nv + k]: m eps_ijk, i and one of j, k linear."""
+    if tree.armed:
+        nv = tree.nv
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            if is_free(tree, link):
+                first = tree.first[link]
+                for i in range(3):
+                    for k in range(3):
+                        if i != k:
+                            j = 3 - i - k
+                            m, row = float(sign_of(i, j, k)) * tree.armature[first + 3], first + 3 + i
+                            slot = at + (row * nv + first + j) * nv + first + 3 + k
+                            store(out, slot, load(out, slot) + m)
+                            slot = at + (row * nv + first + 3 + k) * nv + first + j
+                            store(out, slot, load(out, slot) + m)
+
+
+@inlined
+def add_to_hessian_product(tree, work, w, at, out):
+    """Add the sum over i of w_i and `add_to_second_derivatives` to slots out[at + j nv + k]."""
+    if tree.armed:
+        nv = tree.nv
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            if is_free(tree, link):
+                first = tree.first[link]
+                for i in range(3):
+                    for k in range(3):
+                        if i != k:
+                            j = 3 - i - k
+                            m = float(sign_of(i, j, k)) * tree.armature[first + 3]
+                            value = load(work, w + first + 3 + i) * m
+                            slot = at + (first + j) * nv + first + 3 + k
+                            store(out, slot, load(out, slot) + value)
+                            slot = at + (first + 3 + k) * nv + first + j
+                            store(out, slot, load(out, slot) + value)
+
+
+@inlined
 def is_free(tree, link):
     """Whether a link whose columns do not commute has six of them, not three."""
     return tree.first[link + 1] - tree.first[link] > 3

@@ -40,7 +40,7 @@ from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
 from connections.engines.inlined.vectors import add3, cross3, dot3, scale3
-from connections.multibody.kernels import articulated, derivatives
+from connections.multibody.kernels import armature, articulated, derivatives
 from connections.multibody.kernels.algebra import (
     factor_times,
     factor_transpose_times,
@@ -113,6 +113,7 @@ def inverse_dynamics_hessian_product(tree, work, out):
                 k = tree.up[k]
         add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
         add_to_parent(tree, work, link, others, HESSIAN_LINK.size, HESSIAN_LINK.momentum)
+    armature.add_to_hessian_product(tree, work, tree.vectors + 2 * nv, in_vv, out)
 
 
 @inlined

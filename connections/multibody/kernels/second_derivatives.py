@@ -35,7 +35,7 @@ from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6
 from connections.engines.inlined.vectors import add3, cross3, dot3, scale3
-from connections.multibody.kernels import articulated, derivatives
+from connections.multibody.kernels import armature, articulated, derivatives
 from connections.multibody.kernels.algebra import (
     body_factor,
     factor_times,
@@ -112,6 +112,7 @@ def inverse_dynamics_second_derivatives(tree, work, out):
                 _store_before(tree, work, out, (c, j, tree.up[start], -1), (beta, gamma, delta), False)
                 j = tree.up[j]
         add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
+    armature.add_to_second_derivatives(tree, 2 * nv * nv * nv, out)
 
 
 @inlined
