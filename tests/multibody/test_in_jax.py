@@ -184,6 +184,55 @@ def test_values_and_derivatives_of_the_definition(name, choice, of, rng):
         close(a, b, 1e-9 if not robot.closed else 1e-7)
 
 
+#: Derivatives by q that need the definition of a tree, and further ones that need that of a closed chain.
+ONCE = {"body_jacobians", "center_of_mass_jacobian", "frame_jacobian_rate", "regressor", "momentum_regressor"}
+ONCE |= {
+    f"{of}_dynamics_{what}"
+    for of in ("inverse", "forward")
+    for what in ("hessian_product", "second_derivatives")
+}
+ONCE |= {name for name in FUNCTIONS if "torsion" in name}
+TWICE = {"forward_kinematics", "center_of_mass", "frame_jacobian"} | ONCE
+TWICE |= {"inverse_dynamics_derivatives", "forward_dynamics_derivatives"}
+ONCE_OF_LOOPS = {"inverse_dynamics_derivatives", "forward_dynamics_derivatives"}
+TWICE_OF_LOOPS = set(FUNCTIONS) - {"mass_matrix", "inverse_mass_matrix", "frame_pose"}
+
+
+@pytest.mark.parametrize(
+    ("of", "once", "twice"),
+    [("tree", ONCE, TWICE), ("four-bar", ONCE | ONCE_OF_LOOPS, TWICE_OF_LOOPS)],
+)
+def test_which_derivatives_need_the_definition(of, once, twice, rng, monkeypatch):
+    """As the table of docs/in_jax.md says."""
+
+    class Needed(Exception):
+        pass
+
+    def definition(*_):
+        raise Needed
+
+    for name in RECURSIONS:
+        monkeypatch.setitem(DEFINITIONS, name, definition)
+    monkeypatch.setattr(tangents, "body_contorsion_at", definition)
+    robot, found = model(of), {1: set(), 2: set()}
+    for name in FUNCTIONS:
+        q, *others = states(name, rng, of=robot)
+        along = configuration_rate(robot, q, np.ones(robot.nv))
+
+        def first(q, name=name, others=others, along=along):
+            return jax.jvp(lambda p: call(name, p, *others, of=robot), (q,), (along,))[1]
+
+        def second(q, first=first, along=along):
+            return jax.jvp(first, (q,), (along,))[1]
+
+        for order, derivative in ((1, first), (2, second)):
+            try:
+                jax.make_jaxpr(derivative)(q)
+            except Needed:
+                found[order].add(name)
+    assert found == {1: once, 2: twice}
+
+
 def test_a_rule_with_a_wrong_sign_is_noticed(rng, monkeypatch):
     """The control of the tests above: one block of one rule has the other sign."""
     robot = mb.example("arm")
