@@ -44,7 +44,7 @@ def written(lines, **placements):
     made.add_body("buoy", **body())
     names = {"add_body": made.add_body, "add_joint": made.add_joint, "mb": mb, "np": np, **placements}
     for line in lines:
-        eval(line, names)
+        exec(line, names)
     return made
 
 
@@ -138,3 +138,49 @@ def test_joints_of_several_velocities_as_chains(joint, rng):
     assert model.nv == joint.nv - 1
     T = mb.forward_kinematics(model, model.neutral())[model.body_names.index("buoy")]
     assert abs(np.linalg.norm((T @ PIN)[:3, 3] - [0.9, 0.5, 0.4]) - 0.9) < 1e-12
+
+
+def test_armature_goes_with_its_velocities(rng):
+    """That of a universal joint to the two hinges; the error says that that of a ball has no place."""
+    for joint, armature in ((mb.Universal((1, 0, 0), (0, 1, 0)), (0.3, 0.7)), (mb.Spherical(), 0.4)):
+        made = mb.Mechanism()
+        made.add_body("buoy", **body())
+        made.add_joint("base", "world", "buoy", joint, ANCHOR, armature=armature)
+        free = made.build(gravity=GRAVITY)
+        made.add_loop("pin", "world", "buoy", mb.Distance(0.9), at(0.9, 0.5, 0.4), PIN)
+        lines = lines_of(made)
+        chain = written(lines, placement=ANCHOR).build(gravity=GRAVITY)
+        assert ("armature" in lines[-1] and lines[-1].startswith("#")) == isinstance(joint, mb.Spherical)
+        if isinstance(joint, mb.Universal):
+            q = free.random(rng)
+            np.testing.assert_allclose(mb.mass_matrix(chain, q), mb.mass_matrix(free, q), atol=1e-14)
+            plain = written([line.split(", armature")[0] + ")" * ("armature" in line) for line in lines],
+                            placement=ANCHOR).build(gravity=GRAVITY)  # fmt: skip
+            assert np.abs(mb.mass_matrix(plain, q) - mb.mass_matrix(free, q)).max() > 0.1
+
+
+@pytest.mark.parametrize("on_buoy", [False, True])
+def test_a_pin_on_a_link_that_is_fixed_to_a_body(on_buoy, rng):
+    """The line names the link of the loop; a link on the free body leaves the chain of six joints."""
+    made = mb.Mechanism()
+    made.add_body("buoy", **body())
+    made.add_body("plate", 0.3)
+    made.add_joint("base", "world", "buoy", mb.Free())
+    made.add_joint("weld", "buoy" if on_buoy else "world", "plate", mb.Fixed(), PIN)
+    ends = ("world", "plate") if on_buoy else ("plate", "buoy")
+    made.add_loop("pin", *ends, mb.Coincident(), ANCHOR, PIN)
+    lines = lines_of(made)
+    if on_buoy:
+        assert len(lines) == 11 and "mb.Prismatic" in lines[5]
+        return
+    assert '"plate"' in lines[1]
+    other = mb.Mechanism()
+    other.add_body("buoy", **body())
+    other.add_body("plate", 0.3)
+    other.add_joint("weld", "world", "plate", mb.Fixed(), PIN)
+    names = {"add_body": other.add_body, "add_joint": other.add_joint, "mb": mb, "np": np}
+    for line in lines:
+        exec(line, names | {"placement_a": ANCHOR, "placement_b": PIN})
+    model = other.build(gravity=GRAVITY)
+    T = mb.frame_pose(model, model.random(rng), "buoy")
+    np.testing.assert_allclose((T @ PIN)[:3, 3], (PIN @ ANCHOR)[:3, 3], atol=1e-14)

@@ -8,16 +8,21 @@ as a chain of joints of one velocity, with bodies without mass between them.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
 
 from connections.checks import ModelError
 from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.graph import GROUND
 from connections.multibody.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical, Universal
 from connections.multibody.joints.joint import ElementaryJoint
 from connections.multibody.loops.closures import Coincident, Loop
 from connections.multibody.loops.condition_rows import tied_by_loop
+
+# Joints with a quaternion have velocities of the body; angles of hinges have others.
+_LOST = ("# without its armature, which belongs to the velocities of this joint",)
 
 
 class WholeJointError(ModelError):
@@ -63,16 +68,24 @@ def refuse_part_of_a_joint(
     pins = (
         [] if couplings or not isinstance(kind, Free) else [_as_joint(spanning, body, loop) for loop in loops]
     )
+    armature = spanning.tree.armature[spanning.body_of == body]
     if len(pins) == 1 and pins[0] is not None:
         joint, outward = pins[0]
         ends = ("placement_a", "placement_b") if outward else ("placement_b", "placement_a")
+        carrier = loops[0].link_a if outward else loops[0].link_b
         lines = [
             f'add_body("{name} pin")',
-            f'add_joint("{name}", "{above}", "{name} pin", {_text(joint)}, {ends[0]})',
+            f'add_joint("{name}", "{_link(carrier)}", "{name} pin", {_text(joint)}, {ends[0]})',
             f'add_joint("{name} pin", "{name} pin", "{moved}", mb.Fixed(), np.linalg.inv({ends[1]}))',
+            *(_LOST if armature.any() else ()),
         ]
         raise WholeJointError(reason, "\n".join(lines), name, (loops[0], outward))
-    raise WholeJointError(reason, "\n".join(_chain(name, above, moved, kind)), name, None)
+    raise WholeJointError(reason, "\n".join(_chain(name, above, moved, kind, armature)), name, None)
+
+
+def _link(link: Hashable) -> str:
+    """The name of a link of a loop."""
+    return "world" if link == GROUND else str(link)
 
 
 def _as_joint(spanning: Kinematics, body: int, loop: Loop) -> tuple[Joint, bool] | None:
@@ -81,6 +94,8 @@ def _as_joint(spanning: Kinematics, body: int, loop: Loop) -> tuple[Joint, bool]
     if tied_by_loop(tree, loop) != [body]:
         return None
     outward = tree.placements[loop.link_b][0] == body
+    if (loop.link_b if outward else loop.link_a) != tree.body_names[body]:  # a link fixed to it
+        return None
     match closure:
         case Coincident():
             return Spherical(), outward
@@ -93,16 +108,18 @@ def _as_joint(spanning: Kinematics, body: int, loop: Loop) -> tuple[Joint, bool]
     return None
 
 
-def _chain(name: str, above: str, moved: str, kind: Joint) -> list[str]:
-    """Statements that replace a joint by joints of one velocity."""
+def _chain(name: str, above: str, moved: str, kind: Joint, armature: np.ndarray) -> list[str]:
+    """Statements that replace a joint of this armature (nv,) by joints of one velocity."""
     joints = [single for element in kind.chain for single in _singles(element)]
     bodies = [above, *(f"{name} {number}" for number in range(1, len(joints))), moved]
     lines = [f'add_body("{body}")' for body in bodies[1:-1]]
     for number, joint in enumerate(joints):
         place = ", placement" if number == 0 else ""
+        if armature[number] and len(joints) == len(kind.chain):  # the same velocities
+            place += f", armature={float(armature[number])!r}"
         own = f"{name} {number + 1}"
         lines.append(f'add_joint("{own}", "{bodies[number]}", "{bodies[number + 1]}", {_text(joint)}{place})')
-    return lines
+    return [*lines, *_LOST] if armature.any() and len(joints) > len(kind.chain) else lines
 
 
 def _singles(element: ElementaryJoint) -> list[Joint]:

@@ -136,6 +136,8 @@ def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
         joints += [f'type="hinge" {axis}' for axis in axes]
     place = " ".join(f"{x:.12g}" for x in anchor)
     lines = "\n".join(f'<joint {joint} pos="{place}"/>' for joint in joints)
+    if compiled.dof_armature[compiled.dof_jntid == number].any():
+        lines += "\n<!-- without its armature, which belongs to the velocities of this joint -->"
     return f"In place of {old} write\n{lines}"
 
 
