@@ -294,6 +294,54 @@ def momentum_regressor(
 
 
 @recursion
+def coriolis_matrix_rate(
+    model: Model,
+    q: Any,
+    v: Any,
+    a: Any,
+    *,
+    body_factor: str = "christoffel",
+    out: Any = None,
+    guess: Any = None,
+) -> np.ndarray:
+    """d/dt C(q, v) along a motion, (..., nv, nv), in the units of C per s, in O(N d): C is not formed.
+
+    The motion has velocity v and acceleration a = vdot at q.
+
+    Source: [W] Algorithm 1, differentiated along the motion.
+    """
+
+
+@recursion
+def christoffel_derivatives(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+    """L_l Gamma_low[i, j, k], (..., nv, nv, nv, nv), l last: derivatives of `christoffel_symbols` along X_l.
+
+    Source: [W] Algorithm 2, differentiated along the frame.
+    """
+
+
+@recursion
+def curvature(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+    """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv): the curvature of the metric H.
+
+    It is that of the Levi-Civita connection, with the first index lowered by H.
+
+    Source: [W] (8); the formula is derived in docs/curvature.md.
+    """
+
+
+@recursion
+def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+    """K, (..., nv, nv), symmetric: a^T K b = <<R(a, v) v, b>>, in the units of H times 1/s^2.
+
+    R is the curvature of the Levi-Civita connection of H, not formed here. The difference eta of two
+    neighbouring free motions satisfies D_t^2 eta = -H^-1 K eta. K v = 0.
+
+    Source: [W] (8) and (10); [B] Tables 5 and 7; the formula is derived in docs/curvature.md.
+    """
+
+
+@recursion
 def forward_kinematics(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
     """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
 

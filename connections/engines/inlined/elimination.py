@@ -105,6 +105,19 @@ def solve_rows(n, width, up, work, L, rows):
 
 
 @inlined
+def half_solve_rows(n, up, work, L, rows, width):
+    """Replace the matrix (n, width) in slots rows[i width + j] by L^-T times it; L is as `eliminate` left it.
+
+    So if Y is the result for a matrix M, M^T H^-1 M = Y^T d^-1 Y.
+    """
+    for k in range(n - 1, -1, -1):
+        i = up[k]
+        while i >= 0:
+            subtract_row(rows, load(work, L + k * n + i), i * width, k * width, width)
+            i = up[i]
+
+
+@inlined
 def subtract_row(matrix, factor, row, other, count):
     """Subtract `factor` times the first `count` entries of another row of a matrix from those of `row`."""
     for i in range(count):

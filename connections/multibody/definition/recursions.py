@@ -244,6 +244,27 @@ def _hessian(
     return jnp.stack([in_q[0], in_q[1], in_v, in_q[2]])
 
 
+def _coriolis_matrix_rate(robot: Robot, q: Vector, v: Vector, a: Vector, body_factor: str) -> jax.Array:
+    along = robot.frame.matrix_at(q) @ v
+    rate: jax.Array
+    _, rate = jax.jvp(lambda p, v: _coriolis_matrix(robot, p, v, body_factor), (q, v), (along, a))
+    return rate
+
+
+def _christoffel_derivatives(robot: Robot, q: Vector) -> jax.Array:
+    along = robot.frame.lie_derivative_at(partial(_christoffel_symbols, robot, body_factor="christoffel"), q)
+    return jnp.moveaxis(along, 0, -1)
+
+
+def _curvature_operator(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+    return jnp.einsum("ijkl,j,l->ik", _curvature(robot, q), v, v)
+
+
+def _curvature(robot: Robot, q: Vector) -> jax.Array:
+    R = robot.definition.connection.curvature_at(q)
+    return jnp.einsum("im,mjkl->ijkl", robot.definition.metric.matrix_at(q), R)
+
+
 def _forward_kinematics(robot: Robot, q: Vector) -> jax.Array:
     poses: jax.Array = robot.kinematics.world_transforms_at(q)
     return poses
@@ -302,6 +323,10 @@ DEFINITIONS: dict[str, Callable[..., jax.Array]] = {
         _forward_dynamics_hessian_product,
         _inverse_dynamics_second_derivatives,
         _forward_dynamics_second_derivatives,
+        _coriolis_matrix_rate,
+        _christoffel_derivatives,
+        _curvature,
+        _curvature_operator,
         _forward_kinematics,
         _body_jacobians,
         _frame_pose,

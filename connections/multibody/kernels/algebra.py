@@ -179,3 +179,22 @@ def contorsion_times(N, x):
         N[14] * x[3] - N[12] * x[5] - (N[4] * x[0] + N[7] * x[1] + N[10] * x[2]),
         N[12] * x[4] - N[13] * x[3] - (N[5] * x[0] + N[8] * x[1] + N[11] * x[2]),
     )
+
+
+@inlined
+def add_numbers(x, y):
+    """The sum of two factors of twelve numbers."""
+    return (
+        x[0] + y[0],
+        x[1] + y[1],
+        x[2] + y[2],
+        x[3] + y[3],
+        x[4] + y[4],
+        x[5] + y[5],
+        x[6] + y[6],
+        x[7] + y[7],
+        x[8] + y[8],
+        x[9] + y[9],
+        x[10] + y[10],
+        x[11] + y[11],
+    )

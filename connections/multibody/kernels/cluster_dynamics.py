@@ -32,7 +32,7 @@ from connections.multibody.kernels.regressor import regressor as regressor_of_tr
 @inlined
 def inverse_dynamics(tree, reduced, work, tau):
     """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors."""
-    _spanning_motion(tree, reduced, work)
+    spanning_motion(tree, reduced, work)
     newton_euler.inverse_dynamics(tree, work, beyond(work, reduced.spanning))
     project(tree, reduced, work, reduced.spanning, tau)
 
@@ -151,14 +151,14 @@ def inverse_dynamics_derivatives(tree, reduced, work, out):
     nv, m = reduced.nv, tree.nv
     forces = reduced.spanning
     D, moved = forces + m, forces + m + 3 * m * m
-    _spanning_motion(tree, reduced, work)
+    spanning_motion(tree, reduced, work)
     newton_euler.inverse_dynamics(tree, work, beyond(work, forces))
     clear(work, D, 3 * m * m)
     derivatives.inverse_dynamics_derivatives(tree, work, beyond(work, D))
     clear(out, 0, 3 * nv * nv)
     for s in range(m):
-        _move(tree, reduced, work, s, moved)
-        _add_turned_force(tree, reduced, work, s, load(work, forces + s), out)
+        move(tree, reduced, work, s, moved)
+        add_turned_force(tree, reduced, work, s, load(work, forces + s), out)
     for s in range(m):
         r = s
         while r >= 0:  # for columns on different branches the derivatives are zero
@@ -183,7 +183,7 @@ def forward_dynamics_derivatives(tree, reduced, work, out):
 
 
 @inlined
-def _spanning_motion(tree, reduced, work):
+def spanning_motion(tree, reduced, work):
     """Write v_s = G v and a_s = G a + Gdot v to the first two vectors of the spanning tree."""
     v, a = reduced.vectors, reduced.vectors + reduced.nv
     to_spanning(tree, reduced, work, v, tree.vectors)
@@ -239,7 +239,7 @@ def add_projected_rate(tree, reduced, work, v, p_s, f):
 
 
 @inlined
-def _move(tree, reduced, work, s, moved):
+def move(tree, reduced, work, s, moved):
     """Row s of G, (L_j G) v, (L_j G) a + T_j and (L_j G) v + (L_v G)_j, for each column j of `columns_of`."""
     first, count = columns_of(tree, reduced, s)
     v, a = reduced.vectors + first, reduced.vectors + reduced.nv + first
@@ -263,7 +263,7 @@ def _moved_slot(tree, reduced, moved, s, j):
 
 
 @inlined
-def _add_turned_force(tree, reduced, work, s, force, out):
+def add_turned_force(tree, reduced, work, s, force, out):
     """Add the term of spanning column s in (L_j G)^T tau_s to dtau/dq_j; `force` is tau_s[s]."""
     if reduced.LG_rows[s] >= 0:
         first, count = columns_of(tree, reduced, s)
@@ -272,6 +272,22 @@ def _add_turned_force(tree, reduced, work, s, force, out):
             for k in range(count):
                 value = load(work, LG + j * count + k) * force
                 deposit(out, (first + k) * reduced.nv + first + j, value, True)
+
+
+@inlined
+def project_slopes(tree, reduced, work, D, moved, s, r, slopes):
+    """`_project_pair` for dtau/dq alone."""
+    at, square = D + s * tree.nv + r, tree.nv * tree.nv
+    D_q, D_v, H = load(work, at), load(work, at + square), load(work, at + 2 * square)
+    first, count = columns_of(tree, reduced, s)
+    other, others = columns_of(tree, reduced, r)
+    for j in range(others):
+        slot = _moved_slot(tree, reduced, moved, r, j)
+        value = D_q * load(work, slot + MOVED.G) + D_v * load(work, slot + MOVED.along)
+        value = value + H * load(work, slot + MOVED.with_acceleration)
+        for k in range(count):
+            factor, to = G_entry(reduced, work, s, k), (first + k) * reduced.nv + other + j
+            deposit(slopes, to, factor * value, True)
 
 
 @inlined

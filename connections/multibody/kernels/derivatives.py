@@ -30,14 +30,26 @@ from connections.multibody.kernels import armature, articulated
 from connections.multibody.kernels.algebra import body_factor, factor_times, factor_transpose_times, momentum
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
-from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.newton_euler import ground_acceleration, joint_twist
 from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined
 def inverse_dynamics_derivatives(tree, work, out):
     """dtau/dq, dtau/dv and H = dtau/da, slots out[(k nv + i) nv + j]; v and a are the first two vectors."""
-    outward(tree, work)
+    _derivatives(tree, work, out, True)
+
+
+@inlined
+def weightless_derivatives(tree, work, out):
+    """The same without gravity."""
+    _derivatives(tree, work, out, False)
+
+
+@inlined
+def _derivatives(tree, work, out, falls):
+    """The derivatives, without those of g unless `falls`, which is a constant."""
+    outward(tree, work, falls)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     in_v, in_a = nv * nv, 2 * nv * nv
     for link in range(tree.links, 0, -1):
@@ -95,13 +107,13 @@ def forward_dynamics_derivatives(tree, work, out):
 
 
 @inlined
-def outward(tree, work):
+def outward(tree, work, falls):
     """Twist, acceleration, inertia, factor, force of links; Phi, Phidot + psi, psi, psi' of columns."""
     place_links(tree, work)
-    links, columns, k = tree.per_link, tree.per_column, tree.parameters
+    links, columns = tree.per_link, tree.per_column
     v, a = tree.vectors, tree.vectors + tree.nv
     put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    put(work, links + LINK.acceleration, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    put(work, links + LINK.acceleration, ground_acceleration(tree, falls))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size

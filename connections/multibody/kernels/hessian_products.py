@@ -60,7 +60,7 @@ def inverse_dynamics_hessian_product(tree, work, out):
 
     v, a and w are the three vectors.
     """
-    derivatives.outward(tree, work)
+    derivatives.outward(tree, work, True)
     _outward(tree, work)
     nv, columns = tree.nv, tree.per_column
     links, others = tree.per_link, tree.per_link + (tree.links + 1) * LINK.size

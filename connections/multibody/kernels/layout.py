@@ -60,6 +60,14 @@ DERIVATIVES_COLUMN = record("DerivativesColumn", Phi=6, rate=6, psi=6, psi_rate=
 HESSIAN_LINK = record("HessianLink", twist=6, momentum=6, back=3, turned=10)
 HESSIAN_COLUMN = record("HessianColumn", chi=6)
 SECOND_COLUMN = record("SecondColumn", alpha=6, f=6, m=6)  # Phi x* of these wrenches
+# In `coriolis_rate` and `curvature`; `turned` and `factor_rate` are rates of `inertia` and `factor`.
+RATE_LINK = record(
+    "RateLink", twist=6, acceleration=6, inertia=10, factor=12, turned=10, factor_rate=12, force=6
+)
+RATE_COLUMN = record("RateColumn", Phi=6, rate=6, second=6)
+SYMBOL_RATE_LINK = record("SymbolRateLink", inertia=10)
+SYMBOL_RATE_COLUMN = record("SymbolRateColumn", Phi=6, g=3, turned_g=3, turned_w=3)
+CONTORSION_RATE = record("ContorsionRate", N=15, rate=15, other=15)  # for each link, behind all `RATE_LINK`
 PAIR = record("Pair", E=6)  # for two entries of a link
 
 PER_LINK = max(
@@ -67,6 +75,7 @@ PER_LINK = max(
     FORCE_LINK.size,
     ARTICULATED_LINK.size,
     DERIVATIVES_LINK.size + HESSIAN_LINK.size,
+    RATE_LINK.size + CONTORSION_RATE.size,
 )
 PER_COLUMN = max(
     CORIOLIS_COLUMN.size,
@@ -76,6 +85,8 @@ PER_COLUMN = max(
 PER_ENTRY = max(CORIOLIS_COLUMN.size, CHRISTOFFEL_COLUMN.size)
 # For a spanning column and a column of its cluster, in `cluster_dynamics`.
 MOVED = record("Moved", G=1, along=1, with_acceleration=1, both=1)
+# In `cluster_curvature`: G, (L_k G) v, Gdot_k and Gddot_k.
+MOVED_RATE = record("MovedRate", G=1, along=1, rate=1, second=1)
 
 
 # --- arrays -------------------------------------------------------------------------------------------------
@@ -169,6 +180,7 @@ CLUSTERS = Layout(
         "same",  # (entries,) the entry of the same column at the link above, -1 if there is none
         "G_row",  # (spanning columns,) where the row of G begins in a solution; if P is Phi, where its 1 is
         "LG_rows",  # (spanning columns,) where LG begins in a solution, -1 if it is zero
+        "independent",  # (spanning columns,) the number of the column in v, -1 if it is dependent
         "before",  # (nv,) the column before this one on the way to the ground, -1 if there is none
         "run",  # (nv,) first of the consecutive columns, each before the next, that end at this one
         "varying",  # places in a solution, behind q_s, of the numbers that vary with q
@@ -186,7 +198,7 @@ CLUSTERS = Layout(
         "scratch": lambda n: n.nv * n.nv,
         # Results of recursions of the spanning tree: Y_p and Y_e, or forces, derivatives and MOVED.
         "spanning": lambda n: max(
-            20 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + MOVED.size * n.G_size
+            20 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + max(MOVED.size, MOVED_RATE.size) * n.G_size
         ),
         "result": lambda n: 0,
     },

@@ -30,23 +30,28 @@ from connections.multibody.kernels.poses import add_to_parent, link_inertia, pla
 @inlined
 def inverse_dynamics(tree, work, tau):
     """tau = H a + C v + g, slots tau[j]; v and a are the first two vectors of the workspace."""
-    _newton_euler(tree, work, tau, True)
+    _newton_euler(tree, work, tau, True, True)
+
+
+@inlined
+def weightless_inverse_dynamics(tree, work, tau):
+    """H a + C v, slots tau[j]; v and a are the first two vectors of the workspace."""
+    _newton_euler(tree, work, tau, True, False)
 
 
 @inlined
 def nonlinear_effects(tree, work, tau):
     """C v + g, slots tau[j]; v is the first vector of the workspace."""
-    _newton_euler(tree, work, tau, False)
+    _newton_euler(tree, work, tau, False, True)
 
 
 @inlined
-def _newton_euler(tree, work, tau, accelerated):
-    """H a + C v + g, without H a unless `accelerated`, which is a constant."""
+def _newton_euler(tree, work, tau, accelerated, falls):
+    """H a + C v + g, without H a unless `accelerated`, and without g unless `falls`; both are constants."""
     place_links(tree, work)
     links, columns, v, a = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
-    k = tree.parameters
     put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    put(work, links + LINK.rate, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
+    put(work, links + LINK.rate, ground_acceleration(tree, falls))
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
@@ -141,6 +146,15 @@ def mass_product(tree, work, x, product):
         put(work, slot + LINK.force, momentum(link_inertia(tree, work, i), twist))
     collect_forces(tree, work, COLUMN.size, product)
     armature.add_momentum(tree, work, x, product)
+
+
+@inlined
+def ground_acceleration(tree, falls):
+    """Of the ground, if gravity is to act as a fictitious force; zero unless `falls`, a constant."""
+    k = tree.parameters
+    if falls:
+        return 0.0, 0.0, 0.0, -k[0], -k[1], -k[2]
+    return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 
 
 @inlined

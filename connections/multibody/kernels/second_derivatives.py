@@ -57,7 +57,7 @@ def inverse_dynamics_second_derivatives(tree, work, out):
 
     Slots out[((block nv + i) nv + j) nv + k]; v and a are the first two vectors.
     """
-    derivatives.outward(tree, work)
+    derivatives.outward(tree, work, True)
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     wrenches = columns + nv * COLUMN.size
     for link in range(tree.links, 0, -1):

@@ -33,6 +33,9 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
     varies &= ~closed.clusters.independent[of_velocity]
     G = closed.linear[0]
     integers = {"G_row": _rows_of_G(closed, links, layout), "LG_rows": np.where(varies, layout.LG, -1)}
+    independent = np.full(closed.spanning.nv, -1)
+    independent[closed.v_columns] = np.arange(closed.nv)
+    integers["independent"] = independent
     integers |= _cluster_tables(closed, links)
     pattern = G != 0.0
     pattern.ravel()[layout.in_G] |= np.repeat(varies, layout.widths)

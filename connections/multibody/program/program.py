@@ -75,7 +75,7 @@ def call(q, {vectors}{chosen}out, guess=None):
             result = empty(core) if out is None else out
             {keep}
             {solve}
-            if at({given}, {vectors}{choice}{bias_rates}result):
+            if at({given}, {vectors}{bias_rates}{choice}result):
                 return result
     except ClosureError:
         require_finite((q, {vectors}))

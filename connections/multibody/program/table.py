@@ -41,7 +41,7 @@ class Recursion:
     kernel: str
     #: the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
     #: by what the caller chose
-    #: None for a recursion of trees, which closed chains compute by its definition in JAX
+    #: None for a recursion of trees, which closed chains compute by its definition in JAX, or by `polarization`
     closed: str | None
     vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
     shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
@@ -85,8 +85,9 @@ class Recursion:
         related = moves.T.astype(float) @ moves > 0.0
         if self.shape[-3:] == (N, N, N):
             pairs = (moves[:, :, None] & moves[:, None, :]).reshape(len(moves), related.size)
-            common: np.ndarray = pairs.T.astype(float) @ moves > 0.0
-            symbols = common.reshape((len(body_of),) * 3)
+            others = pairs if self.shape == (N, N, N, N) else moves
+            common: np.ndarray = pairs.T.astype(float) @ others > 0.0
+            symbols = common.reshape((len(body_of),) * (4 if others is pairs else 3))
             return np.broadcast_to(symbols, self.core(len(body_of), len(moves)))
         return np.broadcast_to(related, self.core(len(body_of), len(moves)))
 
@@ -185,6 +186,25 @@ RECURSIONS = {
     "forward_dynamics_second_derivatives": Recursion(
         "second_derivatives", None, ("v", "tau"), (4, N, N, N), inverse=True
     ),
+    "coriolis_matrix_rate": Recursion(
+        "coriolis_rate",
+        "cluster_curvature",
+        ("v", "a"),
+        (N, N),
+        BODY_FACTOR,
+        sparse=True,
+        bias_rates=True,
+    ),
+    "curvature_operator": Recursion(
+        "curvature",
+        "cluster_curvature",
+        ("v",),
+        (N, N),
+        inverse=True,
+        bias_rates=True,
+    ),
+    "christoffel_derivatives": Recursion("christoffel_derivatives", None, (), (N, N, N, N), sparse=True),
+    "curvature": Recursion("curvature", None, (), (N, N, N, N), inverse=True),
     "forward_kinematics": Recursion(
         "kinematics",
         "cluster_kinematics",

@@ -1,0 +1,213 @@
+"""Derivatives of a tree's Christoffel symbols along the frame, in O(N d^3).
+
+For columns x, y, m on one path, each at or before the next, with I the inertia of the subtree that column m
+moves, all Christoffel symbols but for brackets are two numbers (`christoffel`),
+
+    P = Gamma_xym = Gamma_xmy = T(x, m; y),    Q = Gamma_yxm = Gamma_ymx = -Gamma_mxy = -Gamma_myx = T(y, m; x),
+
+with T(a, b; c) = Phi_a . B(I, Phi_b) Phi_c. Along column l, every link that l moves turns rigidly, and with it
+its columns and inertia. T does not change if all of its arguments turn. So
+
+- if l is at or before the link of all of x, y, m: no change;
+- if l is behind the link of m: T with (Phi_l x*) I_l - I_l Phi_l x in place of I, where I_l belongs to l;
+- otherwise: minus the change of T by Phi_l x Phi_c for those columns c that are before the link of l.
+
+To the symbols with brackets, Gamma_ikj = Gamma_ijk + c^m_kj H_im (`christoffel`), the derivative c^m_kj L_l H_im
+is added; L_l H_im follows by the same three cases.
+Source: [W] Algorithm 2, differentiated; (27) for the symmetries of Gamma.
+"""
+
+from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import dot6, motion_cross
+from connections.engines.inlined.vectors import cross3, dot3
+from connections.multibody.kernels.algebra import (
+    body_factor,
+    factor_transpose_times,
+    momentum,
+    turned_inertia,
+)
+from connections.multibody.kernels.layout import SYMBOL_RATE_COLUMN as COLUMN
+from connections.multibody.kernels.layout import SYMBOL_RATE_LINK as LINK
+from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+
+
+@inlined
+def christoffel_derivatives(tree, work, out):
+    """L_l Gamma_ijk, slots out[((i nv + j) nv + k) nv + l]; entries of different branches are not written."""
+    place_links(tree, work)
+    links, columns = tree.per_link, tree.per_column
+    for i in range(1, tree.links + 1):
+        store_columns(tree, work, i, columns, COLUMN.size)
+        put(work, links + i * LINK.size, link_inertia(tree, work, i))
+    for link in range(tree.links, 0, -1):
+        add_to_parent(tree, work, link, links, LINK.size, 0)
+    for m in range(tree.nv):
+        link = tree.link_of[m]
+        inertia = take(work, links + link * LINK.size, 10)
+        B = body_factor(inertia, take(work, columns + m * COLUMN.size, 6))
+        _store_g(tree, work, B, m)
+        l = tree.first[link + 1] - 1
+        while l >= 0:
+            _derivatives_between(tree, work, B, m, l, out)
+            l = tree.up[l]
+    for l in range(tree.nv):
+        link = tree.link_of[l]
+        Phi = take(work, columns + l * COLUMN.size, 6)
+        turned = turned_inertia(take(work, links + link * LINK.size, 10), Phi)
+        m = tree.up[tree.first[link]]
+        while m >= 0:
+            _store_g(tree, work, body_factor(turned, take(work, columns + m * COLUMN.size, 6)), m)
+            _derivatives_behind(tree, work, m, l, out)
+            m = tree.up[m]
+    for number in range(tree.noncommuting_count):
+        _add_brackets(tree, work, out, tree.noncommuting[number])
+
+
+@inlined
+def _store_g(tree, work, B, m):
+    """Write g_x = B^T Phi_x of all columns x at or before m."""
+    x = m
+    while x >= 0:
+        slot = tree.per_column + x * COLUMN.size
+        put(work, slot + COLUMN.g, factor_transpose_times(B, take(work, slot, 6)))
+        x = tree.up[x]
+
+
+@inlined
+def _derivatives_between(tree, work, B, m, l, out):
+    """Write the derivatives along l, at or before the link of m, of the symbols with last column m."""
+    columns, nv = tree.per_column, tree.nv
+    Phi, top = take(work, columns + l * COLUMN.size, 6), tree.up[tree.first[tree.link_of[l]]]
+    x = top
+    while x >= 0:
+        slot = columns + x * COLUMN.size
+        Phi_x = take(work, slot, 6)
+        turned = motion_cross(Phi, Phi_x)
+        put(work, slot + COLUMN.turned_g, factor_transpose_times(B, turned))
+        put(work, slot + COLUMN.turned_w, (turned[0], turned[1], turned[2]))
+        x = tree.up[x]
+    y = m
+    while y >= 0:
+        slot = columns + y * COLUMN.size
+        w_y, g_y = take(work, slot, 3), take(work, slot + COLUMN.g, 3)
+        before, x = y <= top, y
+        if not before:
+            x = top
+        while x >= 0:
+            at = columns + x * COLUMN.size
+            P = -dot3(take(work, at + COLUMN.turned_g, 3), w_y)
+            Q = -dot3(g_y, take(work, at + COLUMN.turned_w, 3))
+            if before:
+                P = P - dot3(take(work, at + COLUMN.g, 3), take(work, slot + COLUMN.turned_w, 3))
+                Q = Q - dot3(take(work, slot + COLUMN.turned_g, 3), take(work, at, 3))
+            _write(out, nv, (x, y, m, l), P, Q)
+            x = tree.up[x]
+        y = tree.up[y]
+
+
+@inlined
+def _derivatives_behind(tree, work, m, l, out):
+    """Write the derivatives along l, behind the link of m, of the symbols with last column m."""
+    columns, nv = tree.per_column, tree.nv
+    y = m
+    while y >= 0:
+        slot = columns + y * COLUMN.size
+        w_y, g_y = take(work, slot, 3), take(work, slot + COLUMN.g, 3)
+        x = y
+        while x >= 0:
+            at = columns + x * COLUMN.size
+            P, Q = dot3(take(work, at + COLUMN.g, 3), w_y), dot3(g_y, take(work, at, 3))
+            _write(out, nv, (x, y, m, l), P, Q)
+            x = tree.up[x]
+        y = tree.up[y]
+
+
+@inlined
+def _write(out, nv, columns, P, Q):
+    """Write the derivatives P of Gamma_xym and Q of Gamma_yxm, and what they are mirror images of."""
+    x, y, m, l = columns
+    xy, yx = x * nv + y, y * nv + x
+    store(out, (xy * nv + m) * nv + l, P)
+    store(out, ((x * nv + m) * nv + y) * nv + l, P)
+    store(out, (yx * nv + m) * nv + l, Q)
+    store(out, ((y * nv + m) * nv + x) * nv + l, Q)
+    store(out, (m * nv * nv + yx) * nv + l, -Q)
+    store(out, (m * nv * nv + xy) * nv + l, -Q)
+
+
+# --- brackets -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def _add_brackets(tree, work, out, link):
+    """Add c^m_kj L_l H_im to L_l Gamma_ikj for columns j < k of `link` and all i and l related to it."""
+    first, end = tree.first[link], tree.end[tree.first[link]]
+    i = tree.up[first]
+    while i >= 0:
+        _add_row_of_brackets(tree, work, out, link, i)
+        i = tree.up[i]
+    for i in range(first, end):
+        _add_row_of_brackets(tree, work, out, link, i)
+
+
+@inlined
+def _add_row_of_brackets(tree, work, out, link, i):
+    """The same for one column i."""
+    l = tree.up[tree.first[link]]
+    while l >= 0:
+        _add_change_of_brackets(tree, work, out, link, i, l)
+        l = tree.up[l]
+    for l in range(tree.first[link], tree.end[tree.first[link]]):
+        _add_change_of_brackets(tree, work, out, link, i, l)
+
+
+@inlined
+def _add_change_of_brackets(tree, work, out, link, i, l):
+    """The same for one column i and one l, if they are related, and H_im changes along l."""
+    links, columns, nv, first = tree.per_link, tree.per_column, tree.nv, tree.first[link]
+    near, far, of_l = tree.link_of[i], link, tree.link_of[l]
+    if near > far:
+        near, far = far, near
+    Phi, Phi_i = take(work, columns + l * COLUMN.size, 6), take(work, columns + i * COLUMN.size, 6)
+    if of_l > far:  # behind both
+        if l < tree.end[tree.first[far]]:
+            turned = turned_inertia(take(work, links + of_l * LINK.size, 10), Phi)
+            force = momentum(turned, Phi_i)
+            for m in range(first, tree.first[link + 1]):
+                _add_bracket(out, nv, (i, l), first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
+    elif of_l > near and tree.first[far] < tree.end[tree.first[of_l]]:
+        inertia = take(work, links + far * LINK.size, 10)
+        force = momentum(inertia, Phi_i)
+        turned = momentum(inertia, motion_cross(Phi, Phi_i))
+        for m in range(first, tree.first[link + 1]):
+            Phi_m = take(work, columns + m * COLUMN.size, 6)
+            value = -dot6(Phi_m, turned)
+            if link == near:  # m is before l, and i is not
+                value = -dot6(motion_cross(Phi, Phi_m), force)
+            _add_bracket(out, nv, (i, l), first, m, value)
+
+
+@inlined
+def _add_bracket(out, nv, of, first, m, number):
+    """Add c^m_kj times a number to L_l Gamma_ikj, of = (i, l), for j < k of one link with c^m_kj not zero.
+
+    Phi_k x Phi_j = eps_kjm Phi_m for two angular columns, and for a linear column k and an angular column j.
+    """
+    c = (m - first) % 3
+    a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1
+    if m - first >= 3:
+        _add_to_mirrored(out, nv, of, first + 3 + a, first + b, number)
+        _add_to_mirrored(out, nv, of, first + 3 + b, first + a, -number)
+    elif a > b:
+        _add_to_mirrored(out, nv, of, first + a, first + b, number)
+    else:
+        _add_to_mirrored(out, nv, of, first + b, first + a, -number)
+
+
+@inlined
+def _add_to_mirrored(out, nv, of, k, j, number):
+    """L_l Gamma_ikj = L_l Gamma_ijk + number, j < k."""
+    i, l = of
+    store(
+        out, ((i * nv + k) * nv + j) * nv + l, load(out, ((i * nv + j) * nv + k) * nv + l) + number
+    )
