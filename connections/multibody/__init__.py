@@ -8,6 +8,7 @@ from connections.affine.independent_forms import SelectedForms, independent_form
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
+from connections.multibody.curvatures import ricci, scalar_curvature, sectional_curvature
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
@@ -152,7 +153,10 @@ __all__ = [
     "momentum_regressor",
     "nonlinear_effects",
     "regressor",
+    "ricci",
     "rolling_forms",
+    "scalar_curvature",
+    "sectional_curvature",
     "set_num_threads",
     "total_mass",
     "warm_up",

@@ -4,4 +4,4 @@ from pages import run_page
 
 
 def test_the_page_runs() -> None:
-    run_page("robots.md", blocks=10, assertions=18)
+    run_page("robots.md", blocks=11, assertions=20)

@@ -49,6 +49,10 @@ def _cube(n, bodies):
     return n, n, n
 
 
+def _fourth(n, bodies):
+    return n, n, n, n
+
+
 def _vector(n, bodies):
     return (n,)
 
@@ -141,6 +145,11 @@ FUNCTIONS = {
         ("q", "v", "tau"),
         _four_cubes,
     ),
+    "coriolis_matrix_rate": (mb.coriolis_matrix_rate, ("q", "v", "a"), _square),
+    "coriolis_matrix_rate with torsion": (_with_torsion(mb.coriolis_matrix_rate), ("q", "v", "a"), _square),
+    "christoffel_derivatives": (mb.christoffel_derivatives, ("q",), _fourth),
+    "curvature": (mb.curvature, ("q",), _fourth),
+    "curvature_operator": (mb.curvature_operator, ("q", "v"), _square),
     "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),
     "body_jacobians": (mb.body_jacobians, ("q",), lambda n, bodies: (6 * bodies, n)),
     "frame_pose": (_of_frame(mb.frame_pose), ("q",), lambda n, bodies: (4, 4)),

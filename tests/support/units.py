@@ -161,6 +161,14 @@ class Scales:
             "inverse_dynamics_second_derivatives": self.tau[:, None, None] / self._second(self.a)[:, None],
             "forward_dynamics_second_derivatives": self.a[:, None, None] / self._second(self.tau)[:, None],
         }
+        four = energies / (x * y * z * self.path[:, None, None, None])
+        self.results |= {
+            "coriolis_matrix_rate": H / T**2,
+            "coriolis_matrix_rate with torsion": H / T**2,
+            "christoffel_derivatives": four,
+            "curvature": four,
+            "curvature_operator": H / T**2,
+        }
         turns = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
         state, of_pose, of_twist = np.concatenate([path, self.v]), np.ones((4, 4)), L ** (1.0 - turns)
         of_pose[:3, 3] = L

@@ -3,23 +3,24 @@
 For columns x, y, m on one path, each at or before the next, with I the inertia of the subtree that column m
 moves, all Christoffel symbols but for brackets are two numbers (`christoffel`),
 
-    P = Gamma_xym = Gamma_xmy = T(x, m; y),    Q = Gamma_yxm = Gamma_ymx = -Gamma_mxy = -Gamma_myx = T(y, m; x),
+    P = Gamma_xym = Gamma_xmy = T(x, m; y),
+    Q = Gamma_yxm = Gamma_ymx = -Gamma_mxy = -Gamma_myx = T(y, m; x),
 
-with T(a, b; c) = Phi_a . B(I, Phi_b) Phi_c. Along column l, every link that l moves turns rigidly, and with it
-its columns and inertia. T does not change if all of its arguments turn. So
+with T(a, b; c) = Phi_a . B(I, Phi_b) Phi_c. Along column d, every link that d moves turns rigidly, and with
+it its columns and inertia. T does not change if all of its arguments turn. So
 
-- if l is at or before the link of all of x, y, m: no change;
-- if l is behind the link of m: T with (Phi_l x*) I_l - I_l Phi_l x in place of I, where I_l belongs to l;
-- otherwise: minus the change of T by Phi_l x Phi_c for those columns c that are before the link of l.
+- if d is at or before the link of all of x, y, m: no change;
+- if d is behind the link of m: T with (Phi_d x*) I_d - I_d Phi_d x in place of I, where I_d belongs to d;
+- otherwise: minus the change of T by Phi_d x Phi_c for those columns c that are before the link of d.
 
-To the symbols with brackets, Gamma_ikj = Gamma_ijk + c^m_kj H_im (`christoffel`), the derivative c^m_kj L_l H_im
-is added; L_l H_im follows by the same three cases.
+To the symbols with brackets, Gamma_ikj = Gamma_ijk + c^m_kj H_im (`christoffel`), c^m_kj L_d H_im is added;
+L_d H_im follows by the same three cases.
 Source: [W] Algorithm 2, differentiated; (27) for the symmetries of Gamma.
 """
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import dot6, motion_cross
-from connections.engines.inlined.vectors import cross3, dot3
+from connections.engines.inlined.vectors import dot3
 from connections.multibody.kernels.algebra import (
     body_factor,
     factor_transpose_times,
@@ -33,7 +34,7 @@ from connections.multibody.kernels.poses import add_to_parent, link_inertia, pla
 
 @inlined
 def christoffel_derivatives(tree, work, out):
-    """L_l Gamma_ijk, slots out[((i nv + j) nv + k) nv + l]; entries of different branches are not written."""
+    """L_d Gamma_ijk, slots out[((i nv + j) nv + k) nv + d]; entries of different branches are not written."""
     place_links(tree, work)
     links, columns = tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
@@ -46,18 +47,18 @@ def christoffel_derivatives(tree, work, out):
         inertia = take(work, links + link * LINK.size, 10)
         B = body_factor(inertia, take(work, columns + m * COLUMN.size, 6))
         _store_g(tree, work, B, m)
-        l = tree.first[link + 1] - 1
-        while l >= 0:
-            _derivatives_between(tree, work, B, m, l, out)
-            l = tree.up[l]
-    for l in range(tree.nv):
-        link = tree.link_of[l]
-        Phi = take(work, columns + l * COLUMN.size, 6)
+        d = tree.first[link + 1] - 1
+        while d >= 0:
+            _derivatives_between(tree, work, B, m, d, out)
+            d = tree.up[d]
+    for d in range(tree.nv):
+        link = tree.link_of[d]
+        Phi = take(work, columns + d * COLUMN.size, 6)
         turned = turned_inertia(take(work, links + link * LINK.size, 10), Phi)
         m = tree.up[tree.first[link]]
         while m >= 0:
             _store_g(tree, work, body_factor(turned, take(work, columns + m * COLUMN.size, 6)), m)
-            _derivatives_behind(tree, work, m, l, out)
+            _derivatives_behind(tree, work, m, d, out)
             m = tree.up[m]
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, out, tree.noncommuting[number])
@@ -74,10 +75,10 @@ def _store_g(tree, work, B, m):
 
 
 @inlined
-def _derivatives_between(tree, work, B, m, l, out):
-    """Write the derivatives along l, at or before the link of m, of the symbols with last column m."""
+def _derivatives_between(tree, work, B, m, d, out):
+    """Write the derivatives along d, at or before the link of m, of the symbols with last column m."""
     columns, nv = tree.per_column, tree.nv
-    Phi, top = take(work, columns + l * COLUMN.size, 6), tree.up[tree.first[tree.link_of[l]]]
+    Phi, top = take(work, columns + d * COLUMN.size, 6), tree.up[tree.first[tree.link_of[d]]]
     x = top
     while x >= 0:
         slot = columns + x * COLUMN.size
@@ -100,14 +101,14 @@ def _derivatives_between(tree, work, B, m, l, out):
             if before:
                 P = P - dot3(take(work, at + COLUMN.g, 3), take(work, slot + COLUMN.turned_w, 3))
                 Q = Q - dot3(take(work, slot + COLUMN.turned_g, 3), take(work, at, 3))
-            _write(out, nv, (x, y, m, l), P, Q)
+            _write(out, nv, (x, y, m, d), P, Q)
             x = tree.up[x]
         y = tree.up[y]
 
 
 @inlined
-def _derivatives_behind(tree, work, m, l, out):
-    """Write the derivatives along l, behind the link of m, of the symbols with last column m."""
+def _derivatives_behind(tree, work, m, d, out):
+    """Write the derivatives along d, behind the link of m, of the symbols with last column m."""
     columns, nv = tree.per_column, tree.nv
     y = m
     while y >= 0:
@@ -117,7 +118,7 @@ def _derivatives_behind(tree, work, m, l, out):
         while x >= 0:
             at = columns + x * COLUMN.size
             P, Q = dot3(take(work, at + COLUMN.g, 3), w_y), dot3(g_y, take(work, at, 3))
-            _write(out, nv, (x, y, m, l), P, Q)
+            _write(out, nv, (x, y, m, d), P, Q)
             x = tree.up[x]
         y = tree.up[y]
 
@@ -125,14 +126,14 @@ def _derivatives_behind(tree, work, m, l, out):
 @inlined
 def _write(out, nv, columns, P, Q):
     """Write the derivatives P of Gamma_xym and Q of Gamma_yxm, and what they are mirror images of."""
-    x, y, m, l = columns
+    x, y, m, d = columns
     xy, yx = x * nv + y, y * nv + x
-    store(out, (xy * nv + m) * nv + l, P)
-    store(out, ((x * nv + m) * nv + y) * nv + l, P)
-    store(out, (yx * nv + m) * nv + l, Q)
-    store(out, ((y * nv + m) * nv + x) * nv + l, Q)
-    store(out, (m * nv * nv + yx) * nv + l, -Q)
-    store(out, (m * nv * nv + xy) * nv + l, -Q)
+    store(out, (xy * nv + m) * nv + d, P)
+    store(out, ((x * nv + m) * nv + y) * nv + d, P)
+    store(out, (yx * nv + m) * nv + d, Q)
+    store(out, ((y * nv + m) * nv + x) * nv + d, Q)
+    store(out, (m * nv * nv + yx) * nv + d, -Q)
+    store(out, (m * nv * nv + xy) * nv + d, -Q)
 
 
 # --- brackets -----------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def _write(out, nv, columns, P, Q):
 
 @inlined
 def _add_brackets(tree, work, out, link):
-    """Add c^m_kj L_l H_im to L_l Gamma_ikj for columns j < k of `link` and all i and l related to it."""
+    """Add c^m_kj L_d H_im to L_d Gamma_ikj for columns j < k of `link` and all i and d related to it."""
     first, end = tree.first[link], tree.end[tree.first[link]]
     i = tree.up[first]
     while i >= 0:
@@ -153,28 +154,28 @@ def _add_brackets(tree, work, out, link):
 @inlined
 def _add_row_of_brackets(tree, work, out, link, i):
     """The same for one column i."""
-    l = tree.up[tree.first[link]]
-    while l >= 0:
-        _add_change_of_brackets(tree, work, out, link, i, l)
-        l = tree.up[l]
-    for l in range(tree.first[link], tree.end[tree.first[link]]):
-        _add_change_of_brackets(tree, work, out, link, i, l)
+    d = tree.up[tree.first[link]]
+    while d >= 0:
+        _add_change_of_brackets(tree, work, out, link, i, d)
+        d = tree.up[d]
+    for d in range(tree.first[link], tree.end[tree.first[link]]):
+        _add_change_of_brackets(tree, work, out, link, i, d)
 
 
 @inlined
-def _add_change_of_brackets(tree, work, out, link, i, l):
-    """The same for one column i and one l, if they are related, and H_im changes along l."""
+def _add_change_of_brackets(tree, work, out, link, i, d):
+    """The same for one column i and one d, if they are related, and H_im changes along d."""
     links, columns, nv, first = tree.per_link, tree.per_column, tree.nv, tree.first[link]
-    near, far, of_l = tree.link_of[i], link, tree.link_of[l]
+    near, far, of_l = tree.link_of[i], link, tree.link_of[d]
     if near > far:
         near, far = far, near
-    Phi, Phi_i = take(work, columns + l * COLUMN.size, 6), take(work, columns + i * COLUMN.size, 6)
+    Phi, Phi_i = take(work, columns + d * COLUMN.size, 6), take(work, columns + i * COLUMN.size, 6)
     if of_l > far:  # behind both
-        if l < tree.end[tree.first[far]]:
+        if d < tree.end[tree.first[far]]:
             turned = turned_inertia(take(work, links + of_l * LINK.size, 10), Phi)
             force = momentum(turned, Phi_i)
             for m in range(first, tree.first[link + 1]):
-                _add_bracket(out, nv, (i, l), first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
+                _add_bracket(out, nv, (i, d), first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
     elif of_l > near and tree.first[far] < tree.end[tree.first[of_l]]:
         inertia = take(work, links + far * LINK.size, 10)
         force = momentum(inertia, Phi_i)
@@ -182,14 +183,14 @@ def _add_change_of_brackets(tree, work, out, link, i, l):
         for m in range(first, tree.first[link + 1]):
             Phi_m = take(work, columns + m * COLUMN.size, 6)
             value = -dot6(Phi_m, turned)
-            if link == near:  # m is before l, and i is not
+            if link == near:  # m is before d, and i is not
                 value = -dot6(motion_cross(Phi, Phi_m), force)
-            _add_bracket(out, nv, (i, l), first, m, value)
+            _add_bracket(out, nv, (i, d), first, m, value)
 
 
 @inlined
 def _add_bracket(out, nv, of, first, m, number):
-    """Add c^m_kj times a number to L_l Gamma_ikj, of = (i, l), for j < k of one link with c^m_kj not zero.
+    """Add c^m_kj times a number to L_d Gamma_ikj, of = (i, d), for j < k of one link with c^m_kj not zero.
 
     Phi_k x Phi_j = eps_kjm Phi_m for two angular columns, and for a linear column k and an angular column j.
     """
@@ -206,8 +207,6 @@ def _add_bracket(out, nv, of, first, m, number):
 
 @inlined
 def _add_to_mirrored(out, nv, of, k, j, number):
-    """L_l Gamma_ikj = L_l Gamma_ijk + number, j < k."""
-    i, l = of
-    store(
-        out, ((i * nv + k) * nv + j) * nv + l, load(out, ((i * nv + j) * nv + k) * nv + l) + number
-    )
+    """L_d Gamma_ikj = L_d Gamma_ijk + number, j < k."""
+    i, d = of
+    store(out, ((i * nv + k) * nv + j) * nv + d, load(out, ((i * nv + j) * nv + k) * nv + d) + number)

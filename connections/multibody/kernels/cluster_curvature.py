@@ -15,7 +15,9 @@ with T_k = L_k (L_v G) v of `loop_bias_rates`. The operator is the sum of `curva
 
     K = P - C' + C^T H^-1 C + H S_w - 2 C S - H S S,
 
-at a = -w = -H^-1 C v, with P of `cluster_dynamics` without gravity. Source: differentiation of [W] (17).
+at a = -w = -H^-1 C v, with P of `cluster_dynamics` without gravity. P and C' both contain G^T H_s T, so K
+does not depend on T: by the equation of Gauss, the curvature of a submanifold needs no second derivatives of
+its tangent vectors. Source: differentiation of [W] (17).
 """
 
 from connections.engines.inlined.elimination import half_solve_rows
@@ -41,7 +43,7 @@ from connections.multibody.kernels.cluster_dynamics import (
     spanning_motion,
 )
 from connections.multibody.kernels.curvature import add_gram_product
-from connections.multibody.kernels.layout import MOVED, MOVED_RATE
+from connections.multibody.kernels.layout import MOVED_RATE
 
 
 @inlined
@@ -67,6 +69,7 @@ def curvature_operator(tree, reduced, work, K):
         store(work, a + i, -contract(work, reduced.spanning + i * nv, 1, v, nv))
     solve_mass_matrix(tree, reduced, work, a)  # -w; the factors of H stay in the scratch matrix
     clear(K, 0, nv * nv)
+    clear(work, reduced.bias_rates, reduced.G_size)  # T, of which K is independent
     spanning_motion(tree, reduced, work)
     _add_slopes(tree, reduced, work, K)
     spanning_motion(tree, reduced, work)

@@ -1,9 +1,9 @@
 """The curvature of a tree: the operator K(v) in O(N d) and one product of matrices, and all components.
 
-K(v) a = R(a, v) v with a lower index. Let w = nabla_v v for constant components v, so H w = C v, and let all
-links move with velocity v and acceleration -w, along a geodesic. With P the derivative of the inverse dynamics
-without gravity (`derivatives`), C' the rate of C (`coriolis_rate`), and S x = [x, v] and S_w x = [x, w] the
-brackets of the frame, which are not zero within a spherical or free joint only,
+K(v) a = R(a, v) v with a lower index. Let w = nabla_v v for constant components v, so that H w = C v, and let
+all links move with velocity v and acceleration -w, along a geodesic. With P the derivative of the inverse
+dynamics without gravity (`derivatives`), C' the rate of C (`coriolis_rate`), and S x = [x, v], S_w x = [x, w]
+the brackets of the frame, which are zero but for columns of one spherical or free joint,
 
     K = P - C' + C^T H^-1 C + H S_w - 2 C S - H S S.
 
@@ -22,7 +22,8 @@ change them. Let T(x, y) z = x . B(I, y) z for the inertia I of the subtree of e
 contribute
 
     to R_ceab    T(Phi_c, Phi_e) (Phi_b x Phi_a),
-    to R_beac    T(Phi_b, Phi_e) (Phi_c x Phi_a), and T(Phi_c x Phi_b, Phi_e) Phi_a if b is before the link of c;
+    to R_beac    T(Phi_b, Phi_e) (Phi_c x Phi_a),
+                 and T(Phi_c x Phi_b, Phi_e) Phi_a if b is before the link of c;
 
 the third one is R_bcae = R_beac - R_ceab, by the first Bianchi identity. For columns that are not on one path
 they contribute nothing.
@@ -171,9 +172,7 @@ def _forces_of_brackets(tree, work, link, Phi, twist):
     a = joint_twist(tree, work, link, tree.per_column, COLUMN.size, tree.vectors + tree.nv)
     sigma = motion_cross(Phi, own)
     twice = add6(momentum(inertia, motion_cross(twist, sigma)), factor_times(B, sigma))
-    return add6(
-        scale6(twice, 2.0), momentum(inertia, add6(motion_cross(Phi, a), motion_cross(sigma, own)))
-    )
+    return add6(scale6(twice, 2.0), momentum(inertia, add6(motion_cross(Phi, a), motion_cross(sigma, own))))
 
 
 @inlined
@@ -189,7 +188,7 @@ def _add_symmetric(K, nv, i, j, value):
 
 @inlined
 def curvature(tree, work, R):
-    """R_ijkl, slots R[((i nv + j) nv + k) nv + l].
+    """R_ijkm, slots R[((i nv + j) nv + k) nv + m].
 
     L^-T Gamma_p.., with H = L^T d L, is kept in the blocks R_pp.., which are zero in the end.
     """
@@ -207,8 +206,8 @@ def curvature(tree, work, R):
     for k in range(nv):
         for i in range(nv):
             _write_products(tree, work, k, i, R)
-        for l in range(k + 1, nv):
-            _make_antisymmetric(nv, R, (k * nv + l) * square, (l * nv + k) * square)
+        for m in range(k + 1, nv):
+            _make_antisymmetric(nv, R, (k * nv + m) * square, (m * nv + k) * square)
     for p in range(nv):
         clear(R, p * (nv + 1) * square, square)
     for e in range(nv):
@@ -233,7 +232,7 @@ def _factorize(tree, work):
 
 @inlined
 def _write_products(tree, work, k, i, R):
-    """Write Gamma_pki H^pq Gamma_qlj to R_klij for all l > k and all j.
+    """Write Gamma_pki H^pq Gamma_qmj to R_kmij for all m > k and all j.
 
     It is the product of L^-T Gamma with itself in d^-1 (in the place of the vectors). Row p of L^-T Gamma is
     not zero only for columns that are related to p.
@@ -254,17 +253,17 @@ def _write_products(tree, work, k, i, R):
                 p -= 1
             _add_row(tree, work, k, i, p, two, R)
             p = up[p]
-    for l in range(k + 1, nv):
-        to = ((k * nv + l) * nv + i) * nv
+    for m in range(k + 1, nv):
+        to = ((k * nv + m) * nv + i) * nv
         for j in range(nv):
-            store(R, to + j, load(work, row + l * nv + j))
+            store(R, to + j, load(work, row + m * nv + j))
 
 
 @inlined
 def _add_row(tree, work, k, i, p, two, R):
     """Add the products of row p, and of row p + 1 if `two`, which is related to the same columns.
 
-    The columns l > k that p is related to are consecutive behind p, and in runs before it.
+    The columns m > k that p is related to are consecutive behind p, and in runs before it.
     """
     nv, row = tree.nv, tree.scratch
     at = p * (nv + 1) * nv * nv
@@ -274,7 +273,7 @@ def _add_row(tree, work, k, i, p, two, R):
     if two:
         next_ = at + (nv + 1) * nv * nv
         other = load(R, next_ + k * nv + i) * load(work, tree.vectors + p + 1)
-    first, stop, l = max(k + 1, p), tree.end[p], tree.up[p]
+    first, stop, m = max(k + 1, p), tree.end[p], tree.up[p]
     while first < stop:
         if two:
             for slot in range(first * nv, stop * nv):
@@ -284,9 +283,9 @@ def _add_row(tree, work, k, i, p, two, R):
             for slot in range(first * nv, stop * nv):
                 store(work, row + slot, load(work, row + slot) + own * load(R, at + slot))
         first, stop = 0, 0
-        if l > k:
-            first, stop = max(k + 1, tree.run[l]), l + 1
-            l = tree.up[first]
+        if m > k:
+            first, stop = max(k + 1, tree.run[m]), m + 1
+            m = tree.up[first]
 
 
 @inlined
@@ -327,9 +326,12 @@ def _add_derivatives(tree, work, e, R):
                 w = take(work, columns + a * CHRISTOFFEL_COLUMN.size, 3)
                 ce_ab = load(R, ((a * nv + b) * nv + c) * nv + e) + dot3(first, w)
                 be_ac = load(R, ((a * nv + c) * nv + b) * nv + e) + dot3(second, w)
-                _write_mirrored(R, nv, (c, e), (a, b), ce_ab)
-                _write_mirrored(R, nv, (b, e), (a, c), be_ac)
-                _write_mirrored(R, nv, (b, c), (a, e), be_ac - ce_ab)
+                if c < e and a < b:  # others are zero already
+                    _write_mirrored(R, nv, (c, e), (a, b), ce_ab)
+                if b < e and a < c:
+                    _write_mirrored(R, nv, (b, e), (a, c), be_ac)
+                if b < c and a < e:
+                    _write_mirrored(R, nv, (b, c), (a, e), be_ac - ce_ab)
                 a = tree.up[a]
             b = tree.up[b]
         c = tree.up[c]
@@ -337,9 +339,9 @@ def _add_derivatives(tree, work, e, R):
 
 @inlined
 def _write_mirrored(R, nv, one, other, value):
-    """Write R_ijkl, (i, j) = one and (k, l) = other, and its seven mirror images."""
-    (i, j), (k, l) = one, other
-    ij, ji, kl, lk, square = i * nv + j, j * nv + i, k * nv + l, l * nv + k, nv * nv
+    """Write R_ijkm, (i, j) = one and (k, m) = other, and its seven mirror images."""
+    (i, j), (k, m) = one, other
+    ij, ji, kl, lk, square = i * nv + j, j * nv + i, k * nv + m, m * nv + k, nv * nv
     store(R, ij * square + kl, value)
     store(R, ji * square + lk, value)
     store(R, kl * square + ij, value)

@@ -198,7 +198,8 @@ CLUSTERS = Layout(
         "scratch": lambda n: n.nv * n.nv,
         # Results of recursions of the spanning tree: Y_p and Y_e, or forces, derivatives and MOVED.
         "spanning": lambda n: max(
-            20 * n.spanning_nv * n.bodies, n.spanning_nv + 3 * n.spanning_nv**2 + max(MOVED.size, MOVED_RATE.size) * n.G_size
+            20 * n.spanning_nv * n.bodies,
+            n.spanning_nv + 3 * n.spanning_nv**2 + max(MOVED.size, MOVED_RATE.size) * n.G_size,
         ),
         "result": lambda n: 0,
     },

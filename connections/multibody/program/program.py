@@ -48,6 +48,7 @@ from connections.multibody.program.cluster_packing import pack_clusters
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solver import Loops
+from connections.multibody.program.polarization import POLARIZED, polarized
 from connections.multibody.program.regularity import first_irregular, massive_motions
 from connections.multibody.program.solution_layout import Solution
 from connections.multibody.program.table import (
@@ -214,7 +215,10 @@ class Program:
             vectors = apart(vectors, out)
         result = np.empty((*batch, *core)) if out is None else out
         open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
-        if self.loops is not None and row.closed is None:
+        if self.loops is not None and name in POLARIZED:
+            result[...] = polarized(self, name, vectors[0], start)
+            good = bool(np.isfinite(result).all())
+        elif self.loops is not None and row.closed is None:
             good = self._fill_by_definition(name, names, vectors, chosen, start, result)
         elif batch:
             rows = [as_rows(vector, batch) for vector in vectors]

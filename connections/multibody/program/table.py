@@ -201,7 +201,6 @@ RECURSIONS = {
         ("v",),
         (N, N),
         inverse=True,
-        bias_rates=True,
     ),
     "christoffel_derivatives": Recursion("christoffel_derivatives", None, (), (N, N, N, N), sparse=True),
     "curvature": Recursion("curvature", None, (), (N, N, N, N), inverse=True),

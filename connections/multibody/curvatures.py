@@ -1,0 +1,185 @@
+"""Sectional, Ricci and scalar curvature of a robot's metric H, from the recursions of its curvature.
+
+With K(w) of `curvature_operator`, a^T K(w) b = <<R(a, w) w, b>>, and |u|^2 = u^T H u,
+
+    sectional curvature = u^T K(w) u / (|u|^2 |w|^2 - <<u, w>>^2),    Ric(w, w) = tr(H^-1 K(w)).
+
+Arguments and errors are those of the recursions (`connections.multibody.functions`).
+Source: [W] (8) for the connection; the contractions of the curvature tensor are the usual ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import (
+    PointError,
+    as_array,
+    batch_axes,
+    finite_result,
+    is_traced,
+    raise_at,
+    require_finite,
+)
+from connections.evaluation.boundary import kind_kept
+from connections.multibody.functions import curvature, curvature_operator, mass_matrix
+from connections.multibody.model import Model, require_model
+
+_LEAST_SINE = 1e-7  # round-off of a plane whose vectors are closer is above 1e-9 of the result
+_LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers of R
+
+
+@kind_kept
+def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = None) -> np.ndarray:
+    """<<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), in 1 / (kg m^2): the curvature of a plane.
+
+    Two free motions that leave q with the velocities u and w come together if it is positive.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    u, w : (..., nv) two independent vectors in the model's frame, rad/s and m/s; leading axes broadcast.
+    guess : as in the recursions.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, MetricError (H is singular), ClosureError, TypeError : as the recursions.
+    PointError : u and w are parallel, or one of them is zero, so that they span no plane; also a quaternion
+        of norm other than one. Where JAX traces, the result is NaN.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> u, w = [1.0, 0, 0, 0, 0, 0], [0, 1.0, 0, 0, 0, 0]
+    >>> mb.sectional_curvature(robot, robot.neutral(), u, w).shape
+    ()
+
+    Source: [W] (8); the usual definition.
+    """
+    require_model("sectional_curvature", model)
+    u, w = as_array("u", u, (model.nv,)), as_array("w", w, (model.nv,))
+    for name, vector in (("u", u), ("w", w)):
+        require_finite(name, vector)
+    H = mass_matrix(model, q, guess=guess)
+    batch_axes(("q", "u", "w"), (H[..., 0] if model.nv else H.sum(-1), u, w))
+    numbers = jnp if is_traced(H, u, w) else np
+    # Vectors of unit length, and u without its part along w, with which K(w) vanishes.
+    u, w = _unit(numbers, H, u), _unit(numbers, H, w)
+    across = u - numbers.einsum("...i,...ij,...j->...", w, H, u)[..., None] * w
+    square = numbers.einsum("...i,...ij,...j->...", across, H, across)
+    flat = ~(square > _LEAST_SINE**2)  # also NaN, of a zero vector
+    if numbers is np and flat.any():
+        place = tuple(np.argwhere(flat)[0])
+        angle = np.arcsin(min(1.0, np.sqrt(np.nan_to_num(square)[place])))
+        point = np.broadcast_to(q, (*square.shape, np.shape(q)[-1]))[place]
+        what = "sectional_curvature: u and w span no plane, because one is zero, or they are parallel: "
+        raise_at(PointError, f"{what}the angle between them is {angle:.3g} rad", point)
+    K = curvature_operator(model, q, w, guess=guess)
+    value = numbers.einsum("...i,...ij,...j->...", across, K, across)
+    return value / numbers.where(flat, numbers.nan, square)
+
+
+@kind_kept
+def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+    """Ric[j, k], (..., nv, nv), symmetric: the trace of R(., X_j) X_k; dimensionless for angles.
+
+    Ric(w, w) / |w|^2 is the sum of the sectional curvatures of nv - 1 orthogonal planes that contain w.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    guess : as in the recursions.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, MetricError (H is singular), ClosureError, TypeError : as the
+        recursions.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> mb.ricci(robot, robot.neutral()).shape
+    (6, 6)
+
+    Source: [W] (8); the usual definition.
+    """
+    require_model("ricci", model)
+    H = mass_matrix(model, q, guess=guess)
+    if model.nv > _LARGEST and not is_traced(H):
+        return _ricci_of_operators(model, q, H, guess)
+    R = curvature(model, q, guess=guess)
+    numbers = jnp if is_traced(R) else np
+    return numbers.einsum("...ik,...ijkl->...jl", numbers.linalg.inv(H), R)
+
+
+@kind_kept
+def scalar_curvature(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+    """H^jk Ric_jk, (...,), in 1 / (kg m^2): twice the sum of the sectional curvatures of orthogonal planes.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    guess : as in the recursions.
+
+    Raises
+    ------
+    As `ricci`.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> mb.scalar_curvature(robot, robot.neutral()).shape
+    ()
+
+    Source: [W] (8); the usual definition.
+    """
+    require_model("scalar_curvature", model)
+    Ric, H = ricci(model, q, guess=guess), mass_matrix(model, q, guess=guess)
+    numbers = jnp if is_traced(Ric) else np
+    return numbers.einsum("...jk,...jk->...", numbers.linalg.inv(H), Ric)
+
+
+def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:
+    """Ric by polarization of tr(H^-1 K(w)), a column at a time.
+
+    The vectors w have unit kinetic energy, so that no component is lost in another's round-off.
+    """
+    inverse, n = np.linalg.inv(H), model.nv
+    sizes = 1.0 / np.sqrt(np.einsum("...ii->...i", H))
+    unit = np.eye(n) * sizes[..., None, :]
+
+    def traces(w: np.ndarray) -> np.ndarray:
+        """Ric(w, w) of rows (..., m, n)."""
+        points = np.asarray(q)[..., None, :]
+        starts = None if guess is None else np.asarray(guess)[..., None, :]
+        K = curvature_operator(model, points, w, guess=starts)
+        found: np.ndarray = np.einsum("...ik,...mik->...m", inverse, K)
+        return found
+
+    squares, Ric = traces(unit), np.empty(H.shape)
+    for j in range(n):
+        mixed = traces(unit[..., j:, :] + unit[..., j : j + 1, :])
+        column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 2.0
+        column = column / (sizes[..., j:] * sizes[..., j : j + 1])
+        Ric[..., j:, j] = Ric[..., j, j:] = column
+    finite_result("ricci", Ric)
+    return Ric
+
+
+def _unit(numbers: Any, H: Any, x: Any) -> Any:
+    """x divided by its length in the metric H; NaN if it is zero."""
+    largest = numbers.max(numbers.abs(x), axis=-1, keepdims=True, initial=0.0)
+    x = x / numbers.where(largest > 0.0, largest, numbers.nan)
+    length = numbers.sqrt(numbers.einsum("...i,...ij,...j->...", x, H, x))
+    unit: jax.Array | np.ndarray = x / length[..., None]
+    return unit

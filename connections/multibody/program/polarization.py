@@ -1,0 +1,93 @@
+"""Tensors of closed chains from their quadratic forms, which recursions compute.
+
+K_ik(v) = R_ijkl v^j v^l (`curvature_operator`), and M_ik(v) = v^j v^l L_l Gamma_ijk (`coriolis_matrix_rate`
+without acceleration). With the symmetric bilinear forms K(u, w), M(u, w), by the first Bianchi identity
+
+    R_ijkl = 2/3 (K_ki(X_l, X_j) - K_li(X_k, X_j)),
+
+and with A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj and R_ijkl = A_ijkl - A_ijlk - s^p_kl Gamma_ipj
+
+    L_l Gamma_ijk = M_ik(X_j, X_l) + (L_l Gamma_ijk - L_j Gamma_ilk) / 2,
+
+whose last term is known from R. This takes n (n + 1) / 2 calls of both recursions for each configuration. The
+vectors have the lengths of unit kinetic energy, so that no component is lost in another's round-off.
+Source: [W] (8); polarization.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+POLARIZED = ("curvature", "christoffel_derivatives")
+
+
+class Recursions(Protocol):
+    """The part of a `Program` that is used here."""
+
+    def evaluate(
+        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = (), guess: Any = None
+    ) -> np.ndarray:
+        """The recursion `name`."""
+
+
+def polarized(program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
+    """``curvature`` or ``christoffel_derivatives`` at q (..., nq), (..., n, n, n, n).
+
+    Parameters
+    ----------
+    program : the recursions of a closed chain.
+    name : which of the two.
+    q : (..., nq) configurations.
+    guess : (..., nq_s) as in `Program.evaluate`, or None.
+
+    Raises
+    ------
+    The errors of `Program.evaluate`.
+    """
+    H = program.evaluate("mass_matrix", (q,), None, (), guess)
+    # H_ii <= 0 is refused by the recursions, because H is singular then.
+    sizes = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", H), np.finfo(float).tiny))
+    K = _bilinear(program, "curvature_operator", q, guess, sizes)
+    R: np.ndarray = (2.0 / 3.0) * (np.einsum("...ljki->...ijkl", K) - np.einsum("...kjli->...ijkl", K))
+    if name == "curvature":
+        return R
+    M = _bilinear(program, "coriolis_matrix_rate", q, guess, sizes)
+    Gamma = program.evaluate("christoffel_symbols", (q,), None, ("christoffel",), guess)
+    products = np.einsum("...pki,...plj->...kilj", Gamma, _solved(H, Gamma))
+    s = _solved(H, Gamma - np.swapaxes(Gamma, -1, -2))
+    # L_k Gamma_ilj - L_l Gamma_ikj
+    change = R + np.einsum("...kilj->...ijkl", products) - np.einsum("...likj->...ijkl", products)
+    change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
+    return np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
+
+
+def _bilinear(
+    program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None, sizes: np.ndarray
+) -> np.ndarray:
+    """[a, b, i, k] of the form (i, k) that is bilinear in the frame fields a and b, (..., n, n, n, n)."""
+    n = sizes.shape[-1]
+    rows, columns = np.triu_indices(n)
+    unit = np.eye(n)
+    v = np.where(rows == columns, 0.5, 1.0)[:, None] * (unit[rows] + unit[columns]) * sizes[..., None, :]
+    start = None if guess is None else guess[..., None, :]
+    if name == "curvature_operator":
+        values = program.evaluate(name, (q[..., None, :], v), None, (), start)
+    else:
+        values = program.evaluate(name, (q[..., None, :], v, np.zeros(n)), None, ("christoffel",), start)
+    form = np.empty((*values.shape[:-3], n, n, n, n))
+    form[..., rows, columns, :, :] = form[..., columns, rows, :, :] = values
+    squares = np.einsum("...aaik->...aik", form).copy()
+    form = (form - squares[..., :, None, :, :] - squares[..., None, :, :, :]) / 2.0
+    np.einsum("...aaik->...aik", form)[...] = squares
+    scale: np.ndarray = sizes[..., :, None] * sizes[..., None, :]
+    result: np.ndarray = form / scale[..., None, None]
+    return result
+
+
+def _solved(H: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """H^-1 times a tensor (..., n, n, n) of lower indices, in its first index."""
+    flat = low.reshape(*low.shape[:-2], -1)
+    return np.linalg.solve(H, flat).reshape(low.shape)

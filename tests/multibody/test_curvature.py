@@ -1,0 +1,376 @@
+"""Curvature of robots by recursion: against the definition, differences, closed forms and identities."""
+
+from functools import cache, partial
+
+import jax
+import numpy as np
+import pytest
+from cases import further
+from closed_chains import PLANS
+from mechanisms import (
+    MOVING,
+    assemble,
+    derivative_along,
+    mechanism_of_all_pairs,
+    move,
+    random_mechanism,
+    sample,
+    structure_functions,
+)
+
+from connections import multibody as mb
+from connections.checks import NonFiniteError, PointError, ShapeError
+from connections.multibody.definition.recursions import DEFINITIONS
+from connections.multibody.program.program import Program
+
+#: Closed chains: of one cluster of three columns, under a free joint, with a ball and a cylinder in the loop.
+CHAINS = ("planar robot", "four-bar with branches", "loop of wide joints", "belt leg", "legged robot")
+
+
+def gap(ours, theirs, scale=None):
+    """The largest difference, relative to the largest entry, or to `scale`."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert ours.shape == theirs.shape
+    return np.abs(ours - theirs).max() / (np.abs(theirs).max() if scale is None else scale)
+
+
+@cache
+def chain(name):
+    return PLANS[name]().build()
+
+
+def near_reference(robot, rng):
+    return np.array(move(robot, robot.neutral(), 0.1 * rng.uniform(-1.0, 1.0, robot.nv)))
+
+
+def sphere(inertia=(1.0, 1.0, 1.0)):
+    """A body that turns about its centre of mass."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("body", mass=2.0, center_of_mass=np.zeros(3), inertia=np.diag(inertia))
+    mechanism.add_joint("ball", "world", "body", mb.Spherical())
+    return mechanism.build()
+
+
+def two_links(masses=(1.3, 0.7), lengths=(0.9, 0.6)):
+    """Point masses at the ends of two massless bars in a plane."""
+    mechanism = mb.Mechanism()
+    above, axis = "world", mb.Revolute((0.0, 0.0, 1.0))
+    for name, mass, length in zip(("first", "second"), masses, lengths, strict=True):
+        arm = np.array([length, 0.0, 0.0])
+        about_joint = {"mass": mass, "center_of_mass": arm, "inertia": np.zeros((3, 3))}
+        mechanism.add_body(name, **about_joint)
+        placement = np.eye(4)
+        placement[0, 3] = 0.0 if above == "world" else lengths[0]
+        mechanism.add_joint(f"to {name}", above, name, axis, placement)
+        above = name
+    return mechanism.build()
+
+
+# --- against the definition and differences -----------------------------------------------------------------
+
+
+def from_differences(robot, q, h=1e-3):
+    """L_l Gamma_ijk and R_ijkl, of differences of `christoffel_symbols`, and the size of terms in R."""
+    along = derivative_along(robot, partial(mb.christoffel_symbols, robot), q, np.eye(robot.nv), h)
+    change = np.moveaxis(along, 0, -1)
+    Gamma, inverse = mb.christoffel_symbols(robot, q), np.linalg.inv(mb.mass_matrix(robot, q))
+    s = structure_functions(robot)
+    products = np.einsum("pki,pq,qlj->ijkl", Gamma, inverse, Gamma)
+    A = np.einsum("iljk->ijkl", change) - products
+    R = A - np.swapaxes(A, -1, -2) - np.einsum("pkl,ipj->ijkl", s, Gamma)
+    return change, R, np.abs(products).max()
+
+
+@cache
+def small_mechanism():
+    """Joints of every elementary kind behind one another, two branches, 12 velocities."""
+    kinds = (mb.Free, mb.Revolute, mb.Spherical, mb.Helical, mb.Prismatic)
+    return assemble(np.random.default_rng(1), kinds, [-1, 0, 1, 2, 1])
+
+
+@pytest.mark.parametrize(
+    "name", ["coriolis_matrix_rate", "christoffel_derivatives", "curvature", "curvature_operator"]
+)
+def test_definition_by_automatic_differentiation(name, rng):
+    """A small mechanism with brackets: 1e-10 of the largest entry; R is that of `model.definition`."""
+    robot = small_mechanism()
+    q, v = sample(robot, rng)
+    vectors = {"coriolis_matrix_rate": (v, rng.standard_normal(robot.nv)), "curvature_operator": (v,)}
+    given = (q, *vectors.get(name, ()))
+    chosen = ("christoffel",) * (name == "coriolis_matrix_rate")
+    expected = jax.jit(lambda *x: DEFINITIONS[name](robot, *x, *chosen))(*given)
+    ours = getattr(mb, name)(robot, *given)
+    assert gap(ours, expected) < 1e-10
+    if name == "coriolis_matrix_rate":  # controls: without a, and with torsion
+        assert gap(mb.coriolis_matrix_rate(robot, q, v, np.zeros_like(v)), expected) > 1e-2
+        torsion = mb.coriolis_matrix_rate(robot, q, v, vectors[name][1], body_factor="force_cross")
+        assert gap(torsion, expected) > 1e-2
+
+
+def test_every_joint_behind_every_joint(rng):
+    """The rate of C against fourth-order differences of C, 1e-9 relative; K is symmetric, and K v = 0."""
+    robot = mechanism_of_all_pairs(rng, massless=0.3, coincident=0.2)
+    q, v = sample(robot, rng)
+    a = rng.standard_normal(robot.nv)
+    for factor in ("christoffel", "force_cross"):
+        C = partial(mb.coriolis_matrix, robot, body_factor=factor)
+        expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v) + C(q, a)
+        assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-9
+    K = mb.curvature_operator(robot, q, v)
+    assert np.abs(K @ v).max() < 1e-9 * np.abs(K).max()
+    assert np.array_equal(K, K.T)
+
+
+def test_tensors_of_every_joint_behind_every_joint(rng):
+    """dGamma and R against differences of Gamma, 1e-9 relative, with another joint behind each pair."""
+    for first in MOVING:
+        for second in MOVING:
+            third = MOVING[rng.integers(len(MOVING))]
+            robot = assemble(rng, (first, second, third), [-1, 0, 1], coincident=0.2)
+            q, v = sample(robot, rng)
+            change, R, scale = from_differences(robot, q, 5e-4)
+            size = max(np.abs(change).max(), scale)
+            assert gap(mb.christoffel_derivatives(robot, q), change, size) < 1e-9
+            tensor = mb.curvature(robot, q)
+            assert gap(tensor, R, size) < 1e-9
+            K = np.einsum("ijkl,j,l->ik", tensor, v, v)
+            assert gap(mb.curvature_operator(robot, q, v), K, size * np.abs(v).max() ** 2) < 1e-11
+
+
+@pytest.mark.parametrize("seed, bodies", [(0, 8), further(1, 8), further(2, 10), further(3, 10)], ids=str)
+def test_random_mechanisms(seed, bodies):
+    """dGamma, R and K of trees with massless and coincident links, and several roots, of one and of rows."""
+    rng = np.random.default_rng(seed)
+    robot = random_mechanism(rng, bodies, MOVING, trees=2, massless=0.5, coincident=0.2)
+    q, v = sample(robot, rng, 9)
+    change, R, _ = from_differences(robot, q[0], 5e-4)
+    derivatives, tensors = mb.christoffel_derivatives(robot, q), mb.curvature(robot, q)
+    assert gap(derivatives[0], change) < 1e-9
+    assert gap(tensors[0], R, np.abs(change).max()) < 1e-9
+    assert gap(mb.curvature_operator(robot, q, v), np.einsum("bijkl,bj,bl->bik", tensors, v, v)) < 1e-11
+    for row in (0, 8):
+        assert gap(mb.christoffel_derivatives(robot, q[row]), derivatives[row]) < 1e-13
+        assert gap(mb.curvature(robot, q[row]), tensors[row]) < 1e-12
+    # control: the middle index of Gamma is the direction
+    swapped = np.swapaxes(change, 1, 2)
+    assert gap(derivatives[0], swapped) > 1e-2
+
+
+@pytest.mark.parametrize("name", [further(name) if name not in CHAINS[1:3] else name for name in CHAINS])
+def test_closed_chains_against_differences(name, rng):
+    robot = chain(name)
+    q, (v, a) = near_reference(robot, rng), rng.standard_normal((2, robot.nv))
+    change, R, scale = from_differences(robot, q)
+    assert gap(mb.christoffel_derivatives(robot, q), change) < 1e-7
+    assert gap(mb.curvature(robot, q), R, scale) < 1e-7
+    K = mb.curvature_operator(robot, q, v)
+    assert gap(K, np.einsum("ijkl,j,l->ik", R, v, v), scale) < 1e-7
+    assert gap(K @ v, 0.0 * v, scale) < 1e-11
+    for factor in ("christoffel", "force_cross"):
+        C = partial(mb.coriolis_matrix, robot, body_factor=factor)
+        expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v) + C(q, a)
+        assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-8
+
+
+def test_the_rate_of_C_needs_second_derivatives_of_loops(rng):
+    """Negative control: without them it is wrong. (K is independent of them, by the equation of Gauss.)"""
+    robot = chain("loop of wide joints")
+    q, (v, a) = near_reference(robot, rng), rng.standard_normal((2, robot.nv))
+    forgetful = Program(robot.kinematics, robot.gravity)
+    forgetful.loops.bias_rates = lambda solution, v: np.zeros(forgetful.loops.layout.G_size)
+    wrong = forgetful.evaluate("coriolis_matrix_rate", (q, v, a), None, ("christoffel",))
+    assert gap(wrong, mb.coriolis_matrix_rate(robot, q, v, a)) > 1e-3
+
+
+@pytest.mark.parametrize("name", [further("planar robot"), "loop of wide joints"])
+def test_closed_chains_against_the_definition(name, rng):
+    """R of the metric G^T H_s G by automatic differentiation in JAX."""
+    robot = chain(name)
+    q = near_reference(robot, rng)
+    expected = jax.jit(partial(DEFINITIONS["curvature"], robot))(q)
+    scale = from_differences(robot, q)[2]
+    assert gap(mb.curvature(robot, q), expected, scale) < 1e-9
+
+
+# --- identities ---------------------------------------------------------------------------------------------
+
+
+def test_symmetries_and_the_first_bianchi_identity(rng):
+    robot = random_mechanism(rng, 8, MOVING, trees=1)
+    q, v = sample(robot, rng)
+    R = mb.curvature(robot, q)
+    size = np.abs(R).max()
+    assert np.array_equal(R, -np.swapaxes(R, 0, 1))
+    assert np.array_equal(R, -np.swapaxes(R, 2, 3))
+    assert gap(R, np.transpose(R, (2, 3, 0, 1))) < 1e-13
+    cyclic = R + np.transpose(R, (0, 2, 3, 1)) + np.transpose(R, (0, 3, 1, 2))
+    assert np.abs(cyclic).max() < 1e-12 * size
+    assert np.abs(R + np.transpose(R, (0, 2, 3, 1))).max() > 1e-2 * size  # control
+    change = mb.christoffel_derivatives(robot, q)
+    along = np.einsum("ijkl,j,l->ik", change, v, v)
+    assert gap(mb.coriolis_matrix_rate(robot, q, v, 0.0 * v), along) < 1e-12
+    # second derivatives of H: L_l (L_j H_ik) = L_l (Gamma_ijk + Gamma_kji)
+    second = np.einsum("ijkl,j,l->ik", change + np.transpose(change, (2, 1, 0, 3)), v, v)
+    rate = derivative_along(robot, lambda p: mb.mass_matrix_rate(robot, p, v), q, v)
+    assert gap(second, rate) < 1e-8
+
+
+def test_geodesic_deviation(rng):
+    """D_t^2 eta = -H^-1 K eta for the difference eta of two neighbouring free motions; control: without K."""
+    robot, h = two_links(), 1e-4
+    q, v, eta, rate = np.array([0.3, 0.8]), np.array([1.0, -0.7]), np.array([0.5, 0.2]), np.array([-0.4, 1.0])
+
+    def raised(p, u, w):
+        return np.linalg.solve(mb.mass_matrix(robot, p), mb.coriolis_product(robot, p, u, w))
+
+    # eta' = dv, and dv' by differentiation of v' = -Gamma(v, v) along (eta, dv)
+    def acceleration(s):
+        return -raised(q + s * eta, v + s * rate, v + s * rate)
+
+    second = (acceleration(h) - acceleration(-h)) / (2.0 * h)
+    covariant = rate + raised(q, v, eta)  # D_t eta
+    a = acceleration(0.0)
+    moved = (raised(q + h * v, v + h * a, eta + h * rate) - raised(q - h * v, v - h * a, eta - h * rate)) / (
+        2.0 * h
+    )
+    twice = second + moved + raised(q, v, covariant)
+    expected = -np.linalg.solve(mb.mass_matrix(robot, q), mb.curvature_operator(robot, q, v) @ eta)
+    assert gap(twice, expected) < 1e-7
+    assert np.abs(twice).max() > 1e-2
+
+
+# --- closed forms -------------------------------------------------------------------------------------------
+
+
+def test_a_ball_turns_on_a_group_with_a_bi_invariant_metric(rng):
+    """H = I 1: R(u, w) z = 1/4 [z, [u, w]] up to its sign, so sectional curvature is 1 / (4 I)."""
+    robot = sphere((0.8, 0.8, 0.8))
+    q, v = sample(robot, rng)
+    u, w, z = rng.standard_normal((3, 3))
+    R = mb.curvature(robot, q)
+    # R(u, w) z = -1/4 [[u, w], z], with <<., .>> = 0.8 times the inner product
+    expected = -0.8 / 4.0 * np.cross(np.cross(u, w), z) @ v
+    assert abs(np.einsum("ijkl,i,j,k,l", R, v, z, u, w) - expected) < 1e-12
+    K = 0.8 / 4.0 * (v @ v * np.eye(3) - np.outer(v, v))
+    assert gap(mb.curvature_operator(robot, q, v), K) < 1e-12
+
+
+def test_a_body_with_three_moments_of_inertia(rng):
+    """Milnor's curvatures of a left-invariant metric on SO(3), at any attitude: K(e_i, e_j) by Sigma."""
+    moments = np.array([0.5, 0.7, 0.9])
+    robot = sphere(moments)
+    q, _ = sample(robot, rng)
+    R = mb.curvature(robot, q)
+    a, b, c = moments
+    # of the orthonormal frame e_i / sqrt(I_i): lambda_i = I_i / sqrt(I_1 I_2 I_3), mu_i = sum / 2 - lambda_i
+    scaled = moments / np.sqrt(a * b * c)
+    mu = scaled.sum() / 2.0 - scaled
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        expected = scaled[k] * mu[k] - mu[i] * mu[j]
+        found = R[i, j, i, j] / (moments[i] * moments[j])
+        assert abs(found - expected) < 1e-12
+    assert np.abs(R[0, 1, 0, 2]) < 1e-13
+
+
+def test_two_links_in_a_plane(rng):
+    """Gaussian curvature of H = [[a + 2 b cos, c + b cos], [., c]], by Brioschi's formula, H of q_2 alone."""
+    (m1, m2), (l1, l2) = (1.3, 0.7), (0.9, 0.6)
+    robot = two_links()
+    q = rng.uniform(-3.0, 3.0, 2)
+    b, cosine = m2 * l1 * l2, np.cos(q[1])
+    # det H = m2 l2^2 l1^2 (m1 + m2 sin^2); K = m1 cos q2 / (m2... ) follows from geodesic polar form
+    E = m1 * l1**2 + m2 * (l1**2 + l2**2) + 2.0 * b * cosine
+    F, G = m2 * l2**2 + b * cosine, m2 * l2**2
+    det = E * G - F**2
+    sine = np.sin(q[1])
+    E_y, F_y, E_yy = -2.0 * b * sine, -b * sine, -2.0 * b * cosine
+    first = np.array([[-E_yy / 2.0, 0.0, -E_y / 2.0], [F_y, E, F], [0.0, F, G]])
+    second = np.array([[0.0, E_y / 2.0, 0.0], [E_y / 2.0, E, F], [0.0, F, G]])
+    expected = (np.linalg.det(first) - np.linalg.det(second)) / det**2
+    R = mb.curvature(robot, q)
+    assert abs(R[0, 1, 0, 1] / det - expected) < 1e-12 * max(1.0, abs(expected))
+    assert gap(mb.mass_matrix(robot, q), np.array([[E, F], [F, G]])) < 1e-14
+
+
+def test_the_centre_of_mass_decouples(rng):
+    """A floating tree under no gravity moves as its shape and attitude, and a free centre of mass: flat."""
+    robot = assemble(rng, (mb.Free, mb.Revolute, mb.Universal), [-1, 0, 1])
+    q, _ = sample(robot, rng)
+    H, J = mb.mass_matrix(robot, q), mb.center_of_mass_jacobian(robot, q)
+    along = np.linalg.solve(H, J.T)  # fields whose momentum is linear: those of the centre of mass
+    R, K = mb.curvature(robot, q), mb.curvature_operator(robot, q, along[:, 0])
+    assert np.abs(np.einsum("ijkl,la->ijka", R, along)).max() < 1e-12 * np.abs(R).max() * np.abs(along).max()
+    assert np.abs(K).max() < 1e-12 * np.abs(R).max() * np.abs(along).max() ** 2
+    assert np.abs(np.einsum("ijkl,l->ijk", R, rng.standard_normal(robot.nv))).max() > 1e-2 * np.abs(R).max()
+
+
+# --- contractions -------------------------------------------------------------------------------------------
+
+
+def test_a_sphere_has_constant_curvature(rng):
+    """A ball of inertia I: sectional curvature 1 / (4 I), Ric = H / (2 I), scalar curvature 3 / (2 I)."""
+    robot = sphere((0.8, 0.8, 0.8))
+    q, u = sample(robot, rng, 5)
+    w = rng.standard_normal((5, 3))
+    np.testing.assert_allclose(mb.sectional_curvature(robot, q, u, w), 1.0 / 3.2, rtol=1e-12)
+    np.testing.assert_allclose(mb.ricci(robot, q), np.tile(np.eye(3) / 2.0, (5, 1, 1)), atol=1e-13)
+    np.testing.assert_allclose(mb.scalar_curvature(robot, q), 1.5 / 0.8, rtol=1e-12)
+
+
+def test_a_spherical_pendulum(rng):
+    """Two hinges that cross, and a point mass at distance L: a round sphere, sectional 1 / (m L^2)."""
+    mechanism, m, L = mb.Mechanism(), 1.7, 0.6
+    point = {"mass": m, "center_of_mass": np.array([L, 0.0, 0.0]), "inertia": np.zeros((3, 3))}
+    mechanism.add_body("bob", **point)
+    mechanism.add_joint("hinges", "world", "bob", mb.Universal((0.0, 0.0, 1.0), (0.0, 1.0, 0.0)))
+    robot = mechanism.build()
+    q = np.array([0.4, 0.7])
+    u, w = rng.standard_normal((2, 2))
+    assert abs(mb.sectional_curvature(robot, q, u, w) * m * L**2 - 1.0) < 1e-12
+    assert gap(mb.ricci(robot, q), mb.mass_matrix(robot, q) / (m * L**2)) < 1e-12
+    assert abs(mb.scalar_curvature(robot, q) * m * L**2 - 2.0) < 1e-12
+
+
+@pytest.mark.parametrize("of", ["tree", further("loop of wide joints")])
+def test_contractions_of_the_tensor(of, rng, monkeypatch):
+    """Traces of R, sums of sectional curvatures over an orthonormal frame, and Ric without R."""
+    robot = chain(of) if of in PLANS else random_mechanism(rng, 5, MOVING)
+    q = near_reference(robot, rng) if robot.closed else sample(robot, rng)[0]
+    R, H = mb.curvature(robot, q), mb.mass_matrix(robot, q)
+    inverse, Ric = np.linalg.inv(H), mb.ricci(robot, q)
+    E = np.linalg.cholesky(inverse)  # E^T H E = 1
+    expected = np.einsum("ik,ijkl->jl", inverse, R)
+    scale = np.abs(inverse).max() * np.abs(R).max()
+    assert gap(Ric, expected, scale) < 1e-13
+    assert gap(Ric, Ric.T, scale) < 1e-12
+    n = robot.nv
+    planes = np.array([mb.sectional_curvature(robot, q, E[:, a], E[:, 0]) for a in range(1, n)])
+    sums = E[:, 0] @ Ric @ E[:, 0]
+    assert abs(planes.sum() - sums) < 1e-9 * np.abs(planes).sum()
+    assert abs(planes[1:].sum() - sums) > 1e-6 * np.abs(planes).sum()  # control: one plane is left out
+    scalar = np.einsum("jk,jk", inverse, Ric)
+    assert abs(mb.scalar_curvature(robot, q) - scalar) < 1e-12 * np.abs(inverse * Ric).sum()
+    monkeypatch.setattr("connections.multibody.curvatures._LARGEST", 0)
+    assert gap(mb.ricci(robot, q), Ric, scale) < 1e-11
+    assert gap(mb.ricci(robot, np.stack([q, q]))[1], Ric, scale) < 1e-11
+
+
+def test_parallel_vectors_span_no_plane(rng):
+    robot = mb.example("arm")
+    q, u = sample(robot, rng)
+    for w in (3.0 * u, 0.0 * u, -u + 1e-9 * np.eye(6)[0]):
+        with pytest.raises(PointError, match=r"the angle between them is \S+ rad"):
+            mb.sectional_curvature(robot, q, u, w)
+    value = mb.sectional_curvature(robot, q, u, np.eye(6)[0])
+    near = mb.sectional_curvature(robot, q, u, 1e3 * u + 1e-2 * np.eye(6)[0])  # the same plane
+    assert abs(near - value) < 1e-6 * abs(value)
+    with pytest.raises(ShapeError, match="u"):
+        mb.sectional_curvature(robot, q, u[:5], u)
+    with pytest.raises(NonFiniteError, match="w"):
+        mb.sectional_curvature(robot, q, u, np.nan * u)
+    many = np.stack([u, np.eye(6)[0]])
+    with pytest.raises(PointError):
+        mb.sectional_curvature(robot, q, many, u)
+    traced = jax.jit(mb.sectional_curvature, static_argnums=0)
+    assert abs(traced(robot, q, u, np.eye(6)[0]) - value) < 1e-12 * abs(value)
+    assert np.isnan(traced(robot, q, u, 3.0 * u))
