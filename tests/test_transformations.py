@@ -137,6 +137,9 @@ IN_JAX: dict[str, Callable[[Any], Any]] = {
     "displace": lambda q: mb.displace(robot(), q, VECTORS[0]),
     "difference": lambda q: mb.difference(robot(), q, start()),
     "linearize": lambda q: mb.linearize(robot(), q, *VECTORS[:2]),
+    "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *VECTORS[:2]),
+    "ricci": lambda q: mb.ricci(robot(), q),
+    "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
     "zero_order_hold": lambda q: mb.zero_order_hold(q[:, None] * np.eye(6), np.eye(6), 0.1),
     "Model.metric.matrix": lambda q: robot().metric.matrix(q),
     "Model.definition.metric.matrix": lambda q: robot().definition.metric.matrix(q),
@@ -182,8 +185,12 @@ def test_functions_of_robots_outside_of_jax(name: str) -> None:
 TRACED = ("mass_matrix", "coriolis_product", "forward_dynamics", "frame_pose", "center_of_mass_jacobian")
 
 
+#: What compiles for long, or is one of many of a kind.
+SLOW = {*FUNCTIONS, "sectional_curvature", "ricci", "scalar_curvature"}
+
+
 @pytest.mark.parametrize(
-    "name", [further(name) if name in FUNCTIONS and name not in TRACED else name for name in IN_JAX]
+    "name", [name if name in TRACED or name not in SLOW else further(name) for name in IN_JAX]
 )
 def test_functions_of_robots(name: str) -> None:
     for transformation in TRANSFORMATIONS:

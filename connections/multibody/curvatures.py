@@ -82,7 +82,8 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = No
         raise_at(PointError, f"{what}the angle between them is {angle:.3g} rad", point)
     K = curvature_operator(model, q, w, guess=guess)
     value = numbers.einsum("...i,...ij,...j->...", across, K, across)
-    return value / numbers.where(flat, numbers.nan, square)
+    found: np.ndarray = value / numbers.where(flat, numbers.nan, square)
+    return found
 
 
 @kind_kept
@@ -117,7 +118,8 @@ def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
         return _ricci_of_operators(model, q, H, guess)
     R = curvature(model, q, guess=guess)
     numbers = jnp if is_traced(R) else np
-    return numbers.einsum("...ik,...ijkl->...jl", numbers.linalg.inv(H), R)
+    Ric: np.ndarray = numbers.einsum("...ik,...ijkl->...jl", numbers.linalg.inv(H), R)
+    return Ric
 
 
 @kind_kept
@@ -146,7 +148,8 @@ def scalar_curvature(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     require_model("scalar_curvature", model)
     Ric, H = ricci(model, q, guess=guess), mass_matrix(model, q, guess=guess)
     numbers = jnp if is_traced(Ric) else np
-    return numbers.einsum("...jk,...jk->...", numbers.linalg.inv(H), Ric)
+    scalar: np.ndarray = numbers.einsum("...jk,...jk->...", numbers.linalg.inv(H), Ric)
+    return scalar
 
 
 def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:

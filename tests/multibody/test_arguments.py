@@ -20,6 +20,8 @@ from connections.checks import ConstraintError, NonFiniteError, ShapeError
 OTHERS = {
     "linearize": (mb.linearize, ("q", "v", "tau")),
     "linearize over a step": (lambda *x: mb.linearize(*x, step=0.1), ("q", "v", "tau")),
+    "ricci": (mb.ricci, ("q",)),
+    "scalar_curvature": (mb.scalar_curvature, ("q",)),
     "body_jacobians": (mb.body_jacobians, ("q",)),
     "spanning_configuration": (mb.Model.spanning_configuration, ("q",)),
     "difference": (mb.difference, ("q0", "q1")),

@@ -160,6 +160,8 @@ def _of_robot(kind: str) -> dict[str, Call]:
     return found | {
         "body_jacobians": Call(partial(mb.body_jacobians, robot), {"q": q}),
         "linearize": Call(partial(mb.linearize, robot), {"q": q, "v": v, "tau": v}),
+        "ricci": Call(partial(mb.ricci, robot), {"q": q}),
+        "scalar_curvature": Call(partial(mb.scalar_curvature, robot), {"q": q}),
         "Model.spanning_configuration": Call(robot.spanning_configuration, {"q": q}),
         "difference": Call(partial(mb.difference, robot), {"q0": q, "q1": q}),
         "displace": Call(partial(mb.displace, robot), {"q": q, "xi": v}),

@@ -193,7 +193,10 @@ PUBLIC = {
     "torsion": lambda q: robot().definition.connection.first_kind(q, robot().definition.metric),
     "recursive connection": lambda q: robot().connection.coefficients(q),
     "recursive metric": lambda q: robot().connection.metric.matrix(q),
-    "curvature": lambda q: robot().connection.curvature(q),
+    "ricci": lambda q: mb.ricci(robot(), q),
+    "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
+    "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *_state(2)),
+    "curvature of the connection": lambda q: robot().connection.curvature(q),
     "system": lambda q: (
         system().mass_matrix(q),
         system().coriolis_matrix(q, _state(1)[0]),

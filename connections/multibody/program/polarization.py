@@ -61,7 +61,8 @@ def polarized(program: Recursions, name: str, q: np.ndarray, guess: np.ndarray |
     # L_k Gamma_ilj - L_l Gamma_ikj
     change = R + np.einsum("...kilj->...ijkl", products) - np.einsum("...likj->...ijkl", products)
     change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
-    return np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
+    result: np.ndarray = np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
+    return result
 
 
 def _bilinear(
