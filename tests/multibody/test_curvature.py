@@ -9,6 +9,7 @@ from cases import further
 from closed_chains import PLANS
 from mechanisms import (
     MOVING,
+    armed,
     assemble,
     derivative_along,
     mechanism_of_all_pairs,
@@ -24,7 +25,15 @@ from connections.multibody.definition.recursions import DEFINITIONS
 from connections.multibody.program.program import Program
 
 #: Closed chains: of one cluster of three columns, under a free joint, with a ball and a cylinder in the loop.
-CHAINS = ("planar robot", "four-bar with branches", "loop of wide joints", "belt leg", "legged robot")
+CHAINS = (
+    "planar robot",
+    "four-bar with branches",
+    "loop of wide joints, armed",
+    "belt leg",
+    "legged robot, armed",
+    "loop of wide joints",
+    "Stewart platform, armed",
+)
 
 
 def gap(ours, theirs, scale=None):
@@ -36,7 +45,10 @@ def gap(ours, theirs, scale=None):
 
 @cache
 def chain(name):
-    return PLANS[name]().build()
+    """The closed chain, and by another name with armature on half of its joints."""
+    plan, _, loaded = name.partition(", ")
+    robot = PLANS[plan]().build()
+    return armed(robot, np.random.default_rng(7), 0.5) if loaded else robot
 
 
 def near_reference(robot, rng):
@@ -109,7 +121,7 @@ def test_definition_by_automatic_differentiation(name, rng):
 
 def test_every_joint_behind_every_joint(rng):
     """The rate of C against fourth-order differences of C, 1e-9 relative; K is symmetric, and K v = 0."""
-    robot = mechanism_of_all_pairs(rng, massless=0.3, coincident=0.2)
+    robot = armed(mechanism_of_all_pairs(rng, massless=0.3, coincident=0.2), rng)
     q, v = sample(robot, rng)
     a = rng.standard_normal(robot.nv)
     for factor in ("christoffel", "force_cross"):
@@ -127,6 +139,7 @@ def test_tensors_of_every_joint_behind_every_joint(rng):
         for second in MOVING:
             third = MOVING[rng.integers(len(MOVING))]
             robot = assemble(rng, (first, second, third), [-1, 0, 1], coincident=0.2)
+            robot = armed(robot, rng, 0.5)
             q, v = sample(robot, rng)
             change, R, scale = from_differences(robot, q, 5e-4)
             size = max(np.abs(change).max(), scale)
@@ -141,7 +154,7 @@ def test_tensors_of_every_joint_behind_every_joint(rng):
 def test_random_mechanisms(seed, bodies):
     """dGamma, R and K of trees with massless and coincident links, and several roots, of one and of rows."""
     rng = np.random.default_rng(seed)
-    robot = random_mechanism(rng, bodies, MOVING, trees=2, massless=0.5, coincident=0.2)
+    robot = armed(random_mechanism(rng, bodies, MOVING, trees=2, massless=0.5, coincident=0.2), rng)
     q, v = sample(robot, rng, 9)
     change, R, _ = from_differences(robot, q[0], 5e-4)
     derivatives, tensors = mb.christoffel_derivatives(robot, q), mb.curvature(robot, q)

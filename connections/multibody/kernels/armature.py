@@ -14,7 +14,8 @@ Source: [W] (19), for the rotors of `definition/rotors.py`.
 """
 
 from connections.engines.inlined.simd import inlined, load, store, take
-from connections.engines.inlined.vectors import cross3
+from connections.engines.inlined.twists import add6, motion_cross
+from connections.engines.inlined.vectors import cross3, scale3
 
 # --- trees --------------------------------------------------------------------------------------------------
 
@@ -164,6 +165,113 @@ def add_to_hessian_product(tree, work, w, at, out):
                             store(out, slot, load(out, slot) + value)
                             slot = at + (first + 3 + k) * nv + first + j
                             store(out, slot, load(out, slot) + value)
+
+
+@inlined
+def add_to_curvature_operator(tree, work, K):
+    """Add -C(a) + H S_w - 2 C S - H S S of `curvature`, with v and a = -w the first two vectors.
+
+    Column k is -C(a) e_k - H (e_k x a) - 2 C(v) (e_k x v) - H ((e_k x v) x v), for the metric and the symbols
+    of armature alone. It is not symmetric, but the sum of all terms is; so entries i <= k are added to both.
+    """
+    if tree.armed:
+        for number in range(tree.noncommuting_count):
+            link = tree.noncommuting[number]
+            first, nv = tree.first[link], tree.nv
+            count = tree.first[link + 1] - first
+            v, a = _twist(tree, work, link, tree.vectors), _twist(tree, work, link, tree.vectors + nv)
+            for k in range(count):
+                unit = _unit(v, k)
+                once = motion_cross(unit, v)
+                twice = add6(motion_cross(unit, a), motion_cross(once, v))
+                of_a, of_v = _product(tree, link, a, unit), _product(tree, link, v, once)
+                for i in range(k + 1):
+                    value = component(of_a, i) + 2.0 * component(of_v, i)
+                    value = -(value + component(twice, i) * tree.armature[first + i])
+                    total = load(K, (first + i) * nv + first + k) + value
+                    store(K, (first + i) * nv + first + k, total)
+                    store(K, (first + k) * nv + first + i, total)
+
+
+@inlined
+def brackets_with_symbols(tree, columns):
+    """-s^p_ab Gamma_cpe and -s^p_ac Gamma_bpe for four columns of one link, each at or before the next.
+
+    By eps_pab eps_pce = d_ac d_be - d_ae d_bc. They are not zero only if a and b, or a and c, are angular.
+    """
+    a, b, c, e = columns
+    first = tree.first[tree.link_of[a]]
+    one, other = 0.0, 0.0
+    if tree.first[tree.link_of[a] + 1] - first > 1 and b < first + 3:
+        shift = 3 if c >= first + 3 else 0  # the columns c and e are linear, and m in the place of a / 2
+        size = tree.armature[first + 3] if shift else 0.5 * tree.armature[first]
+        if shift or e < first + 3:
+            one = _one_if(a == c - shift and b == e - shift) - _one_if(a == e - shift and b == c - shift)
+            one = one * size
+        if e < first + 3:
+            other = (_one_if(a == b and c == e) - _one_if(a == e and c == b)) * size
+    return one, other
+
+
+@inlined
+def _twist(tree, work, link, vector):
+    """The components of the vector that begins at slot `vector`, of a spherical or free link, as a twist."""
+    first = tree.first[link]
+    w = take(work, vector + first, 3)
+    zero = w[0] - w[0]
+    u = zero, zero, zero
+    if is_free(tree, link):
+        u = take(work, vector + first + 3, 3)
+    return (*w, *u)
+
+
+@inlined
+def _product(tree, link, x, y):
+    """C(x) y = (a/2 w x w', m w x u') for the twists x = (w, u) and y = (w', u') of one link."""
+    first = tree.first[link]
+    half, m = 0.5 * tree.armature[first], 0.0
+    if is_free(tree, link):
+        m = tree.armature[first + 3]
+    w = x[0], x[1], x[2]
+    of_w = scale3(cross3(w, (y[0], y[1], y[2])), half)
+    of_u = scale3(cross3(w, (y[3], y[4], y[5])), m)
+    return (*of_w, *of_u)
+
+
+@inlined
+def _unit(like, k):
+    """The twist of which component k is one, of the type of the twist `like`."""
+    zero = like[0] - like[0]
+    return (
+        zero + _one_if(k == 0),
+        zero + _one_if(k == 1),
+        zero + _one_if(k == 2),
+        zero + _one_if(k == 3),
+        zero + _one_if(k == 4),
+        zero + _one_if(k == 5),
+    )
+
+
+@inlined
+def _one_if(condition):
+    return 1.0 if condition else 0.0
+
+
+@inlined
+def component(x, k):
+    """Component k of a twist."""
+    value = x[5]
+    if k == 0:
+        value = x[0]
+    elif k == 1:
+        value = x[1]
+    elif k == 2:
+        value = x[2]
+    elif k == 3:
+        value = x[3]
+    elif k == 4:
+        value = x[4]
+    return value
 
 
 @inlined

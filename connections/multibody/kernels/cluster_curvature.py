@@ -25,19 +25,12 @@ from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, store
 from connections.engines.inlined.twists import motion_cross
 from connections.multibody.kernels import coriolis, coriolis_rate, derivatives, newton_euler
-from connections.multibody.kernels.cluster_coriolis import (
-    contract,
-    coriolis_matrix,
-    deposit,
-    mass_matrix,
-    solve_mass_matrix,
-    zero6,
-)
+from connections.multibody.kernels.armature import component
+from connections.multibody.kernels.cluster_columns import G_entry, columns_of, contract, deposit, zero6
+from connections.multibody.kernels.cluster_coriolis import coriolis_matrix, mass_matrix, solve_mass_matrix
 from connections.multibody.kernels.cluster_dynamics import (
-    G_entry,
     add_drift,
     add_turned_force,
-    columns_of,
     move,
     project_slopes,
     spanning_motion,
@@ -170,7 +163,7 @@ def _turn(tree, reduced, work, link, moved):
                     for r in range(stop - first):
                         at = _slot(tree, reduced, moved, s, column + r - start)
                         sum_ = load(work, at + MOVED_RATE.along) + load(work, at + MOVED_RATE.rate)
-                        store(work, to, load(work, to) + _component(bracket, r) * sum_)
+                        store(work, to, load(work, to) + component(bracket, r) * sum_)
     if reduced.LG_rows[first] >= 0:
         start, count = columns_of(tree, reduced, first)
         velocity = _local(reduced, work, tree.vectors + first, 1, stop - first)
@@ -183,7 +176,7 @@ def _turn(tree, reduced, work, link, moved):
             one, other = motion_cross(drift, G), motion_cross(velocity, rate)
             for r in range(stop - first):
                 to = at + r * stride + MOVED_RATE.second
-                store(work, to, load(work, to) - _component(one, r) - _component(other, r))
+                store(work, to, load(work, to) - component(one, r) - component(other, r))
 
 
 @inlined
@@ -234,8 +227,8 @@ def _add_brackets(tree, reduced, work, matrices, K):
                 for i in range(nv):
                     for r in range(count):
                         at = i * nv + first + r
-                        value = load(H, at) * (_component(of_a, r) + _component(twice, r))
-                        value = value + 2.0 * load(C, at) * _component(once, r)
+                        value = load(H, at) * (component(of_a, r) + component(twice, r))
+                        value = value + 2.0 * load(C, at) * component(once, r)
                         deposit(K, i * nv + first + k, -value, True)
 
 
@@ -267,20 +260,3 @@ def _unit(reduced, work, k):
     else:
         c = c + 1.0
     return x, y, z, a, b, c
-
-
-@inlined
-def _component(x, k):
-    """Component k of a twist."""
-    value = x[5]
-    if k == 0:
-        value = x[0]
-    elif k == 1:
-        value = x[1]
-    elif k == 2:
-        value = x[2]
-    elif k == 3:
-        value = x[3]
-    elif k == 4:
-        value = x[4]
-    return value

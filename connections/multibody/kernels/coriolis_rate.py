@@ -19,6 +19,7 @@ from connections.engines.inlined.rows import accumulate
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross
 from connections.engines.inlined.vectors import add3, dot3
+from connections.multibody.kernels import armature
 from connections.multibody.kernels.algebra import (
     add_numbers,
     body_factor,
@@ -71,6 +72,7 @@ def coriolis_matrix_rate(tree, work, rate, force_cross):
         if tree.parent[link] > 0:
             above = links + tree.parent[link] * LINK.size
             accumulate(work, above + LINK.inertia, slot + LINK.inertia, LINK.force - LINK.inertia)
+    armature.add_to_coriolis_matrix(tree, work, tree.vectors + nv, rate)  # its symbols are constant
     if force_cross:
         _subtract_contorsion(tree, work, rate)
 

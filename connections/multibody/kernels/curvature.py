@@ -26,16 +26,16 @@ contribute
                  and T(Phi_c x Phi_b, Phi_e) Phi_a if b is before the link of c;
 
 the third one is R_bcae = R_beac - R_ceab, by the first Bianchi identity. For columns that are not on one path
-they contribute nothing.
+they contribute nothing. Armature (`armature`) changes H, C and Gamma, and has brackets of its own.
 Source: [W] (8) and (10); the formulas by differentiation of Algorithm 2, as docs/curvature.md derives.
 """
 
 from connections.engines.inlined.elimination import eliminate, half_solve_rows, solve_by_elimination
 from connections.engines.inlined.rows import accumulate, clear
-from connections.engines.inlined.simd import inlined, load, store, take
+from connections.engines.inlined.simd import beyond, inlined, load, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import add3, cross3, dot3
-from connections.multibody.kernels import christoffel
+from connections.multibody.kernels import armature, christoffel
 from connections.multibody.kernels.algebra import (
     body_factor,
     factor_times,
@@ -68,6 +68,7 @@ def curvature_operator(tree, work, K):
     add_gram_product(nv, work, (tree.scratch, a + nv), K)
     accelerate_links(tree, work)
     _add_half(tree, work, K)
+    armature.add_to_curvature_operator(tree, work, K)
 
 
 @inlined
@@ -97,6 +98,8 @@ def _matrices(tree, work, C):
         if tree.parent[link] > 0:
             above = links + tree.parent[link] * LINK.size
             accumulate(work, above + LINK.inertia, slot + LINK.inertia, LINK.turned - LINK.inertia)
+    armature.add_to_coriolis_matrix(tree, work, tree.vectors, C)
+    armature.add_to_mass_matrix(tree, beyond(work, tree.scratch))
 
 
 @inlined
@@ -226,6 +229,7 @@ def _factorize(tree, work):
             value = dot6(take(work, columns + i * CHRISTOFFEL_COLUMN.size, 6), force)
             store(work, tree.scratch + j * nv + i, value)
             i = tree.up[i]
+    armature.add_to_mass_matrix(tree, beyond(work, tree.scratch))
     store_scales(tree, work, (links, CHRISTOFFEL_LINK.size), CHRISTOFFEL_COLUMN.size)
     eliminate(nv, tree.up, tree.run, work, tree.scratch, tree.pivots)
 
@@ -326,6 +330,9 @@ def _add_derivatives(tree, work, e, R):
                 w = take(work, columns + a * CHRISTOFFEL_COLUMN.size, 3)
                 ce_ab = load(R, ((a * nv + b) * nv + c) * nv + e) + dot3(first, w)
                 be_ac = load(R, ((a * nv + c) * nv + b) * nv + e) + dot3(second, w)
+                if tree.armed and tree.link_of[a] == tree.link_of[e]:
+                    rotors = armature.brackets_with_symbols(tree, (a, b, c, e))
+                    ce_ab, be_ac = ce_ab + rotors[0], be_ac + rotors[1]
                 if c < e and a < b:  # others are zero already
                     _write_mirrored(R, nv, (c, e), (a, b), ce_ab)
                 if b < e and a < c:

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-
 POLARIZED = ("curvature", "christoffel_derivatives")
 
 

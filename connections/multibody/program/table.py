@@ -41,7 +41,8 @@ class Recursion:
     kernel: str
     #: the file of the kernel for closed chains, called as ``kernel(tree, clusters, work, result)``, followed
     #: by what the caller chose
-    #: None for a recursion of trees, which closed chains compute by its definition in JAX, or by `polarization`
+    #: None for a recursion of trees, which closed chains compute by `polarization`, or by its definition in
+    #: JAX
     closed: str | None
     vectors: tuple[str, ...] = ()  #: names of the vectors (..., nv) that follow q
     shape: tuple[int | str, ...] = (N,)  #: axes of the result for one configuration
