@@ -91,6 +91,10 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         turned = jax.vmap(self.apply_at, (None, 0, 0))(q, directions, jnp.concatenate([values, z[None]]))
         return rates[0] - rates[1] + jnp.sum(turned, axis=0)
 
+    def curvature_along_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """R(., v) v, (n, n): [l, i] is component l of R(X_i, v) v, by which neighbouring geodesics part."""
+        return jnp.einsum("lkij,k,j->li", self.curvature_at(q), v, v)
+
     def apply_ricci_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Ric_jk v^j w^k, one number: the trace of Z -> R(Z, v) w, one Z after the other."""
 

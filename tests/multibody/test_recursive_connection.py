@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import random_body, random_placement
+from mechanisms import configuration_rate, derivative_along, random_body, random_placement
 from scipy.integrate import solve_ivp
 
 import connections as cn
@@ -83,6 +83,54 @@ def test_gravity_does_not_enter(model, nabla, rng):
     q, v, w = samples(model, rng, 1)
     heavy = model.with_gravity((3.0, -4.0, 50.0)).connection
     close(heavy.apply(q, v, w), nabla.apply(q, v, w), 1e-15)
+
+
+def test_curvature_of_all_kinds(model, nabla, rng):
+    """Tensor, products, planes, Ricci, and the curvature in the linearization; control: another metric."""
+    q, v, w = samples(model, rng, 2)
+    u, definition, metric = rng.standard_normal(v.shape), model.definition.connection, model.definition.metric
+    R = definition.curvature(q)
+    close(nabla.curvature(q), R)
+    expected = np.einsum("blkij,bi,bj,bk->bl", R, u, v, w)
+    close(nabla.apply_curvature(q, u, v, w), expected, 1e-10)
+    close(nabla.apply_curvature(q, u, 1e6 * v, 1e-6 * w), expected, 1e-10)
+    planes = definition.sectional(q, u, v, metric)
+    close(nabla.sectional(q, u, v), planes, 1e-10)
+    close(nabla.sectional(q, u, v), mb.sectional_curvature(model, q, u, v), 1e-11)
+    other = cn.MatrixMetric(model.frame, lambda p: 2.0 * model.definition.metric.matrix_at(p))
+    close(nabla.sectional(q, u, v, other), planes / 2.0, 1e-10)
+    close(nabla.ricci(q), mb.ricci(model, q), 1e-10)
+    along = jax.jit(nabla.curvature_along_at)(q[0], v[0])
+    close(along, np.einsum("lkij,k,j->li", R[0], v[0], v[0]), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "name", ["christoffel_derivatives", "coriolis_matrix_rate", "curvature", "curvature_operator"]
+)
+def test_derivatives_of_second_derivatives(name, model, rng):
+    """Both modes against differences of the recursion; control: without the change of q."""
+    q, v, a = (x[0] for x in samples(model, rng, 1))
+    x = (q, v, a)[: {"curvature_operator": 2, "coriolis_matrix_rate": 3}.get(name, 1)]
+    function = partial(getattr(mb, name), model)
+    along = rng.standard_normal((len(x), model.nv))
+    tangent = (configuration_rate(model, q, along[0]), *along[1:])
+
+    @jax.jit
+    def both(x, tangent):
+        value, slope = jax.jvp(function, x, tangent)
+        weights = jnp.cos(1.0 + jnp.arange(value.size)).reshape(value.shape)
+        pull = jax.vjp(function, *x)[1](weights)
+        return slope, jnp.vdot(weights, slope), sum(map(jnp.vdot, pull, tangent))
+
+    slope, forwards, backwards = both(x, tangent)
+    expected = derivative_along(model, lambda p: function(p, *x[1:]), q, along[0])
+    for k in range(1, len(x)):  # of degree two, so that central differences are exact
+        ends = [function(*(y + h * along[k] if i == k else y for i, y in enumerate(x))) for h in (0.5, -0.5)]
+        expected = expected + ends[0] - ends[1]
+    close(slope, expected, 1e-8)
+    assert abs(forwards - backwards) < 1e-9 * np.abs(slope).sum()
+    still = jax.jit(lambda x: jax.jvp(function, x, (0.0 * q, *along[1:]))[1])(x)
+    assert np.max(np.abs(still - expected)) > 1e-2 * np.max(np.abs(expected))
 
 
 # --- derivatives --------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def covariant_linearization_at(
     n, Gamma = nabla.frame.dim, nabla.coefficients_at(q)
     carried = jnp.einsum("ijk,j->ik", Gamma, v)  # Gamma(v, .)
     torsion = jnp.einsum("ijk,j->ik", nabla.torsion_at(q), v)
-    bending = -jnp.einsum("lkij,k,j->li", nabla.curvature_at(q), v, v)
+    bending = -nabla.curvature_along_at(q, v)
     in_v = jnp.zeros((n, n))
     if acceleration is not None:
         F, in_v = _acceleration_at(acceleration, t, q, v), jax.jacfwd(acceleration, argnums=2)(t, q, v)

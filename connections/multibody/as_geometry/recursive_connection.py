@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+import jax.numpy as jnp
 
-from connections.affine.connection import ConnectionOfMetric
+from connections.affine.connection import ConnectionOfMetric, spans_a_plane
 from connections.affine.koszul import raise_first_index
 from connections.evaluation.parameters import is_same
 from connections.geometry import FrameField, Metric
@@ -128,6 +129,49 @@ class RecursiveConnection(ConnectionOfMetric):
         if is_same(metric, self.metric) or metric is self.model.definition.metric:
             return self.model.traced("coriolis_product", q, v, w)
         return super().lowered_at(metric, q, v, w)
+
+    def curvature_at(self, q: jax.Array) -> jax.Array:
+        """R[l, k, i, j], (nv, nv, nv, nv); of a tree by recursion."""
+        if self.model.closed:
+            return super().curvature_at(q)
+        recursion, n = self.model.traced, self.frame.dim
+        low: jax.Array = recursion("curvature", q)
+        return (recursion("inverse_mass_matrix", q) @ low.reshape(n, -1)).reshape(n, n, n, n)
+
+    def apply_curvature_at(self, q: jax.Array, u: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
+        """R(u, w) z, (nv,), in O(N d): by polarization of the quadratic form K(v) of `curvature_operator`.
+
+        With the bilinear form K(w, z), R(u, w) z = 2/3 H^-1 (K(w, z) u - K(u, z) w).
+        """
+        if self.model.closed:
+            return super().apply_curvature_at(q, u, w, z)
+        low = self._polarized(q, w, z) @ u - self._polarized(q, u, z) @ w
+        return self.model.traced.weightless("inverse_mass_product", q, (2.0 / 3.0) * low)
+
+    def curvature_along_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """R(., v) v, (nv, nv), by `curvature_operator`."""
+        if self.model.closed:
+            return super().curvature_along_at(q, v)
+        recursion = self.model.traced
+        return recursion("inverse_mass_matrix", q) @ recursion("curvature_operator", q, v)
+
+    def _polarized(self, q: jax.Array, w: jax.Array, z: jax.Array) -> jax.Array:
+        """K(w, z), (nv, nv); vectors of one size, so that neither is lost in the other's round-off."""
+        sizes = [jnp.linalg.norm(jax.lax.stop_gradient(x)) for x in (w, z)]
+        factor = jnp.where((sizes[0] > 0.0) & (sizes[1] > 0.0), jnp.sqrt(sizes[1] / sizes[0]), 1.0)
+        w, z = w * factor, z / factor
+        recursion = self.model.traced
+        K: jax.Array = recursion("curvature_operator", q, w + z) - recursion("curvature_operator", q, w - z)
+        return K / 4.0
+
+    def _sectional_at(self, metric: Metric, q: jax.Array, u: jax.Array, w: jax.Array) -> jax.Array:
+        """u^T K(w) u over the area, by recursion if `metric` is the robot's own."""
+        if self.model.closed or not is_same(metric, self.metric):
+            return super()._sectional_at(metric, q, u, w)
+        H = metric.matrix_at(q)
+        uu, uw, ww = u @ H @ u, u @ H @ w, w @ H @ w
+        bent = u @ self.model.traced("curvature_operator", q, w) @ u
+        return bent / jnp.where(spans_a_plane(uu, uw, ww), uu * ww - uw**2, jnp.nan)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """The scale of the definition."""

@@ -7,8 +7,9 @@ derivatives P(v) of the inverse dynamics without gravity and acceleration are, b
 
 The first term is the part that is symmetric in v and w; the second one is from the brackets of the frame,
 s^m_jk, which are constant. L_l H_ik is Gamma_ilk + Gamma_kli. With torsion, the derivative of the 3-form D
-(`definition.recursions`) is subtracted. What no recursion has the derivative of is differentiated in its
-definition. Source: [W] Algorithms 1 and 2, (9); [B] Tables 5 to 9.
+(`definition.recursions`) is subtracted. Of trees with few velocities, all L_l Gamma_ijk are a recursion. What
+no recursion has the derivative of is differentiated in its definition.
+Source: [W] Algorithms 1 and 2, (9); [B] Tables 5 to 9.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -58,9 +59,16 @@ OF_TREES = {
     "forward_dynamics_derivatives",
     "inverse_dynamics_hessian_product",
     "forward_dynamics_hessian_product",
+    "christoffel_derivatives",
+    "coriolis_matrix_rate",
+    "curvature",
+    "curvature_operator",
 }
 _STAR = ("christoffel",)
 _MOST = 1 << 20  # numbers of a matrix's derivatives that are in memory at the same time, about
+# Numbers of `christoffel_derivatives` at one configuration up to which they are used: for the derivatives of
+# Gamma, and for those of C, where rows multiply them, so that memory limits the speed.
+_FEW, _FEWER = 1 << 17, 1 << 14
 
 
 def _rule(function: Rule) -> Rule:
@@ -104,6 +112,15 @@ def _mass_matrix_rate(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
 @_rule
 def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q,), (xi,) = at, along
+    if not of.robot.closed and len(xi) ** 4 <= _FEW:
+        change = of("christoffel_derivatives", q) @ xi
+    else:
+        change = _symbols_change(of, q, xi)
+    return change if chosen == _STAR else change - _torsion_change(of, q, xi)
+
+
+def _symbols_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
+    """The change of Gamma (n, n, n) along xi, by polarization."""
     n = len(xi)
     rows, columns = np.triu_indices(n)
     sums = np.eye(n)[rows] + np.eye(n)[columns]
@@ -115,7 +132,52 @@ def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) ->
     change = jnp.transpose((table - squares[:, None] - squares[None]) / 2.0, (2, 0, 1))
     if of.brackets:
         change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), _brackets(of, n)) / 2.0
-    return change if chosen == _STAR else change - _torsion_change(of, q, xi)
+    return change
+
+
+@_rule
+def _christoffel_derivatives(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    def all_of_them(q: Vector) -> jax.Array:
+        return jnp.moveaxis(jax.lax.map(lambda e: _symbols_change(of, q, e), jnp.eye(len(along[0]))), 0, -1)
+
+    return _moved(of, all_of_them, at, along)
+
+
+@_rule
+def _coriolis_matrix_rate(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    def rate(q: Vector, v: Vector, a: Vector) -> jax.Array:
+        q_dot = of.robot.frame.matrix_at(q) @ v
+        return jax.jvp(lambda p, u: of("coriolis_matrix", p, u, chosen=chosen), (q, v), (q_dot, a))[1]
+
+    return _moved(of, rate, at, along)
+
+
+@_rule
+def _curvature(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    """Of R_ijkl = A_ijkl - A_ijlk - s^p_kl Gamma_ipj, A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj."""
+
+    def tensor(q: Vector) -> jax.Array:
+        change, Gamma = of("christoffel_derivatives", q), of("christoffel_symbols", q, chosen=_STAR)
+        n = len(Gamma)
+        raised = (of("inverse_mass_matrix", q) @ Gamma.reshape(n, -1)).reshape(n, n, n)
+        half = jnp.einsum("iljk->ijkl", change) - jnp.einsum("pki,plj->ijkl", Gamma, raised)
+        brackets = jnp.einsum("pkl,ipj->ijkl", _brackets(of, n), Gamma) if of.brackets else 0.0
+        return half - jnp.swapaxes(half, 2, 3) - brackets
+
+    return _moved(of, tensor, at, along)
+
+
+@_rule
+def _curvature_operator(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v), (xi, v_dot) = at, along
+    changes = []
+    if xi is not None:
+        changes.append(jnp.einsum("ijkl,j,l->ik", _curvature(of, (q,), (xi,), ()), v, v))
+    if v_dot is not None:
+        R = of("curvature", q)
+        half = jnp.einsum("ijkl,j,l->ik", R, v, v_dot)
+        changes.append(half + half.T)  # R_ijkl = R_klij
+    return _sum(changes)
 
 
 @_rule
@@ -357,10 +419,25 @@ def _symmetric(of: Recursions, q: Vector, v: Vector, w: Vector) -> jax.Array:
 
 def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: Chosen) -> jax.Array:
     """The change of C(q, v) (n, n) along xi."""
+    if not of.robot.closed and len(xi) ** 4 <= _FEWER:
+        moved = jnp.einsum("ijk,j->ik", of("christoffel_derivatives", q) @ xi, v)
+        return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
     moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
     if of.brackets:
         moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", _brackets(of, len(v)), v) / 2.0
     return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
+
+
+def _moved(
+    of: Recursions, function: Callable[..., jax.Array], at: tuple[Vector, ...], along: tuple[Tangent, ...]
+) -> jax.Array:
+    """The change of a function of (q, vectors...), which is made of other recursions, along tangents."""
+    (q, *vectors), (xi, *others) = at, along
+    q_dot = jnp.zeros_like(q) if xi is None else of.robot.frame.matrix_at(q) @ xi
+    changes = [jnp.zeros_like(x) if d is None else d for x, d in zip(vectors, others, strict=True)]
+    change: jax.Array
+    _, change = jax.jvp(function, (q, *vectors), (q_dot, *changes))
+    return change
 
 
 def _mass_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
