@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARK = Path(__file__).parent / "benchmarks" / "core.py"
 
 PROGRAM = """
@@ -24,6 +26,7 @@ print(*results, sep="\\n")
 """
 
 
+@pytest.mark.further
 def test_benchmark_runs() -> None:
     # Another process: the benchmark chooses geomstats' backend and one thread before anything is imported.
     words = [sys.executable, "-c", PROGRAM.format(path=str(BENCHMARK))]

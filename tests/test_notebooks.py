@@ -47,6 +47,7 @@ print(json.dumps([sys.executable, first, again, other, moved, seconds]))
 """
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_sliders_compile_nothing(path, tmp_path, monkeypatch):
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):

@@ -80,6 +80,7 @@ def test_by_the_connection():
     assert np.abs(expected).max() > 0.1
 
 
+@pytest.mark.further
 def test_of_a_curve_that_is_open():
     """Where JAX traces it, no number; nor are derivatives, of which a zero would be taken for one."""
 

@@ -110,6 +110,7 @@ def test_quaternions():
     assert np.isnan(function(points * np.where(T > 0.9, 1.5, 1.0)[:, None])).any(axis=1).all()
 
 
+@pytest.mark.further
 def test_holonomy_and_fields_of_traced_samples():
     t = np.linspace(0.0, 2.0 * np.pi, 41)
     loop = np.stack([2.0 + 0.5 * np.cos(t), 0.3 * np.sin(t)], axis=1)

@@ -41,6 +41,7 @@ def kept(cache: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb*")}
 
 
+@pytest.mark.further
 def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
     """Neither for a first call nor for a second warm-up; the control is a function that was not compiled."""
     output, _ = run(tmp_path, "-c", WARM_UP, json.dumps(FEW))

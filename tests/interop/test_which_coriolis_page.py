@@ -2,12 +2,14 @@
 
 import re
 
+import pytest
 from pages import ROOT, execute, python_blocks
 
 PAGE = ROOT / "docs" / "which_coriolis.md"
 TABLE = ROOT / "docs" / "which_coriolis_table.md"
 
 
+@pytest.mark.further
 def test_the_page_runs() -> None:
     execute(PAGE)
     assert len(python_blocks(PAGE)) == 4

@@ -1,7 +1,9 @@
 """The page docs/closed_chains.md is executed."""
 
+import pytest
 from pages import run_page
 
 
+@pytest.mark.further
 def test_the_page_runs() -> None:
-    run_page("closed_chains.md", blocks=6, assertions=11)
+    run_page("closed_chains.md", blocks=7, assertions=12)

@@ -1,8 +1,10 @@
 """The pages docs/linearization.md and docs/second_derivatives.md are executed."""
 
+import pytest
 from pages import run_page
 
 
+@pytest.mark.further
 def test_the_page_runs() -> None:
     run_page("linearization.md", blocks=4, assertions=7)
 

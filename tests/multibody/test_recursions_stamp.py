@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import connections
 from connections.engines.source_fingerprint import INLINED
 from connections.multibody.kernels import kernel_fingerprint
@@ -152,6 +154,7 @@ def test_all_that_kernels_import_is_in_the_fingerprint():
     assert kinds == {"POINT_TOLERANCE", "POSITION", "DIRECTION", "DISTANCE", "LINEAR"}
 
 
+@pytest.mark.further
 def test_permuted_kinds_are_another_fingerprint(tmp_path):
     shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
     clusters = tmp_path / "connections" / "multibody" / "clusters.py"

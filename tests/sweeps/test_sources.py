@@ -166,6 +166,7 @@ def values(chunk):
         resume(tmp_path, made[2])
 
 
+@pytest.mark.further
 def test_a_number_that_a_script_reads_from_its_command_line(folder: Path) -> None:
     """In a new process, the same text computes something else."""
     script = folder / "script.py"
