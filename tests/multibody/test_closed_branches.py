@@ -202,3 +202,21 @@ def test_the_answer_does_not_depend_on_where_a_path_begins(seed):
         start, crank = rng.uniform(-3.0, 3.0, 2) * rng.choice([1.0, 1e-2, 1e-4], 2)
         guess = mb.close_loops(model, [start])
         assert equal_as_angles(mb.close_loops(model, [crank], guess=guess), [crank, -crank, crank], 1e-10)
+
+
+@pytest.mark.parametrize("many", [1, 9, 130])
+def test_rows_are_single_configurations(many, rng):
+    """In lanes of registers, or given up by them: near, beyond flat postures, turns away; from guesses, too."""
+    for model in (linkage(True), four_bar().build(), crank_slider()):
+        q = rng.uniform(-3.0, 3.0, (many, 1)) + TURN * rng.choice([0.0, 1.0, 50.0], (many, 1), p=[0.8, 0.1, 0.1])
+        for guess in (None, mb.close_loops(model, q + 0.01)):
+            found = mb.christoffel_symbols(model, q, guess=guess)
+            for row in range(many):
+                own = None if guess is None else guess[row]
+                expected = mb.christoffel_symbols(model, q[row], guess=own)
+                np.testing.assert_allclose(found[row], expected, rtol=1e-10, atol=1e-11)
+    fold = four_bar((1.0, 0.9, 0.4, 0.5), crank=0.5).build()
+    q = np.full((many, 1), 0.7)
+    q[many // 2] = 2.0
+    with pytest.raises(ClosureError, match=r"close at q = \[2.\]"):
+        mb.mass_matrix(fold, q)

@@ -14,7 +14,7 @@ factors 2 / |x|^2 of the reflections, the diagonal of R, D, and P as integers.
 
 import math
 
-from connections.engines.inlined.simd import as_integers, beyond, exact, routine, store
+from connections.engines.inlined.simd import as_integers, beyond, copied_sign, exact, root, routine, store
 
 
 def factorization_slots(p: int, d: int) -> int:
@@ -77,6 +77,43 @@ def solve_least(A, p, d, b, x):
     return math.sqrt(square)
 
 
+@routine
+def factorize_lanes(A, p, d):
+    """`factorize` for several matrices, in the lanes of A, without an exchange of columns; p >= d.
+
+    Each |R_kk| is the sine of the angle between a column and the span of those before it. Nothing is tested.
+    """
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    lengths = beyond(diagonal, d)
+    for j in range(d):
+        x = beyond(A, j * p)
+        store(lengths, j, root(_product(x, x, 0, p)))
+        for r in range(p):
+            store(x, r, x[r] / lengths[j])
+    for k in range(d):
+        x = beyond(A, k * p)
+        alpha = -copied_sign(root(_product(x, x, k, p)), x[k])
+        store(x, k, x[k] - alpha)
+        store(diagonal, k, alpha)
+        store(factors, k, 2.0 / _product(x, x, k, p))
+        for j in range(k + 1, d):
+            _reflect(x, factors[k], beyond(A, j * p), k, p)
+
+
+@routine
+def solve_least_lanes(A, p, d, b, x):
+    """`solve_least` after `factorize_lanes`."""
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    lengths = beyond(diagonal, d)
+    for k in range(d):
+        _reflect(beyond(A, k * p), factors[k], b, k, p)
+    for k in range(d - 1, -1, -1):
+        y = b[k] / diagonal[k]
+        for j in range(k):
+            store(b, j, b[j] - A[k * p + j] * y)
+        store(x, k, y / lengths[k])
+
+
 @exact
 def column_length(A, p, d, j):
     """D_j, the length that column j of a factorized A had."""
@@ -92,12 +129,18 @@ def _square(x, start, stop):
 
 
 @exact
+def _product(x, y, start, stop):
+    """The sum of x[r] y[r], not empty."""
+    total = x[start] * y[start]
+    for r in range(start + 1, stop):
+        total = total + x[r] * y[r]  # lanes know no +=
+    return total
+
+
+@exact
 def _reflect(x, factor, b, start, stop):
     """Replace b by b - factor x (x . b), with entries start, ..., stop - 1 of x and b only."""
-    total = 0.0
-    for r in range(start, stop):
-        total += x[r] * b[r]
-    total *= factor
+    total = factor * _product(x, b, start, stop)
     for r in range(start, stop):
         store(b, r, b[r] - x[r] * total)
 

@@ -200,6 +200,26 @@ def as_integers(typing_context: Any, slots: Any) -> Any:
 
 
 @intrinsic
+def as_numbers(typing_context: Any, slots: Any) -> Any:
+    """The memory of slots of `lanes` as numbers: number LANES * k + i is lane i of slot k."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(sig.return_type))
+
+    return Slots(types.float64)(slots), emit
+
+
+@intrinsic
+def as_lanes(typing_context: Any, slots: Any) -> Any:
+    """The memory from a slot of one number on, as slots of `lanes`."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(sig.return_type))
+
+    return Slots(lanes)(slots), emit
+
+
+@intrinsic
 def load(typing_context: Any, slots: Any, slot: Any) -> Any:
     """The number in slot `slot`."""
 
@@ -284,6 +304,19 @@ def _lane_by_lane(operation: str) -> Any:
         return number(number), emit
 
     return call
+
+
+@intrinsic
+def copied_sign(typing_context: Any, number: Any, sign: Any) -> Any:
+    """The size of `number` with the sign of `sign`, of one number or lane by lane."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        name = "llvm.copysign." + (f"v{LANES}f64" if kind == VECTOR else "f64")
+        function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, kind]), name)
+        return builder.call(function, args)
+
+    return number(number, number), emit
 
 
 floor = _lane_by_lane("floor")  # the largest whole number not above

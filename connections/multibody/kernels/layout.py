@@ -8,7 +8,7 @@ pointers).
 
 from connections.engines.inlined.householder import factorization_slots
 from connections.engines.inlined.records import Layout, record
-from connections.engines.inlined.simd import as_integers, beyond, beyond_each, inlined, slots_of, take
+from connections.engines.inlined.simd import LANES, as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.kernel_fingerprint import STAMP
 
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
@@ -216,6 +216,7 @@ CLOSURE = Layout(
         "spanning_quaternions",  # number of quaternions in q_s
         "linear",  # number of clusters with linear conditions only
         "loops",  # number of the other clusters that have conditions
+        "slots",  # of the workspace of one loop
     ),
     integers=(
         "columns",  # spanning coordinate of each independent one
@@ -228,7 +229,9 @@ CLOSURE = Layout(
         "template",  # a solution with the numbers that are the same at all configurations
         "reference",  # a spanning configuration in which the loops close
         "tables",
-        "work",  # the workspace of the loops, one at a time, behind everything else
+        # The workspace of the loops, one at a time, behind everything else. For rows of configurations follow
+        # LANES workspaces for a lane each, a workspace for all lanes, and BLOCK numbers (`loop_lanes`).
+        "work",
     ),
 )
 LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear cluster
@@ -241,6 +244,7 @@ LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear clu
     ),
     numbers=("rows",),  # (dependent, independent + 1) rows of G, each followed by its entry of g
 )
+BLOCK = 8 * LANES  # rows of configurations whose loops are solved together
 NODES = 5  # points from which a path is continued beyond a singular point
 
 LOOP = Layout(
@@ -281,6 +285,7 @@ LOOP = Layout(
         "angles": lambda n: n.coordinates,  # x, each number reduced as an angle
         "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
         "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
+        "control": lambda n: 9,  # of a lane (`loop_lanes`)
         "home": lambda n: n.coordinates,  # where a path of many turns began (`loop_branches`)
         "turns": lambda n: n.coordinates,  # of all joints, while the crank turns
         "clear": lambda n: n.coordinates,  # the last point of a path far from singular ones
@@ -328,11 +333,17 @@ def is_current(memory):
 @inlined
 def unpack_loop(closure, i):
     """The parts of `LOOP` for loop number i of an unpacked closure; all loops use the same workspace."""
+    return unpack_loop_at(closure, i, closure.work)
+
+
+@inlined
+def unpack_loop_at(closure, i, work):
+    """`unpack_loop` with another workspace."""
     numbers = beyond(closure.tables, closure.loop_starts[i])
     integers, at = as_integers(numbers), _LOOP_SIZES + _LOOP_INTEGERS
     return _Loop(
         *take(integers, 0, _LOOP_SIZES),
         *beyond_each(integers, integers, _LOOP_SIZES, _LOOP_INTEGERS),
         *beyond_each(numbers, integers, at, _LOOP_NUMBERS),
-        *beyond_each(closure.work, integers, at + _LOOP_NUMBERS, _LOOP_WORK),
+        *beyond_each(work, integers, at + _LOOP_NUMBERS, _LOOP_WORK),
     )

@@ -59,10 +59,16 @@ EXACT_COUNT = 2.0**52  # numbers of turns beyond it may be rounded
 @exact
 def follow(loop):
     """Follow the loop from `base` to its goal, at which it is left. Returns 0, 1 (open) or -1 (singular)."""
-    crank = _lonely_crank(loop)
-    if crank >= 0 and abs(loop.goal[crank] - loop.base[crank]) >= 2.0 * TURN:
-        return _follow_turns(loop, crank)
+    if needs_turns(loop):
+        return _follow_turns(loop, _lonely_crank(loop))
     return _follow_to_goal(loop, MOST_TRIALS)[0]
+
+
+@exact
+def needs_turns(loop):
+    """Whether the goal is two turns away, or more, of a crank that is the only independent joint."""
+    crank = _lonely_crank(loop)
+    return crank >= 0 and abs(loop.goal[crank] - loop.base[crank]) >= 2.0 * TURN
 
 
 @routine

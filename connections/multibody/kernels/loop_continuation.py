@@ -11,7 +11,7 @@ The result depends only on q and on the configuration at which the path begins. 
 
 from connections.engines.inlined.householder import solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import beyond, exact, store, take
+from connections.engines.inlined.simd import beyond, exact, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_linear_cluster, unpack_loop
@@ -61,21 +61,32 @@ def solve_from(numbers, q, size, guess, guess_size, solution):
     Returns 0 for success; 1 + c if the loop of cluster c cannot be closed; -(1 + c) if it is singular;
     `BAD_INPUT` as `solve_linear`.
     """
-    status = solve_linear(numbers, q, size, solution)
+    status = begin(numbers, q, size, guess, guess_size, solution)
     if status != LOOPS_REMAIN:
         return status
     closure = unpack_closure(numbers)
-    start = closure.reference
-    if guess_size > 0:
-        good = guess_size == closure.spanning_nq
-        if good:
-            for i in range(guess_size):
-                good &= abs(guess[i]) <= LARGEST
-            for i in range(closure.spanning_quaternions):
-                good &= is_unit(_square(guess, closure.spanning_quaternion_starts[i]))
-        if not good:
-            return BAD_INPUT
-        start = guess
+    return solve_loops(closure, guess if guess_size > 0 else closure.reference, solution)
+
+
+@exact
+def begin(numbers, q, size, guess, guess_size, solution):
+    """`solve_linear`, and `BAD_INPUT` for a guess of another size or of numbers that are not legal."""
+    status = solve_linear(numbers, q, size, solution)
+    if status != LOOPS_REMAIN or guess_size == 0:
+        return status
+    closure = unpack_closure(numbers)
+    good = guess_size == closure.spanning_nq
+    if good:
+        for i in range(guess_size):
+            good &= abs(guess[i]) <= LARGEST
+        for i in range(closure.spanning_quaternions):
+            good &= is_unit(_square(guess, closure.spanning_quaternion_starts[i]))
+    return status if good else BAD_INPUT
+
+
+@routine
+def solve_loops(closure, start, solution):
+    """Fill the rest of `solution` by paths that begin at `start`. Returns as `solve_from`."""
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
         status = _solve_loop(loop, start, solution)

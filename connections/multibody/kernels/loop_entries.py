@@ -1,7 +1,7 @@
 """The compiled functions that close loops and differentiate them, for one configuration and for rows of them.
 
 ``guess`` is the spanning configuration at which the paths begin; if it is of size 0, that is the reference.
-For rows it is one row, for all, or a row for each.
+For rows it is one row, for all, or a row for each, and ``closure`` has the workspace of all lanes.
 ``closure_rows`` releases the interpreter's lock; every thread needs its own ``closure``, which contains the
 workspace. Both functions return the status
 of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
@@ -11,12 +11,13 @@ and return whether no loop is singular. ``conditions_at`` evaluates the conditio
 
 import math
 
-from connections.engines.inlined.simd import beyond, flat_slots_of, inlined, load, one, rows, store
+from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, inlined, load, one, rows, store
 from connections.multibody.kernels.kernel_fingerprint import STAMP
-from connections.multibody.kernels.layout import BAD_INPUT, POSE, unpack_closure, unpack_loop
+from connections.multibody.kernels.layout import BAD_INPUT, BLOCK, POSE, unpack_closure, unpack_loop
 from connections.multibody.kernels.loop_bias_rates import rates_of_loop
-from connections.multibody.kernels.loop_continuation import solve_from
+from connections.multibody.kernels.loop_continuation import LOOPS_REMAIN, begin, solve_from, solve_loops
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
+from connections.multibody.kernels.loop_lanes import solve_lanes
 
 
 @one
@@ -37,16 +38,33 @@ def closure_rows(closure, q, guess, out):
     if guess.shape[0] != 1 and guess.shape[0] != q.shape[0]:
         return BAD_INPUT
     stride = guess.shape[1] if guess.shape[0] > 1 else 0
-    for row in range(q.shape[0]):
-        here, solution = (
-            beyond(flat_slots_of(q), row * q.shape[1]),
-            beyond(flat_slots_of(out), row * out.shape[1]),
-        )
-        start = beyond(starts, row * stride)
-        found = solve_from(slots, here, q.shape[1], start, guess.shape[1], solution)
-        if found != 0:
-            out[row] = math.nan
-            status = found if status == 0 else status
+    good = beyond(loops.work, (1 + 2 * LANES) * loops.slots)
+    for row in range(0, q.shape[0], BLOCK):
+        count, lanes = min(BLOCK, q.shape[0] - row), False
+        solutions = beyond(flat_slots_of(out), row * out.shape[1])
+        own = beyond(starts, row * stride) if guess.shape[1] > 0 else loops.reference
+        for lane in range(count):
+            here, solution = (
+                beyond(flat_slots_of(q), (row + lane) * q.shape[1]),
+                beyond(solutions, lane * out.shape[1]),
+            )
+            found = begin(slots, here, q.shape[1], beyond(own, lane * stride), guess.shape[1], solution)
+            store(good, lane, 1.0 if found == LOOPS_REMAIN else -1.0)
+            lanes |= found == LOOPS_REMAIN
+            if found != LOOPS_REMAIN and found != 0:
+                status = found if status == 0 else status
+                out[row + lane] = math.nan
+        if lanes:
+            for i in range(loops.loops):
+                solve_lanes(loops, i, own, stride, good, solutions, out.shape[1], count)
+            for lane in range(count):
+                found = 0 if good[lane] > 0.0 else 1
+                if good[lane] == 0.0:
+                    solution = beyond(solutions, lane * out.shape[1])
+                    found = solve_loops(loops, beyond(own, lane * stride), solution)
+                    status = found if status == 0 else status
+                if found != 0:
+                    out[row + lane] = math.nan
     return status
 
 

@@ -19,7 +19,7 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
-from connections.engines.inlined.simd import beyond, exact, inlined, put, store, take
+from connections.engines.inlined.simd import absolute, beyond, exact, inlined, put, store, take
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import (
     add3,
@@ -28,6 +28,7 @@ from connections.engines.inlined.vectors import (
     product_columns,
     reduced_angle,
     rotate_columns,
+    scale3,
     subtract3,
 )
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST
@@ -40,9 +41,15 @@ ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the le
 @exact
 def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
-    put(loop.poses, 0, IDENTITY)
     for i in range(loop.coordinates):
         store(loop.angles, i, reduced_angle(loop.x[i]))
+    place_links(loop)
+
+
+@exact
+def place_links(loop):
+    """`place_loop`, where `angles` are given, of one configuration or of several lanes."""
+    put(loop.poses, 0, IDENTITY)
     for link in range(1, loop.links + 1):
         above, kind, at = POSE.size * loop.parent[link], loop.kind[link], loop.coordinate[link]
         pose, q = beyond(loop.poses, POSE.size * link), beyond(loop.x, at)
@@ -67,10 +74,11 @@ def evaluate(loop):
         Phi = take(loop.Phi, 6 * s, 6)
         for r in range(loop.rows):
             i = s * loop.rows + r
-            value = loop.T[i]
-            if value != 0.0 and loop.row_kind[r] != LINEAR:
-                value *= dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), Phi)
-            store(loop.now, i, value)
+            if loop.T[i] != 0.0 and loop.row_kind[r] != LINEAR:
+                wrench = take(loop.arms, ARMS.size * r + ARMS.wrench, 6)
+                store(loop.now, i, loop.T[i] * dot6(wrench, Phi))
+            else:
+                store(loop.now, i, loop.T[i])
 
 
 @inlined
@@ -78,15 +86,14 @@ def _linear_condition(loop, r):
     """phi = sum_s T[s, r] x_s - constant, over links with one column; T[s, r] is zero for all others."""
     scale = loop.row_parameters[CONDITION.size * r + CONDITION.scale]
     constant = scale * loop.row_parameters[CONDITION.size * r + CONDITION.constant]
-    total, size = -constant, abs(constant)
+    store(loop.phi, r, -constant)
+    store(loop.sizes, r, abs(constant))
     for link in range(1, loop.links + 1):
         s = loop.first[link]
         if loop.first[link + 1] == s + 1:
             term = loop.T[s * loop.rows + r] * loop.x[loop.coordinate[link]]
-            total += term
-            size += abs(term)
-    store(loop.phi, r, total)
-    store(loop.sizes, r, size)
+            store(loop.phi, r, loop.phi[r] + term)
+            store(loop.sizes, r, loop.sizes[r] + absolute(term))
 
 
 @inlined
@@ -102,23 +109,26 @@ def _geometric_condition(loop, r):
     distance = subtract3(p_b, p_a)
     doubt = ROUND_OFF * (loop.lengths[0] + _size3(p_a) + _size3(p_b))
     if kind == POSITION:
-        x, y, value, size = p_b, u, dot3(u, distance), loop.lengths[1] + doubt
+        x, y, value = p_b, u, dot3(u, distance)
+        store(loop.sizes, r, scale * (loop.lengths[1] + doubt))
     elif kind == DISTANCE:
-        x, y, value, size = p_a, p_b, 0.5 * dot3(distance, distance), constant + math.sqrt(constant) * doubt
+        x, y, value = p_a, p_b, 0.5 * dot3(distance, distance)
+        store(loop.sizes, r, scale * (constant + math.sqrt(constant) * doubt))
         constant = 0.5 * constant
     else:
-        x, y, value, size = w, u, dot3(u, w), 1.0
+        x, y, value = w, u, dot3(u, w)
+        store(loop.sizes, r, scale)
     turn = cross3(x, y)
     if kind == TWIST:
         second, first = _second_pair(loop, r)
-        value, size = value - dot3(first, second), 2.0
+        value = value - dot3(first, second)
+        store(loop.sizes, r, 2.0 * scale)
         turn = subtract3(turn, cross3(second, first))
     arms = beyond(loop.arms, ARMS.size * r)
     put(arms, ARMS.x, x)
     put(arms, ARMS.y, y)
     put(arms, ARMS.wrench, (*turn, *_linear_part(kind, x, y)))
     store(loop.phi, r, scale * (value - constant))
-    store(loop.sizes, r, scale * size)
 
 
 @exact
@@ -155,17 +165,17 @@ def second_derivatives(loop, j, k):
     """Write sum_s (L_j K)_s G_sk of every condition to b; after `move_links`."""
     n = loop.independent
     for r in range(loop.rows):
-        value = 0.0
-        if loop.row_kind[r] != LINEAR:
+        if loop.row_kind[r] == LINEAR:
+            store(loop.b, r, 0.0)
+        else:
             a, b = 6 * n * loop.link_a[r], 6 * n * loop.link_b[r]
             V_a, V_b = take(loop.twists, a + 6 * j, 6), take(loop.twists, b + 6 * j, 6)
             change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
             i = 6 * (j * n + k)
             rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
             value = dot6(wrench_rate(loop, r, V_a, V_b), change)
-            value += dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), rate)
-            value *= loop.row_parameters[CONDITION.size * r + CONDITION.scale]
-        store(loop.b, r, value)
+            value = value + dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), rate)
+            store(loop.b, r, value * loop.row_parameters[CONDITION.size * r + CONDITION.scale])
 
 
 @inlined
@@ -226,7 +236,7 @@ def _linear_part(kind, x, y):
     """The linear part l of f = [x x y; l]."""
     if kind == POSITION:
         return y
-    return subtract3(y, x) if kind == DISTANCE else (0.0, 0.0, 0.0)
+    return subtract3(y, x) if kind == DISTANCE else scale3(y, 0.0)
 
 
 @inlined
@@ -249,4 +259,4 @@ def _arm_rates(kind, V_a, V_b, x, y):
 
 @inlined
 def _size3(x):
-    return abs(x[0]) + abs(x[1]) + abs(x[2])
+    return absolute(x[0]) + absolute(x[1]) + absolute(x[2])

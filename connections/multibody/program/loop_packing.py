@@ -68,6 +68,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
         "spanning_quaternions": len(quaternions),
         "linear": len(linear),
         "loops": len(loops),
+        "slots": work,
     }
     integers = {
         "columns": closed.q_columns,

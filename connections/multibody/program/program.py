@@ -40,6 +40,7 @@ from connections.engines.rendered import execute
 from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
+from connections.geometry.groups import unit_quaternions
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
@@ -288,11 +289,12 @@ class Program:
         ShapeError, NonFiniteError, PointError.
         """
         assert isinstance(self._kinematics, ClosedKinematics)
-        frame, start = self._kinematics.spanning.frame, self._kinematics.spanning.nq
-        rows = numbers("guess", guess, (start,))
+        spanning = self._kinematics.spanning
+        rows = np.array(numbers("guess", guess, (spanning.nq,)))
         require_finite("guess", rows)
-        flat = [frame.require_near("guess", row) for row in rows.reshape(-1, start)]
-        return np.array(flat).reshape(rows.shape)
+        for name, at in spanning.quaternions:
+            rows[..., at] = unit_quaternions(f"guess: joint '{name}'", rows[..., at])
+        return rows
 
     def choice(self, name: str, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the compiled function `name` takes for what the caller chose.

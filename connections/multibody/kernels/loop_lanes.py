@@ -1,0 +1,369 @@
+"""Loops closed for LANES configurations at once: `loop_path` in the lanes of vector registers.
+
+Every lane follows a path of its own, by the same rules, and takes the next row when it has solved one. What
+costs time (poses, conditions, K, its factorization, its change, predictions, G and LG) is computed for all
+lanes together, once for each correction; the rules are applied, and coordinates moved, lane by lane, in a
+workspace of each lane's own. Columns of K_d are not exchanged, because lanes would need different exchanges,
+so pivots are those of the given order.
+
+A row is given up that needs many turns of a crank, short steps, or more than `MOST_ROUNDS`, or whose loop is
+open or singular. `loop_continuation` solves it then, or says why it cannot be solved.
+"""
+
+import math
+
+from connections.engines.inlined.householder import factorize_lanes, solve_least_lanes
+from connections.engines.inlined.simd import (
+    LANES,
+    as_lanes,
+    as_numbers,
+    beyond,
+    exact,
+    inlined,
+    root,
+    routine,
+    store,
+)
+from connections.engines.inlined.vectors import reduced_angle
+from connections.multibody.kernels.layout import unpack_loop_at
+from connections.multibody.kernels.loop_branches import needs_turns
+from connections.multibody.kernels.loop_geometry import evaluate, move_links, place_links, second_derivatives
+from connections.multibody.kernels.loop_motion import advance, move_dependent
+from connections.multibody.kernels.loop_path import DONE, NO_MORE, POLISHED, SETTLED, SMALL, USUAL_CHANGE
+from connections.multibody.tolerances import (
+    CLOSED,
+    LARGEST_CHANGE,
+    LARGEST_CORRECTION,
+    LARGEST_TURN,
+    SINGULAR,
+)
+
+SHORTEST = 1e-3  # rad, or of the loop's size; a lane that needs shorter steps is given up
+MOST_ROUNDS = 200  # of corrections of one row
+# The slots of `control` of a lane, and what a lane is doing. In the lanes, slot 0 is the change of K_d.
+PHASE, TRIAL, PREVIOUS, LEFT, STEP, WAY, FRACTION, ROUNDS, ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8
+SETTLING, STEPPING, POLISHING, SOLVED, GIVEN_UP, IDLE = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
+KEEP, PREDICT = 1, 2  # what is to be done for a lane, bit by bit
+
+
+@exact
+def solve_lanes(closure, i, starts, stride, good, solutions, size, count):
+    """Fill the first `count` rows of `solutions` for loop i, from rows of `starts`.
+
+    good : (count,) positive if the row is to be solved; zero is written for a row that is given up.
+    """
+    many = unpack_loop_at(closure, i, as_lanes(beyond(closure.work, (1 + LANES) * closure.slots)))
+    for lane in range(LANES):
+        store(_lane(closure, i, lane).control, PHASE, IDLE)
+    row, working = 0, True
+    while working:
+        for lane in range(LANES):
+            loop = _lane(closure, i, lane)
+            if loop.control[PHASE] == SOLVED or loop.control[PHASE] == GIVEN_UP:
+                _write_configuration(loop, good, solutions, size)
+            while loop.control[PHASE] == IDLE and row < count:
+                if good[row] > 0.0:
+                    _begin(loop, beyond(starts, row * stride), beyond(solutions, row * size), row)
+                row += 1
+        working = _correct(closure, i, many)
+    for first in range(0, count, LANES):
+        _write_derivatives(many, beyond(solutions, first * size), size, min(LANES, count - first))
+
+
+@inlined
+def _lane(closure, i, lane):
+    """Loop i with the workspace of a lane's own."""
+    return unpack_loop_at(closure, i, beyond(closure.work, (1 + lane) * closure.slots))
+
+
+@exact
+def _begin(loop, start, solution, row):
+    """Let the lane of `loop` follow the path to a row."""
+    for c in range(loop.coordinates):
+        store(loop.x, c, start[loop.source[c]])
+        store(loop.base, c, loop.x[c])
+        if not loop.follows[c]:
+            store(loop.goal, c, solution[loop.source[c]])
+    store(loop.control, PHASE, GIVEN_UP if needs_turns(loop) else SETTLING)
+    store(loop.control, TRIAL, 0.0)
+    store(loop.control, ROUNDS, 0.0)
+    store(loop.control, ROW, float(row))
+
+
+@exact
+def _write_configuration(loop, good, solutions, size):
+    """Write what a lane has found to its row; the lane is idle then."""
+    row = int(loop.control[ROW])
+    if loop.control[PHASE] == GIVEN_UP:
+        store(good, row, 0.0)
+    else:
+        for c in range(loop.coordinates):
+            if loop.follows[c]:
+                store(solutions, row * size + loop.source[c], loop.x[c])
+    store(loop.control, PHASE, IDLE)
+
+
+@exact
+def _correct(closure, i, many):
+    """One correction of every lane, or the next prediction. Returns whether a lane still works."""
+    p, d, working, stepping = many.rows, many.dependent, False, False
+    for lane in range(LANES):
+        loop = _lane(closure, i, lane)
+        working |= loop.control[PHASE] != IDLE
+        stepping |= loop.control[PHASE] == STEPPING
+        for c in range(loop.coordinates):
+            _set_coordinate(many, c, lane, loop.x[c])
+    if not working:
+        return False
+    K_d = _evaluate(many)
+    for r in range(p):
+        store(many.b, r, -many.phi[r])
+    solve_least_lanes(K_d, p, d, many.b, many.z)
+    if stepping:
+        _change(many)
+    predicting = False
+    for lane in range(LANES):
+        loop = _lane(closure, i, lane)
+        to_do = _apply_rules(loop, many, lane)
+        if to_do & KEEP:
+            _keep(many, lane)
+        predicting |= to_do & PREDICT != 0
+        for s in range(loop.columns):
+            _set(many.y, s, lane, loop.y[s])
+    if predicting:
+        _predict(many)
+        for lane in range(LANES):
+            loop = _lane(closure, i, lane)
+            if loop.control[PHASE] == STEPPING and loop.control[TRIAL] == 0.0:
+                _take_prediction(loop, many, lane)
+    return True
+
+
+@inlined
+def _set_coordinate(many, c, lane, number):
+    _set(many.x, c, lane, number)
+    _set(many.angles, c, lane, reduced_angle(number))
+
+
+@routine
+def _evaluate(many):
+    """Evaluate phi and K at x, and factorize K_d, to which the result points."""
+    p = many.rows
+    place_links(many)
+    evaluate(many)
+    K_d = beyond(many.now, many.columns * p)
+    for s in range(many.columns):
+        if many.place[s] < 0:
+            for r in range(p):
+                store(K_d, (-1 - many.place[s]) * p + r, many.now[s * p + r])
+    factorize_lanes(K_d, p, many.dependent)
+    return K_d
+
+
+@exact
+def _apply_rules(loop, many, lane):
+    """What `settle`, `approach` and `polish` of `loop_path` do after a correction was computed."""
+    phase = loop.control[PHASE]
+    if phase >= SOLVED:
+        return 0
+    store(loop.control, ROUNDS, loop.control[ROUNDS] + 1.0)
+    if loop.control[ROUNDS] > MOST_ROUNDS:
+        return _give_up(loop)
+    pivot, length = _pivot_and_length(many, lane)
+    for k in range(loop.dependent):
+        store(loop.z, k, _get(many.z, k, lane))
+    if not pivot >= SINGULAR:
+        return _reject(loop, 0.5) if phase == STEPPING else _give_up(loop)
+    if phase == SETTLING:
+        if length <= SETTLED:
+            store(loop.control, LEFT, 1.0)
+            store(loop.control, STEP, 1.0)
+            store(loop.control, WAY, max(advance(loop, 1.0)[1], 1.0))
+            return KEEP | _begin_step(loop)
+        move_dependent(loop, min(1.0, LARGEST_CORRECTION / length))
+        return 0
+    if phase == POLISHING:
+        previous = loop.control[PREVIOUS]
+        if length <= POLISHED and length > 0.25 * previous:
+            return _finish(loop, many, lane, previous)
+        move_dependent(loop, 1.0)
+        store(loop.control, PREVIOUS, length)
+        return _finish(loop, many, lane, length) if length <= NO_MORE else 0
+    trial, change = loop.control[TRIAL], _get(many.control, 0, lane)
+    if trial == 0.0 or length <= SMALL:
+        if not change <= LARGEST_CHANGE:
+            return _reject(loop, min(0.7, 0.8 * LARGEST_CHANGE / change))
+    if trial == 6.0 or not length <= (0.5 * loop.control[PREVIOUS] if trial > 0.0 else LARGEST_CORRECTION):
+        return _reject(loop, 0.5)
+    move_dependent(loop, 1.0)
+    store(loop.control, PREVIOUS, length)
+    store(loop.control, TRIAL, trial + 1.0)
+    if length > SMALL:
+        return 0
+    for c in range(loop.coordinates):
+        store(loop.base, c, loop.x[c])
+    if loop.control[FRACTION] == 1.0:
+        store(loop.control, PHASE, POLISHING)
+        store(loop.control, PREVIOUS, 1.0)
+        return KEEP
+    store(loop.control, LEFT, loop.control[LEFT] - loop.control[STEP])
+    store(loop.control, STEP, loop.control[STEP] * min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0))
+    return KEEP | _begin_step(loop)
+
+
+@inlined
+def _give_up(loop):
+    store(loop.control, PHASE, GIVEN_UP)
+    return 0
+
+
+@exact
+def _reject(loop, factor):
+    """Try a shorter step."""
+    store(loop.control, STEP, min(loop.control[STEP], loop.control[LEFT]) * max(factor, 0.1))
+    return _begin_step(loop)
+
+
+@exact
+def _begin_step(loop):
+    """Move the independent coordinates, in a step that turns none of them too far."""
+    store(loop.control, PHASE, STEPPING)
+    store(loop.control, TRIAL, 0.0)
+    for c in range(loop.coordinates):
+        store(loop.x, c, loop.base[c])
+    while loop.control[STEP] * loop.control[WAY] >= SHORTEST:
+        step, left = loop.control[STEP], loop.control[LEFT]
+        store(loop.control, FRACTION, step / left if step < 0.999 * left else 1.0)
+        turn = advance(loop, loop.control[FRACTION])[0]
+        if turn <= LARGEST_TURN:
+            return PREDICT
+        store(loop.control, STEP, min(step, left) * max(0.9 * LARGEST_TURN / turn, 0.1))
+    return _give_up(loop)
+
+
+@exact
+def _finish(loop, many, lane, previous):
+    """The end of a path, as in `loop_path.polish`."""
+    closed = previous <= DONE
+    for r in range(loop.rows):
+        closed &= abs(_get(many.phi, r, lane)) <= CLOSED * _get(many.sizes, r, lane)
+    store(loop.control, PHASE, SOLVED if closed else GIVEN_UP)
+    return 0
+
+
+@exact
+def _take_prediction(loop, many, lane):
+    """Move the dependent coordinates as predicted; a step that turns one of them too far is shortened."""
+    for c in range(loop.coordinates):
+        if loop.follows[c]:
+            store(loop.x, c, loop.base[c])
+    for k in range(loop.dependent):
+        store(loop.z, k, _get(many.z, k, lane))
+    turn = move_dependent(loop, 1.0)
+    if not turn <= LARGEST_TURN:  # predictions are proportional to steps, apart from those of quaternions
+        shorter = 0.9 * LARGEST_TURN / turn
+        store(loop.control, STEP, min(loop.control[STEP], loop.control[LEFT]) * max(shorter, 0.1))
+        store(loop.control, FRACTION, loop.control[STEP] / loop.control[LEFT])
+        advance(loop, loop.control[FRACTION])
+        for c in range(loop.coordinates):
+            if loop.follows[c]:
+                store(loop.x, c, loop.base[c])
+        move_dependent(loop, max(shorter, 0.1))
+
+
+@exact
+def _pivot_and_length(many, lane):
+    """The least pivot of K_d, and the length |D z| of the correction; NaN counts as a pivot of zero."""
+    p, d = many.rows, many.dependent
+    diagonal = beyond(many.now, many.columns * p + d * p + d)
+    lengths, pivot, square = beyond(diagonal, d), 1.0, 0.0
+    for k in range(d):
+        size = abs(_get(diagonal, k, lane))
+        pivot = size if size < pivot else (pivot if size >= pivot else 0.0)
+        part = _get(lengths, k, lane) * _get(many.z, k, lane)
+        square += part * part
+    return pivot, math.sqrt(square)
+
+
+@exact
+def _change(many):
+    """`change_of_K` of `loop_path` in all lanes, its square root not yet taken, to slot 0 of `control`."""
+    p, d = many.rows, many.dependent
+    K_d = beyond(many.old, many.columns * p)
+    lengths = beyond(K_d, d * (p + 2))
+    store(many.control, 0, 0.0)
+    for s in range(many.columns):
+        if many.place[s] < 0:
+            j = -1 - many.place[s]
+            for r in range(p):
+                store(many.b, r, many.now[s * p + r])
+            solve_least_lanes(K_d, p, d, many.b, many.G)
+            for k in range(d):
+                entry = many.G[k] * lengths[k] / lengths[j] - (1.0 if k == j else 0.0)
+                store(many.control, 0, many.control[0] + entry * entry)
+    store(many.control, 0, root(many.control[0]))
+
+
+@exact
+def _predict(many):
+    """Write the steps -K_d^+ K_i y of the dependent columns, at the last accepted points, to z."""
+    p = many.rows
+    for r in range(p):
+        store(many.b, r, 0.0)
+        for s in range(many.columns):
+            if many.place[s] >= 0:
+                store(many.b, r, many.b[r] - many.old[s * p + r] * many.y[s])
+    solve_least_lanes(beyond(many.old, many.columns * p), p, many.dependent, many.b, many.z)
+
+
+@exact
+def _keep(many, lane):
+    """Copy K and its factorization of one lane from `now` to `old`."""
+    now, old = as_numbers(many.now), as_numbers(many.old)
+    for k in range(many.columns * many.rows + many.dependent * (many.rows + 3)):
+        store(old, k * LANES + lane, now[k * LANES + lane])
+
+
+@exact
+def _write_derivatives(many, solutions, size, count):
+    """Write G and LG to the first `count` rows of `solutions`, as `loop_continuation` does to one."""
+    p, d, n, m = many.rows, many.dependent, many.independent, many.columns
+    for lane in range(LANES):
+        row = min(lane, count - 1) * size
+        for c in range(many.coordinates):
+            _set_coordinate(many, c, lane, solutions[row + many.source[c]])
+    K_d = _evaluate(many)
+    for s in range(m):
+        for k in range(n):
+            store(many.G, s * n + k, 1.0 if k == many.place[s] else 0.0)
+    for s in range(m):
+        k = many.place[s]
+        if k >= 0:
+            for r in range(p):
+                store(many.b, r, -many.now[s * p + r])
+            solve_least_lanes(K_d, p, d, many.b, many.z)
+            for t in range(m):
+                if many.place[t] < 0:
+                    store(many.G, t * n + k, many.z[-1 - many.place[t]])
+                    for lane in range(count):
+                        number = _get(many.z, -1 - many.place[t], lane)
+                        store(solutions, lane * size + many.G_at[t] + k, number)
+    move_links(many)
+    for i in range(n * n):
+        second_derivatives(many, i // n, i % n)
+        solve_least_lanes(K_d, p, d, many.b, many.z)
+        for t in range(m):
+            if many.place[t] < 0:
+                for lane in range(count):
+                    number = -_get(many.z, -1 - many.place[t], lane)
+                    store(solutions, lane * size + many.LG_at[t] + i, number)
+
+
+@inlined
+def _get(slots, slot, lane):
+    return as_numbers(slots)[slot * LANES + lane]
+
+
+@inlined
+def _set(slots, slot, lane, number):
+    store(as_numbers(slots), slot * LANES + lane, number)
