@@ -21,7 +21,7 @@ from connections.engines.workspaces import aligned, with_workspace
 from connections.multibody.clusters import DISTANCE, LINEAR, Clusters, Rows
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, CLUSTERS
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.program.cluster_packing import pack_clusters
+from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_packing import pack_closure
@@ -173,7 +173,7 @@ class Kernels:
     """The compiled functions on the arrays of one closed chain."""
 
     def __init__(self, closed):
-        tree = pack(closed.spanning, (0.0, 0.0, -9.81))
+        tree = pack(closed.spanning, (0.0, 0.0, -9.81), tied_bodies(closed))
         self.closed, self.clusters = closed, pack_clusters(closed, tree)
         self.slots = CLUSTERS.read(self.clusters, "result")
         self.memory = with_workspace(tree, self.slots)

@@ -7,20 +7,26 @@ mass matrix and forces are does not depend on where it stands.
 import jax
 import numpy as np
 import pytest
+from closed_chains import add_four_bar
+from closed_plan import Plan
 from mechanisms import (
     MOVING,
+    assemble,
     configuration_rate,
     extend,
     multiply,
     normalized,
     random_body,
     random_mechanism,
+    random_placement,
     rotate,
     sample,
 )
+from recursion_functions import configurations
 from robots import robot_path
 
 from connections import multibody as mb
+from connections.multibody.definition.recursions import DEFINITIONS
 
 STEPS = (8, 16, 32, 64)
 
@@ -198,6 +204,109 @@ def test_numbers_stay_accurate_far_from_the_origin(name, rng):
     elsewhere[near.configuration_slice(f"to arm {MOVING.index(mb.Free)}")][:3] += 0.3
     changed = gaps(here, evaluate_all(near, elsewhere, v, a))
     assert min(changed[key] for key in ("H", "C", "Gamma")) > 1e-2
+
+
+def carriages(rng, rail):
+    """Two carriages on a rail, each with an arm of all joint types."""
+    mechanism, along = mb.Mechanism(), mb.Prismatic((1, 0, 0))
+    mechanism.add_body("rail", **random_body(rng))
+    mechanism.add_joint("rail", "world", "rail", rail)
+    for name in ("left", "right"):
+        mechanism.add_body(name, **random_body(rng))
+        mechanism.add_joint(name, "rail", name, along, random_placement(rng))
+        extend(mechanism, rng, MOVING, range(-1, len(MOVING) - 1), name=f"{name} arm", root=name)
+    return mechanism.build()
+
+
+@pytest.mark.parametrize("apart", [1e5, 1e7])
+def test_carriages_far_apart_on_one_rail(apart, rng):
+    """Where the rail only slides, no number depends on where the carriages are; each has its own origin."""
+    model = carriages(rng, mb.Prismatic((0.3, 1, 0)))
+    q, v = sample(model, rng)
+    a, q_far = rng.standard_normal(model.nv), q.copy()
+    q_far[model.configuration_slice("left")] -= apart / 2.0
+    q_far[model.configuration_slice("right")] += apart / 2.0
+    here, there = evaluate_all(model, q, v, a), evaluate_all(model, q_far, v, a)
+    residuals = gaps(here, there)
+    assert max(residuals.values()) < 1e-11, residuals
+    scale = np.sqrt(np.diag(here["H"]))  # entry by entry, so that no carriage hides behind another
+    assert np.max(np.abs(there["H"] - here["H"]) / np.outer(scale, scale)) < 1e-11
+
+
+def test_carriages_far_apart_on_a_rail_that_turns(rng):
+    """What belongs to one arm is the same wherever its carriage is; the rail feels their distance."""
+    model = carriages(rng, mb.Free())
+    q, v = sample(model, rng)
+    q_far = q.copy()
+    q_far[model.configuration_slice("left")] -= 5e4
+    q_far[model.configuration_slice("right")] += 5e4
+    starts = [model.velocity_slice(name).start for name in ("left", "right")]
+    near, far = mb.mass_matrix(model, q), mb.mass_matrix(model, q_far)
+    Gamma, there = mb.christoffel_symbols(model, q), mb.christoffel_symbols(model, q_far)
+    for own in (slice(starts[0], starts[1]), slice(starts[1], model.nv)):
+        assert np.max(np.abs(near - far)[own, own]) < 1e-11 * np.max(np.abs(near[own, own]))
+        change = np.abs(Gamma - there)[own, own, own]
+        assert np.max(change) < 1e-11 * np.max(np.abs(Gamma[own, own, own]))
+    assert not np.any(far[starts[0] : starts[1], starts[1] :])
+    turning = np.linalg.eigvalsh(far[:3, :3])
+    assert turning[1] > 1e9 and turning[2] > 1e9  # mass times the square of the distance
+
+
+def test_carriages_with_loops_far_apart(rng):
+    """On each carriage a four-bar, and on its coupler a wrist with a slide: groups above and below loops."""
+    plan = Plan(3)
+    plan.add("rail", "world", "rail", mb.Prismatic((0.3, 1, 0)))
+    for side in ("left", "right"):
+        plan.add(side, "rail", side, mb.Prismatic((1, 0, 0)))
+        add_four_bar(plan, side, side, np.eye(4))
+        plan.add(f"{side} wrist", f"{side} coupler", f"{side} wrist", mb.Spherical())
+        plan.add(f"{side} reach", f"{side} wrist", f"{side} reach", mb.Prismatic((0, 1, 1)))
+        plan.add(f"{side} hand", f"{side} reach", f"{side} hand", mb.Revolute((1, 0, 0)))
+    model = plan.build()
+    q, v = configurations(model, rng)
+    a, q_far = rng.standard_normal(model.nv), q.copy()
+    q_far[model.configuration_slice("left")] -= 5e4
+    q_far[model.configuration_slice("right")] += 5e4
+    here, there = evaluate_all(model, q, v, a), evaluate_all(model, q_far, v, a)
+    residuals = gaps(here, there)
+    assert max(residuals.values()) < 1e-11, residuals
+    q_far[model.configuration_slice("left reach")] += 1e5  # a group below a loop: by its definition
+    H, definition = mb.mass_matrix(model, q_far), np.asarray(model.definition.metric.matrix(q_far))
+    scale = np.sqrt(np.diag(definition))
+    assert np.max(np.abs(H - definition) / np.outer(scale, scale)) < 1e-11
+    for factor in ("christoffel", "force_cross"):
+        C = mb.coriolis_matrix(model, q_far, v, body_factor=factor)
+        Gamma = mb.christoffel_symbols(model, q_far, body_factor=factor)
+        theirs = np.asarray(DEFINITIONS["coriolis_matrix"](model, q_far, v, factor))
+        assert np.max(np.abs(C - theirs)) < 1e-11 * np.max(np.abs(theirs))
+        assert np.max(np.abs(C - np.einsum("ijk,j->ik", Gamma, v))) < 1e-11 * np.max(np.abs(C))
+    assert np.max(np.abs(H - here["H"])) > 1e5  # negative control: the arm's length is in H
+
+
+@pytest.mark.parametrize("far", [1e5, 1e8])
+def test_the_definition_is_accurate_far_from_the_origin(far, rng):
+    """A free base, and a carriage on it: the same numbers as near the origin, and as by recursion."""
+    model = assemble(rng, (mb.Free, mb.Revolute, mb.Prismatic, mb.Spherical), (-1, 0, 0, 2))
+    q, v = sample(model, rng)
+    q_far = q.copy()
+    q_far[:3] += far
+    definition = model.definition
+    definition.connection.explain(q_far)
+    for function in (
+        lambda q: definition.metric.matrix(q),
+        lambda q: definition.connection.first_kind(q),
+        lambda q: definition.system.bias(q, v),
+        lambda q: definition.system.gravity(q),
+    ):
+        here, there = np.asarray(function(q)), np.asarray(function(q_far))
+        assert np.max(np.abs(there - here)) < 1e-13 * np.max(np.abs(here))
+    H = np.asarray(definition.metric.matrix(q_far))
+    assert np.max(np.abs(mb.mass_matrix(model, q_far) - H)) < 1e-13 * np.max(np.abs(H))
+    q_far[model.configuration_slice(model.joint_names[2])] += far  # the carriage
+    H, recursion = np.asarray(definition.metric.matrix(q_far)), mb.mass_matrix(model, q_far)
+    scale = np.sqrt(np.diag(H))
+    assert np.max(np.abs(recursion - H) / np.outer(scale, scale)) < 1e-11
+    assert np.max(np.abs(H[:3, :3])) > far**2 / 100.0  # negative control: the rail feels it
 
 
 def test_trees_far_apart_do_not_disturb_each_other(rng):

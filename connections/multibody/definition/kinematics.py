@@ -4,10 +4,11 @@ Body b has the pose (R_b, p_b) in the world, joint j has the columns Phi_j in th
 
     A[b, :, j] = [R_b^T w_j; R_b^T (u_j + w_j x (p_b - p_j))],   [w_j; u_j] = [R_j Phi_j^w; R_j Phi_j^v],
 
-for every joint j that moves body b, and zero otherwise. Only differences of positions enter, so numbers stay
-accurate far from the world origin. All bodies are computed at once: first the joints, class by class; then
-the poses, composed over 1, 2, 4, ... generations, so that the traced program grows with the logarithm of the
-depth. Source: [W] VI-B, A = X Phi.
+for every joint j that moves body b, and zero otherwise. Only differences of positions enter. They are not
+computed from positions in the world, so that no digits are lost far from its origin: p_b - p_j is the sum of
+the displacements s_k of the joints between j and b, and of what it would be without them. All bodies are
+computed at once: first the joints, class by class; then the poses, composed over 1, 2, 4, ... generations,
+so that the traced program grows with the logarithm of the depth. Source: [W] VI-B, A = X Phi.
 """
 
 from __future__ import annotations
@@ -235,7 +236,26 @@ class Kinematics(Coordinates):
     def world_transforms_at(self, q: jax.Array) -> jax.Array:
         """Homogeneous transforms (N, 4, 4), m, of the bodies in the world, at q (nq,)."""
         quaternions, positions = self.joint_poses_at(q)
-        transforms = jnp.asarray(self.placements) @ homogeneous(rotation_matrix(quaternions), positions)
+        return self._composed(jnp.asarray(self.placements), quaternions, positions)
+
+    @traced_once
+    def levers_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Rotations (N, 3, 3) of the bodies, and p_b - p_j, (N, N, 3), m, in world axes, if j carries b."""
+        quaternions, displacements = self.joint_poses_at(q)
+        placements = self.placements.copy()
+        placements[self.tree.parents < 0, :3, 3] = 0.0  # the same for all bodies of a subtree
+        sliding = np.array([joint.nv > 0 and _slides(joint) for joint in self.joints])
+        still = self._composed(jnp.asarray(placements), quaternions, jnp.zeros_like(displacements))
+        rotation, position = still[:, :3, :3], still[:, :3, 3]
+        placed = jnp.concatenate([rotation, jnp.eye(3)[None]])[self.tree.parents] @ placements[:, :3, :3]
+        steps = jnp.einsum("kab,kb->ka", placed, displacements)[sliding]
+        behind = jnp.asarray(self.tree.supports[:, sliding], dtype=steps.dtype)
+        beyond = (1.0 - behind)[:, :, None] * steps  # zero for joints that move the first body, too
+        return rotation, position[:, None] - position + jnp.einsum("bk,jka->bja", behind, beyond)
+
+    def _composed(self, placements: jax.Array, quaternions: jax.Array, positions: jax.Array) -> jax.Array:
+        """Transforms (N, 4, 4) in the world for joint frames (N, 4, 4) and poses of bodies in them."""
+        transforms = placements @ homogeneous(rotation_matrix(quaternions), positions)
         transforms = jnp.concatenate([transforms, jnp.eye(4)[None]])  # the ground comes last
         for above in self._jumps:
             transforms = transforms[above] @ transforms
@@ -268,12 +288,11 @@ class Kinematics(Coordinates):
 
         Source: [W] VI-B.
         """
-        transforms, columns = self.world_transforms_at(q), self.Phi_columns_at(q)
-        rotation, position = transforms[:, :3, :3], transforms[:, :3, 3]
+        (rotation, levers), columns = self.levers_at(q), self.Phi_columns_at(q)
         at_joint = rotation[self.body_of]
         w = jnp.einsum("jab,jb->ja", at_joint, columns[:, :3])
         u = jnp.einsum("jab,jb->ja", at_joint, columns[:, 3:])
-        lever = position[:, None] - position[self.body_of]
+        lever = levers[:, self.body_of]
         linear = u + jnp.einsum("jab,njb->nja", skew(w), lever)
         back = jnp.swapaxes(rotation, 1, 2)
         twists = jnp.concatenate(
@@ -319,6 +338,11 @@ def _elements(joint: Joint, name: str, at_q: int, at_v: int) -> tuple[Element, .
         found.append(Element(element, name, *own))
         at_q, at_v = own[0].stop, own[1].stop
     return tuple(found)
+
+
+def _slides(joint: Joint) -> bool:
+    """Whether the joint may displace its child."""
+    return any(element.motion[3:].any() for element in joint.chain)
 
 
 def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameField:

@@ -19,10 +19,11 @@ from connections.engines import xla
 from connections.engines.platforms import Change, PlatformFunction
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.cluster_packing import tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
-from connections.multibody.program.tree_packing import pack
+from connections.multibody.program.tree_packing import pack, pack_with_one_origin
 
 #: Products with H and with its inverse, which are recursions at rest and without gravity, in O(N).
 AT_REST = {"mass_product": "inverse_dynamics", "inverse_mass_product": "forward_dynamics"}
@@ -89,12 +90,14 @@ class Values:
         """The result at vectors (..., k)."""
         guess, vectors = (vectors[0], vectors[1:]) if guessed else (None, vectors)
         program, loops, rows = self._program, self._program.loops, q.ndim > 1
-        before: list[xla.Constant] = [xla.Work(self._tree, len(program.memory))]
+        arrays = program.arrays_of(name)
+        tree = self._tree if arrays is program.arrays else self._tree_with_one_origin
+        before: list[xla.Constant] = [xla.Work(tree, len(arrays[0]))]
         given = [q, *vectors]
         entry = f"{name}_rows" if rows else f"{name}_at"
         if loops is not None:
             entry = f"closed_{entry}"
-            _, closure, clusters = program.arrays
+            _, closure, clusters = arrays
             before += [xla.Work(self._closure, len(closure)), xla.Read(clusters), xla.Flag(not loops.linear)]
             given[0] = q if loops.linear else loops.solution_at(q, guess)
             if RECURSIONS[name].bias_rates:
@@ -108,9 +111,15 @@ class Values:
     @cached_property
     def _tree(self) -> np.ndarray:
         kinematics = self._kinematics
-        return pack(
-            kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics, self._gravity
-        )
+        if isinstance(kinematics, ClosedKinematics):
+            return pack(kinematics.spanning, self._gravity, tied_bodies(kinematics))
+        return pack(kinematics, self._gravity)
+
+    @cached_property
+    def _tree_with_one_origin(self) -> np.ndarray:
+        kinematics = self._kinematics
+        spanning = kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
+        return pack_with_one_origin(spanning, self._gravity)
 
     @cached_property
     def _closure(self) -> np.ndarray:

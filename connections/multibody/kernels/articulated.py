@@ -24,7 +24,8 @@ from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.origins import add_articulated, add_inertia, add_wrench, inherited
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
@@ -37,7 +38,7 @@ def forward_dynamics(tree, work, acceleration):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot = links + i * LINK.size
         own = joint_twist(tree, work, i, columns, COLUMN.size, v)
-        twist = add6(take(work, links + tree.parent[i] * LINK.size, 6), own)
+        twist = add6(inherited(tree, work, i, links + tree.parent[i] * LINK.size), own)
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * COLUMN.size
             put(work, at + COLUMN.bias, scale6(motion_cross(twist, take(work, at, 6)), load(work, v + j)))
@@ -55,11 +56,13 @@ def forward_dynamics(tree, work, acceleration):
             a = tree.armature[j]
             d = _eliminate(work, links + i * LINK.size, columns + j * COLUMN.size, tau, a)
             store(work, tree.pivots + j, d / (energy_scale(inertia, Phi) + a))
-        add_to_parent(tree, work, i, links, LINK.size, LINK.articulated)
+        add_articulated(tree, work, i, links, LINK.size, LINK.articulated)
+        add_wrench(tree, work, i, links, LINK.size, LINK.bias)
+        add_inertia(tree, work, i, links, LINK.size, LINK.inertia)
     k = tree.parameters
     put(work, links, (0.0, 0.0, 0.0, -k[0], -k[1], -k[2]))
     for i in range(1, tree.links + 1):
-        a = take(work, links + tree.parent[i] * LINK.size, 6)
+        a = inherited(tree, work, i, links + tree.parent[i] * LINK.size)
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * COLUMN.size
             a = add6(a, take(work, at + COLUMN.bias, 6))

@@ -29,7 +29,8 @@ from connections.multibody.kernels.algebra import (
 )
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.origins import add_inertia, column_seen, distance_before, distance_to
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
@@ -56,10 +57,13 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
         inertia = take(work, links + link * LINK.size, 10)
         for k in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
             B = body_factor(inertia, take(work, columns + k * COLUMN.size, 6))
-            x = k
+            zero = load(work, tree.poses + 1)
+            x, d = k, (zero, zero, zero)
             while x >= 0:
                 slot = columns + x * COLUMN.size
-                put(work, slot + COLUMN.g, factor_transpose_times(B, take(work, slot, 6)))
+                Phi = column_seen(tree, take(work, slot, 6), d)
+                put(work, slot + COLUMN.g, factor_transpose_times(B, Phi))
+                d = distance_before(tree, work, x, d)
                 x = tree.up[x]
             x = k
             while x >= 0:
@@ -80,7 +84,7 @@ def _levi_civita_symbols(tree, work, Gamma, all_of_them):
                         store(Gamma, (k * nv + x) * nv + y, -xy)
                     y = tree.up[y]
                 x = tree.up[x]
-        add_to_parent(tree, work, link, links, LINK.size, 0)
+        add_inertia(tree, work, link, links, LINK.size, 0)
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, Gamma, tree.noncommuting[number])
     armature.add_to_symbols(tree, Gamma)
@@ -96,15 +100,17 @@ def _subtract_contorsion(tree, work, Gamma):
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     for k in range(nv):
         inertia = take(work, links + tree.link_of[k] * LINK.size, 10)
-        last = take(work, columns + k * COLUMN.size, 6)
-        j = tree.up[k]
+        last, zero = take(work, columns + k * COLUMN.size, 6), load(work, tree.poses + 1)
+        j, d = tree.up[k], distance_before(tree, work, k, (zero, zero, zero))
         while j >= 0:
-            N = contorsion_factor(inertia, take(work, columns + j * COLUMN.size, 6))
+            N = contorsion_factor(inertia, column_seen(tree, take(work, columns + j * COLUMN.size, 6), d))
             force = contorsion_times(N, last)
-            i = tree.up[j]
+            d = distance_before(tree, work, j, d)
+            i, farther = tree.up[j], d
             while i >= 0:
-                D = dot6(take(work, columns + i * COLUMN.size, 6), force)
+                D = dot6(column_seen(tree, take(work, columns + i * COLUMN.size, 6), farther), force)
                 subtract_antisymmetric(Gamma, nv, (i, j, k), D)
+                farther = distance_before(tree, work, i, farther)
                 i = tree.up[i]
             j = tree.up[j]
 
@@ -127,25 +133,31 @@ def subtract_antisymmetric(Gamma, nv, columns, D):
 @inlined
 def _add_brackets(tree, work, Gamma, link):
     """Add c^m_kj H_im to Gamma_ikj for all columns j < k of `link` and all columns i related to it."""
-    links, first = tree.per_link, tree.first[link]
-    i = tree.up[first]
+    links, first, zero = tree.per_link, tree.first[link], load(work, tree.poses + 1)
+    here = (zero, zero, zero)
+    i, d = tree.up[first], distance_before(tree, work, first, here)
     while i >= 0:
-        _add_row_of_brackets(tree, work, Gamma, link, i, links + link * LINK.size)
+        _add_row_of_brackets(tree, work, Gamma, link, i, links + link * LINK.size, d, here)
+        d = distance_before(tree, work, i, d)
         i = tree.up[i]
     for i in range(first, tree.end[first]):
-        _add_row_of_brackets(tree, work, Gamma, link, i, links + tree.link_of[i] * LINK.size)
+        inertia, d = links + tree.link_of[i] * LINK.size, distance_to(tree, work, tree.link_of[i], link)
+        _add_row_of_brackets(tree, work, Gamma, link, i, inertia, here, d)
 
 
 @inlined
-def _add_row_of_brackets(tree, work, Gamma, link, i, inertia):
+def _add_row_of_brackets(tree, work, Gamma, link, i, inertia, to_i, to_link):
     """Add the brackets of `link` to the symbols of first index i.
 
     inertia : slot of the composite inertia of `link` or of the link of column i, whichever is farther out.
+    to_i, to_link : the way to the origin of this inertia from that of column i and from that of `link`.
     """
     columns, nv, first = tree.per_column, tree.nv, tree.first[link]
-    force = momentum(take(work, inertia, 10), take(work, columns + i * COLUMN.size, 6))
+    Phi = column_seen(tree, take(work, columns + i * COLUMN.size, 6), to_i)
+    force = momentum(take(work, inertia, 10), Phi)
     for m in range(first, tree.first[link + 1]):
-        _add_bracket(Gamma, nv, i, first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
+        Phi = column_seen(tree, take(work, columns + m * COLUMN.size, 6), to_link)
+        _add_bracket(Gamma, nv, i, first, m, dot6(Phi, force))
 
 
 @inlined

@@ -26,11 +26,20 @@ from connections.multibody.kernels.algebra import (
     momentum,
 )
 from connections.multibody.kernels.christoffel import subtract_antisymmetric
-from connections.multibody.kernels.cluster_columns import deposit, find_entry, zero6
-from connections.multibody.kernels.cluster_coriolis import add_to_support, store_entries
+from connections.multibody.kernels.cluster_columns import (
+    deposit,
+    distance_at_support,
+    distance_before_entry,
+    find_entry,
+    wrench_at_support,
+    wrench_before_entry,
+    zero6,
+)
+from connections.multibody.kernels.cluster_coriolis import add_inertias, store_entries
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
+from connections.multibody.kernels.origins import column_seen
 from connections.multibody.kernels.poses import link_inertia, place_links
 
 
@@ -60,10 +69,11 @@ def _levi_civita_symbols(tree, reduced, work, Gamma):
             for at in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
                 k = reduced.seen[at]
                 if reduced.group_support[group] > 0:
-                    _with_two_before(reduced, work, Gamma, links, cluster, group, k)
+                    _with_two_before(tree, reduced, work, Gamma, links, cluster, group, k)
                 for other in range(reduced.group_seen[group], reduced.group_seen[group + 1]):
-                    _with_two_own(reduced, work, Gamma, links, cluster, group, k, reduced.seen[other])
-            add_to_support(reduced, work, group, links, LINK.size, 0)
+                    own = k, reduced.seen[other]
+                    _with_two_own(tree, reduced, work, Gamma, links, cluster, group, own)
+            add_inertias(tree, reduced, work, group, links, LINK.size, 0)
     cluster_armature.add_to_symbols(tree, reduced, work, Gamma)
 
 
@@ -76,24 +86,28 @@ def _subtract_contorsion(tree, reduced, work, Gamma):
     """
     entries, column, up = reduced.entries, reduced.column, reduced.up
     for link in range(1, tree.links + 1):
-        inertia, c = link_inertia(tree, work, link), reduced.walk[link]
+        inertia, c, zero = link_inertia(tree, work, link), reduced.walk[link], load(work, reduced.zero)
+        d_c = (zero, zero, zero)
         while c >= 0:
-            last, b = take(work, entries + c * ENTRY.size, 6), up[c]
+            last, b = column_seen(tree, take(work, entries + c * ENTRY.size, 6), d_c), up[c]
+            d_c = distance_before_entry(tree, reduced, work, c, d_c)
+            d_b = d_c
             while b >= 0:
-                force = contorsion_times(
-                    contorsion_factor(inertia, take(work, entries + b * ENTRY.size, 6)), last
-                )
-                a = up[b]
+                P = column_seen(tree, take(work, entries + b * ENTRY.size, 6), d_b)
+                force = contorsion_times(contorsion_factor(inertia, P), last)
+                d_b = distance_before_entry(tree, reduced, work, b, d_b)
+                a, d_a = up[b], d_b
                 while a >= 0:
-                    D = dot6(take(work, entries + a * ENTRY.size, 6), force)
+                    D = dot6(column_seen(tree, take(work, entries + a * ENTRY.size, 6), d_a), force)
                     subtract_antisymmetric(Gamma, reduced.nv, (column[a], column[b], column[c]), D)
+                    d_a = distance_before_entry(tree, reduced, work, a, d_a)
                     a = up[a]
                 b = up[b]
             c = up[c]
 
 
 @inlined
-def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
+def _with_two_before(tree, reduced, work, Gamma, links, cluster, group, k):
     """Add the symbols of column k and two columns of clusters before it, for the links of one group."""
     nv, entries, column = reduced.nv, reduced.entries, reduced.column
     adding, start = reduced.many_groups[cluster], reduced.walk[reduced.group_support[group]]
@@ -107,12 +121,13 @@ def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
             inertia, P = take(work, links + link * LINK.size, 10), take(work, entries + e * ENTRY.size, 6)
             F = add6(F, momentum(inertia, P))
             B = _add12(B, body_factor(inertia, P))
-    x = start
+    x, d = start, distance_at_support(tree, reduced, work, group)
     while x >= 0:
         slot = entries + x * ENTRY.size
-        put(work, slot + ENTRY.g, factor_transpose_times(B, take(work, slot, 6)))
+        put(work, slot + ENTRY.g, factor_transpose_times(B, column_seen(tree, take(work, slot, 6), d)))
+        d = distance_before_entry(tree, reduced, work, x, d)
         x = reduced.up[x]
-    x = start
+    x, d = start, distance_at_support(tree, reduced, work, group)
     while x >= 0:
         X, home = column[x], reduced.home[x]
         w_x, g_x = take(work, entries + x * ENTRY.size, 3), take(work, entries + x * ENTRY.size + ENTRY.g, 3)
@@ -122,7 +137,7 @@ def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
             xy = g_x[0] * w_y[0] + g_x[1] * w_y[1] + g_x[2] * w_y[2]
             yx = -xy
             if reduced.pairs[home] >= 0:
-                yx = yx + dot6(F, _bend(reduced, work, home, y, x))
+                yx = yx + dot6(F, column_seen(tree, _bend(reduced, work, home, y, x), d))
             deposit(Gamma, (X * nv + Y) * nv + k, xy, adding)
             deposit(Gamma, (X * nv + k) * nv + Y, xy, adding)
             deposit(Gamma, (k * nv + Y) * nv + X, yx, adding)
@@ -140,13 +155,17 @@ def _with_two_before(reduced, work, Gamma, links, cluster, group, k):
             deposit(Gamma, (k * nv + Y) * nv + X, -xy, adding)
             deposit(Gamma, (k * nv + X) * nv + Y, -xy, adding)
             y = reduced.up[y]
+        d = distance_before_entry(tree, reduced, work, x, d)
         x = reduced.up[x]
 
 
 @inlined
-def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
-    """Add the symbols of direction k1, field k2 and any third column, for the links of one group."""
-    nv, entries, column = reduced.nv, reduced.entries, reduced.column
+def _with_two_own(tree, reduced, work, Gamma, links, cluster, group, own):
+    """Add the symbols of direction k1, field k2 and any third column, for the links of one group.
+
+    own : k1 and k2.
+    """
+    (k1, k2), nv, entries, column = own, reduced.nv, reduced.entries, reduced.column
     many, adding = reduced.many_members[cluster], reduced.many_groups[cluster]
     f = zero6(reduced, work)
     h = (f[0], f[0], f[0])
@@ -166,6 +185,7 @@ def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
             for a in range(reduced.entry_first[link], reduced.entry_first[link + 1]):
                 value = dot6(take(work, entries + a * ENTRY.size, 6), force)
                 deposit(Gamma, (column[a] * nv + k1) * nv + k2, value, many)
+    f = wrench_at_support(tree, reduced, work, group, f)
     x = reduced.walk[reduced.group_support[group]]
     while x >= 0:
         X, P = column[x], take(work, entries + x * ENTRY.size, 6)
@@ -173,6 +193,7 @@ def _with_two_own(reduced, work, Gamma, links, cluster, group, k1, k2):
         deposit(Gamma, (X * nv + k1) * nv + k2, dot6(P, f), adding)
         deposit(Gamma, (k2 * nv + k1) * nv + X, value, adding)
         deposit(Gamma, (k2 * nv + X) * nv + k1, value, adding)
+        f = wrench_before_entry(tree, reduced, work, x, f)
         x = reduced.up[x]
 
 

@@ -1,10 +1,14 @@
 """Entries of the clusters' columns, entries of G, and sums in slots, for all kernels of closed chains.
 
+All links of a cluster have one origin (`origins`). A link that begins a group is a cluster by itself.
+
 Row s of G is nonzero only in columns of the cluster of s; if no condition involves the link of s, it has a
 single 1, because s is itself an independent column. Source: [W] VI-C.
 """
 
 from connections.engines.inlined.simd import inlined, load, store
+from connections.engines.inlined.vectors import add3
+from connections.multibody.kernels.origins import leap, wrench_seen
 
 
 @inlined
@@ -50,3 +54,47 @@ def deposit(matrix, slot, value, adding):
     if adding:
         value = value + load(matrix, slot)
     store(matrix, slot, value)
+
+
+@inlined
+def begun_at(tree, reduced, a):
+    """The link of an entry if it begins a group and the entry before this one is of another link, else 0."""
+    link = reduced.home[a]
+    return link if tree.begins[link] and reduced.entry_first[link] == a else 0
+
+
+@inlined
+def wrench_at_support(tree, reduced, work, group, f):
+    """A wrench in the frame of a group's members, seen from the origin of the link that carries them."""
+    link = reduced.members[reduced.group_member[group]]
+    if tree.begins[link]:
+        f = wrench_seen(f, leap(tree, work, link))
+    return f
+
+
+@inlined
+def wrench_before_entry(tree, reduced, work, a, f):
+    """A wrench in the frame of an entry, seen from the origin of the entry before it."""
+    link = begun_at(tree, reduced, a)
+    if link > 0:
+        f = wrench_seen(f, leap(tree, work, link))
+    return f
+
+
+@inlined
+def distance_at_support(tree, reduced, work, group):
+    """The way to the origin of a group's members from that of the link that carries them."""
+    zero = load(work, reduced.zero)
+    d, link = (zero, zero, zero), reduced.members[reduced.group_member[group]]
+    if tree.begins[link]:
+        d = leap(tree, work, link)
+    return d
+
+
+@inlined
+def distance_before_entry(tree, reduced, work, a, d):
+    """d and the way to the origin of an entry from that of the entry before it."""
+    link = begun_at(tree, reduced, a)
+    if link > 0:
+        d = add3(d, leap(tree, work, link))
+    return d

@@ -29,11 +29,19 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
-from connections.multibody.kernels.cluster_columns import contract, deposit, find_entry, zero6
+from connections.multibody.kernels.cluster_columns import (
+    contract,
+    deposit,
+    find_entry,
+    wrench_at_support,
+    wrench_before_entry,
+    zero6,
+)
 from connections.multibody.kernels.coriolis import add_transpose
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.origins import add_contorsion, add_factor, add_inertia, inherited
 from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
@@ -67,13 +75,15 @@ def mass_matrix(tree, reduced, work, H):
                             deposit(H, column[a] * nv + j, value, many)
                             if a < e:
                                 deposit(H, j * nv + column[a], value, many)
+                force = wrench_at_support(tree, reduced, work, group, force)
                 a = reduced.walk[support]
                 while a >= 0:
                     value = dot6(take(work, entries + a * MASS_COLUMN.size, 6), force)
                     deposit(H, column[a] * nv + j, value, adding)
                     deposit(H, j * nv + column[a], value, adding)
+                    force = wrench_before_entry(tree, reduced, work, a, force)
                     a = reduced.up[a]
-            add_to_support(reduced, work, group, links, MASS_LINK.size, 0)
+            add_inertias(tree, reduced, work, group, links, MASS_LINK.size, 0)
     cluster_armature.add_to_mass_matrix(tree, reduced, work, H)
 
 
@@ -120,6 +130,8 @@ def _levi_civita_matrix(tree, reduced, work, C):
                         for a in range(reduced.entry_first[link], reduced.entry_first[link + 1]):
                             value = dot6(take(work, entries + a * ENTRY.size, 6), own)
                             deposit(C, column[a] * nv + j, value, many)
+                f1 = wrench_at_support(tree, reduced, work, group, f1)
+                f2 = wrench_at_support(tree, reduced, work, group, f2)
                 a = reduced.walk[support]
                 while a >= 0:
                     i, P = column[a], take(work, entries + a * ENTRY.size, 6)
@@ -127,8 +139,11 @@ def _levi_civita_matrix(tree, reduced, work, C):
                     deposit(C, i * nv + j, dot6(P, f1), adding)
                     value = dot6(Pdot, f2) + (P[0] * f3[0] + P[1] * f3[1] + P[2] * f3[2])
                     deposit(C, j * nv + i, value, adding)
+                    f1 = wrench_before_entry(tree, reduced, work, a, f1)
+                    f2 = wrench_before_entry(tree, reduced, work, a, f2)
                     a = reduced.up[a]
-            add_to_support(reduced, work, group, links, LINK.size, LINK.inertia)
+            add_inertias(tree, reduced, work, group, links, LINK.size, LINK.inertia)
+            _add_factors(tree, reduced, work, group, links, LINK.size, LINK.factor)
     cluster_armature.add_to_coriolis_matrix(tree, reduced, work, C)
 
 
@@ -161,11 +176,13 @@ def _subtract_contorsion(tree, reduced, work, C):
                             _subtract_skew(
                                 C, nv, column[a], j, dot6(take(work, entries + a * ENTRY.size, 6), own)
                             )
+                force = wrench_at_support(tree, reduced, work, group, force)
                 a = reduced.walk[support]
                 while a >= 0:
                     _subtract_skew(C, nv, column[a], j, dot6(take(work, entries + a * ENTRY.size, 6), force))
+                    force = wrench_before_entry(tree, reduced, work, a, force)
                     a = reduced.up[a]
-            add_to_support(reduced, work, group, factors, CONTORSION.size, 0)
+            _add_contorsions(tree, reduced, work, group, factors, CONTORSION.size)
 
 
 @inlined
@@ -239,15 +256,45 @@ def own_part(tree, reduced, work, i, k):
 
 
 @inlined
-def add_to_support(reduced, work, group, links, size, first):
-    """Add the records of a group's members, from offset `first` on, to that of the link that carries them.
+def add_inertias(tree, reduced, work, group, links, size, at):
+    """Add the inertias of a group's members to that of the link that carries them.
 
-    links, size : first slot of the records of all links, and their size.
+    links, size : first slot of the records of all links, and their size; at : offset of the inertias.
     """
     if reduced.group_support[group] > 0:
-        above = links + reduced.group_support[group] * size + first
+        above = links + reduced.group_support[group] * size + at
         for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
-            accumulate(work, above, links + reduced.members[member] * size + first, size - first)
+            link = reduced.members[member]
+            if tree.begins[link]:  # its cluster is this link, and its support the parent
+                add_inertia(tree, work, link, links, size, at)
+            else:
+                accumulate(work, above, links + link * size + at, 10)
+
+
+@inlined
+def _add_factors(tree, reduced, work, group, links, size, at):
+    """The same for body-level factors."""
+    if reduced.group_support[group] > 0:
+        above = links + reduced.group_support[group] * size + at
+        for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+            link = reduced.members[member]
+            if tree.begins[link]:
+                add_factor(tree, work, link, links, size, at)
+            else:
+                accumulate(work, above, links + link * size + at, 12)
+
+
+@inlined
+def _add_contorsions(tree, reduced, work, group, factors, size):
+    """The same for contorsion factors."""
+    if reduced.group_support[group] > 0:
+        above = factors + reduced.group_support[group] * size
+        for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
+            link = reduced.members[member]
+            if tree.begins[link]:
+                add_contorsion(tree, work, link, factors, size, 0)
+            else:
+                accumulate(work, above, factors + link * size, 15)
 
 
 @inlined
@@ -275,7 +322,7 @@ def _outward(tree, reduced, work):
     put(work, links, zero6(reduced, work))
     for i in range(1, tree.links + 1):
         store_entries(tree, reduced, work, i, ENTRY.size)
-        twist = take(work, links + reduced.support[i] * LINK.size, 6)
+        twist = inherited(tree, work, i, links + reduced.support[i] * LINK.size)
         for e in range(reduced.entry_first[i], reduced.entry_first[i + 1]):
             rate = load(work, reduced.vectors + reduced.column[e])
             twist = add6(twist, scale6(take(work, entries + e * ENTRY.size, 6), rate))

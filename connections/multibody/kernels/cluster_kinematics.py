@@ -37,6 +37,7 @@ def body_jacobians(tree, reduced, work, A):
                 first, count = columns_of(tree, reduced, s)
                 for k in range(count):
                     kinematics.add_column(rows, first + k, reduced.nv, column, G_entry(reduced, work, s, k))
+                axes = kinematics.axes_before(tree, work, s, axes)
                 s = tree.up[s]
 
 
@@ -78,6 +79,7 @@ def frame_jacobian(tree, reduced, work, J, frame):
         first, count = columns_of(tree, reduced, s)
         for k in range(count):
             kinematics.add_column(J, first + k, reduced.nv, column, G_entry(reduced, work, s, k))
+        axes = kinematics.axes_before(tree, work, s, axes)
         s = tree.up[s]
 
 
@@ -87,7 +89,8 @@ def frame_jacobian_rate(tree, reduced, work, rate, frame):
     v = reduced.vectors
     to_spanning(tree, reduced, work, v, tree.vectors)
     s = kinematics.move_frame(tree, work, frame)
-    axes, twist = kinematics.frame_axes(tree, work, frame), kinematics.frame_twist(tree, work, frame)
+    axes = kinematics.frame_axes(tree, work, frame)
+    twist = kinematics.frame_twist(tree, work, frame, axes)
     clear(rate, 0, 6 * reduced.nv)
     while s >= 0:
         column = kinematics.frame_column(
@@ -101,4 +104,5 @@ def frame_jacobian_rate(tree, reduced, work, rate, frame):
                 at = reduced.solution + reduced.LG_rows[s] + k
                 G_rate = contract(work, at, count, v + first, count)
                 kinematics.add_column(rate, first + k, reduced.nv, column, G_rate)
+        axes = kinematics.axes_before(tree, work, s, axes)
         s = tree.up[s]

@@ -22,7 +22,14 @@ from connections.multibody.kernels.algebra import (
 from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.origins import (
+    add_contorsion,
+    add_factor,
+    add_inertia,
+    inherited,
+    wrench_before,
+)
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
@@ -42,8 +49,9 @@ def mass_matrix(tree, work, H):
                 value = dot6(take(work, columns + i * MASS_COLUMN.size, 6), force)
                 store(H, i * nv + j, value)
                 store(H, j * nv + i, value)
+                force = wrench_before(tree, work, i, force)
                 i = tree.up[i]
-        add_to_parent(tree, work, link, links, MASS_LINK.size, 0)
+        add_inertia(tree, work, link, links, MASS_LINK.size, 0)
     armature.add_to_mass_matrix(tree, H)
 
 
@@ -73,14 +81,17 @@ def _levi_civita_matrix(tree, work, C):
             f2 = momentum(inertia, Phi)
             f3 = factor_transpose_times(B, Phi)
             store(C, j * nv + j, dot6(Phi, f1))
+            f1, f2 = wrench_before(tree, work, j, f1), wrench_before(tree, work, j, f2)
             i = tree.up[j]
             while i >= 0:
                 Phi = take(work, columns + i * COLUMN.size, 6)
                 Phidot = take(work, columns + i * COLUMN.size + COLUMN.rate, 6)
                 store(C, i * nv + j, dot6(Phi, f1))
                 store(C, j * nv + i, dot6(Phidot, f2) + (Phi[0] * f3[0] + Phi[1] * f3[1] + Phi[2] * f3[2]))
+                f1, f2 = wrench_before(tree, work, i, f1), wrench_before(tree, work, i, f2)
                 i = tree.up[i]
-        add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
+        add_inertia(tree, work, link, links, LINK.size, LINK.inertia)
+        add_factor(tree, work, link, links, LINK.size, LINK.factor)
     armature.add_to_coriolis_matrix(tree, work, tree.vectors, C)
 
 
@@ -101,13 +112,15 @@ def _subtract_contorsion(tree, work, C):
         N = take(work, factors + link * CONTORSION.size, 15)
         for j in range(tree.first[link + 1] - 1, tree.first[link] - 1, -1):
             force = contorsion_times(N, take(work, columns + j * COLUMN.size, 6))
+            force = wrench_before(tree, work, j, force)
             i = tree.up[j]
             while i >= 0:
                 D = dot6(take(work, columns + i * COLUMN.size, 6), force)
                 store(C, i * nv + j, load(C, i * nv + j) - D)
                 store(C, j * nv + i, load(C, j * nv + i) + D)
+                force = wrench_before(tree, work, i, force)
                 i = tree.up[i]
-        add_to_parent(tree, work, link, factors, CONTORSION.size, 0)
+        add_contorsion(tree, work, link, factors, CONTORSION.size, 0)
 
 
 @inlined
@@ -146,7 +159,7 @@ def _outward(tree, work):
 def outward_twist(tree, work, i, links, columns):
     """Store the columns of link i, its twist v_i = v_parent + Phi v, and Phidot = (v_i x) Phi; return v_i."""
     store_columns(tree, work, i, columns, COLUMN.size)
-    twist = take(work, links + tree.parent[i] * LINK.size, 6)
+    twist = inherited(tree, work, i, links + tree.parent[i] * LINK.size)
     for j in range(tree.first[i], tree.first[i + 1]):
         twist = add6(twist, scale6(take(work, columns + j * COLUMN.size, 6), load(work, tree.vectors + j)))
     put(work, links + i * LINK.size, twist)

@@ -31,7 +31,14 @@ from connections.multibody.kernels.algebra import body_factor, factor_times, fac
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
 from connections.multibody.kernels.newton_euler import ground_acceleration, joint_twist
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.origins import (
+    add_factor,
+    add_inertia,
+    add_wrench,
+    inherited,
+    wrench_before,
+)
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
@@ -71,7 +78,8 @@ def _derivatives(tree, work, out, falls):
                 store(out, i * nv + j, dot6(Phi_i, f_q))
                 store(out, in_v + i * nv + j, dot6(Phi_i, f_v))
                 store(out, in_a + i * nv + j, dot6(Phi_i, f_a))
-            f_q = add6(f_q, force_cross(Phi, force))
+            f_q = wrench_before(tree, work, first, add6(f_q, force_cross(Phi, force)))
+            f_v, f_a = wrench_before(tree, work, first, f_v), wrench_before(tree, work, first, f_a)
             i = tree.up[first]
             while i >= 0:
                 before = columns + i * COLUMN.size
@@ -85,8 +93,12 @@ def _derivatives(tree, work, out, falls):
                 value = dot6(Phi_i, f_a)
                 store(out, in_a + i * nv + j, value)
                 store(out, in_a + j * nv + i, value)
+                f_q, f_v = wrench_before(tree, work, i, f_q), wrench_before(tree, work, i, f_v)
+                f_a = wrench_before(tree, work, i, f_a)
                 i = tree.up[i]
-        add_to_parent(tree, work, link, links, LINK.size, LINK.inertia)
+        add_inertia(tree, work, link, links, LINK.size, LINK.inertia)
+        add_factor(tree, work, link, links, LINK.size, LINK.factor)
+        add_wrench(tree, work, link, links, LINK.size, LINK.force)
     armature.add_to_derivatives(tree, work, tree.vectors, in_v, in_a, out)
 
 
@@ -117,7 +129,8 @@ def outward(tree, work, falls):
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
-        before, a_before = take(work, above, 6), take(work, above + LINK.acceleration, 6)
+        before = inherited(tree, work, i, above)
+        a_before = inherited(tree, work, i, above + LINK.acceleration)
         own = joint_twist(tree, work, i, columns, COLUMN.size, v)
         twist = add6(before, own)
         acceleration = add6(a_before, joint_twist(tree, work, i, columns, COLUMN.size, a))

@@ -30,7 +30,8 @@ from connections.multibody.kernels.coriolis import outward_twist
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN, CORIOLIS_LINK, FRAME, PARAMETERS, POSE
 from connections.multibody.kernels.layout import MASS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import MASS_POINT as POINT
-from connections.multibody.kernels.poses import add_to_parent, place_links, store_columns, world_shift
+from connections.multibody.kernels.origins import add_point, distance_before
+from connections.multibody.kernels.poses import place_links, store_columns, way_from_root, world_shift
 
 
 @inlined
@@ -43,7 +44,8 @@ def forward_kinematics(tree, work, poses):
             shift = world_shift(tree, work, i)
         if tree.body[i] >= 0:
             x, y, z, p = body_axes(tree, work, i)
-            _put_pose(poses, 16 * tree.body[i], x, y, z, add3(p, shift))
+            p = add3(add3(p, shift), way_from_root(tree, work, i))
+            _put_pose(poses, 16 * tree.body[i], x, y, z, p)
 
 
 @inlined
@@ -51,11 +53,12 @@ def frame_pose(tree, work, pose, frame):
     """The homogeneous transform of a frame in the world, slots pose[4 row + column]."""
     place_links(tree, work)
     x, y, z, p = frame_axes(tree, work, frame)
-    root = as_integers(frame)[FRAME.link]
+    link = as_integers(frame)[FRAME.link]
+    root = link
     while tree.parent[root] > 0:
         root = tree.parent[root]
     if root > 0:
-        p = add3(p, world_shift(tree, work, root))
+        p = add3(add3(p, world_shift(tree, work, root)), way_from_root(tree, work, link))
     _put_pose(pose, 0, x, y, z, p)
 
 
@@ -68,6 +71,7 @@ def frame_jacobian(tree, work, J, frame):
     while j >= 0:
         Phi = take(work, tree.per_column + j * COLUMN.size, 6)
         add_column(J, j, tree.nv, frame_column(Phi, axes, frame), 1.0)
+        axes = axes_before(tree, work, j, axes)
         j = tree.up[j]
 
 
@@ -75,10 +79,12 @@ def frame_jacobian(tree, work, J, frame):
 def frame_jacobian_rate(tree, work, rate, frame):
     """Jdot of a frame, slots rate[row nv + j]; v is the first vector of the workspace."""
     j = move_frame(tree, work, frame)
-    axes, twist = frame_axes(tree, work, frame), frame_twist(tree, work, frame)
+    axes = frame_axes(tree, work, frame)
+    twist = frame_twist(tree, work, frame, axes)
     clear(rate, 0, 6 * tree.nv)
     while j >= 0:
         add_column(rate, j, tree.nv, frame_column_rate(tree, work, j, axes, twist, frame), 1.0)
+        axes = axes_before(tree, work, j, axes)
         j = tree.up[j]
 
 
@@ -94,6 +100,7 @@ def body_jacobians(tree, work, A):
             j = tree.first[i + 1] - 1
             while j >= 0:
                 add_column(rows, j, tree.nv, body_column(tree, work, j, axes), 1.0)
+                axes = axes_before(tree, work, j, axes)
                 j = tree.up[j]
 
 
@@ -107,7 +114,8 @@ def center_of_mass(tree, work, c):
         if tree.parent[i] == 0:
             shift = world_shift(tree, work, i)
         m = k[i * PARAMETERS.size + PARAMETERS.mass]
-        total = add3(total, scale3(add3(shift, _center(tree, work, i)), m))
+        point = add3(add3(shift, way_from_root(tree, work, i)), _center(tree, work, i))
+        total = add3(total, scale3(point, m))
         mass += m
     put(c, 0, scale3(total, 1.0 / mass))
 
@@ -130,7 +138,7 @@ def center_of_mass_jacobian(tree, work, J):
             u = add3(scale3((Phi[3], Phi[4], Phi[5]), m), cross3((Phi[0], Phi[1], Phi[2]), h))
             for row in range(3):
                 store(J, row * tree.nv + j, u[row])
-        add_to_parent(tree, work, i, links, POINT.size, 0)
+        add_point(tree, work, i, links, POINT.size)
 
 
 # --- a body: also for closed chains -------------------------------------------------------------------------
@@ -153,6 +161,13 @@ def body_column(tree, work, j, axes):
     w, R = (Phi[0], Phi[1], Phi[2]), (x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2])
     u = add3((Phi[3], Phi[4], Phi[5]), cross3(w, p))
     return (*transpose_times(R, w), *transpose_times(R, u))
+
+
+@inlined
+def axes_before(tree, work, j, axes):
+    """Axes and origin of a body or frame in the frame of the column before column j."""
+    x, y, z, p = axes
+    return x, y, z, distance_before(tree, work, j, p)
 
 
 # --- a frame: also for closed chains ------------------------------------------------------------------------
@@ -193,9 +208,11 @@ def frame_axes(tree, work, frame):
 
 
 @inlined
-def frame_twist(tree, work, frame):
-    """The twist of the frame's link; after `move_frame`."""
-    return take(work, tree.per_link + as_integers(frame)[FRAME.link] * CORIOLIS_LINK.size, 6)
+def frame_twist(tree, work, frame, axes):
+    """The angular velocity of the frame's link and the velocity of its origin; after `move_frame`."""
+    w = take(work, tree.per_link + as_integers(frame)[FRAME.link] * CORIOLIS_LINK.size, 3)
+    u = take(work, tree.per_link + as_integers(frame)[FRAME.link] * CORIOLIS_LINK.size + 3, 3)
+    return (*w, *add3(u, cross3(w, axes[3])))
 
 
 @inlined
@@ -207,13 +224,12 @@ def frame_column(Phi, axes, frame):
 
 @inlined
 def frame_column_rate(tree, work, j, axes, V, frame):
-    """Jdot_j of a frame of twist V; after `move_frame`."""
+    """Jdot_j of a frame of twist V, `frame_twist`; after `move_frame`."""
     slot, p = tree.per_column + j * CORIOLIS_COLUMN.size, axes[3]
     w, u = take(work, slot, 3), take(work, slot + 3, 3)
     w_rate = take(work, slot + CORIOLIS_COLUMN.rate, 3)
     u_rate = take(work, slot + CORIOLIS_COLUMN.rate + 3, 3)
-    omega = V[0], V[1], V[2]
-    p_rate = add3((V[3], V[4], V[5]), cross3(omega, p))
+    omega, p_rate = (V[0], V[1], V[2]), (V[3], V[4], V[5])
     u_rate = add3(u_rate, add3(cross3(w_rate, p), cross3(w, p_rate)))
     if as_integers(frame)[FRAME.world] == 0:
         u_rate = subtract3(u_rate, cross3(omega, add3(u, cross3(w, p))))

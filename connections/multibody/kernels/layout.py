@@ -42,6 +42,9 @@ MASS_COLUMN = record("MassColumn", Phi=6)
 MASS_POINT = record("MassPoint", mass=1, moment=3)  # of a subtree, for each link
 CORIOLIS_LINK = record("CoriolisLink", twist=6, inertia=10, factor=12)
 CORIOLIS_COLUMN = record("CoriolisColumn", Phi=6, rate=6)
+# Of a link that begins a group: from the origin of its parent's group to its own; and how far its own origin
+# is from the link, while poses are made.
+LEAP = record("Leap", d=3, origin=3)
 CONTORSION = record("Contorsion", N=15)  # for each link, behind all `CORIOLIS_LINK`
 CHRISTOFFEL_LINK = record("ChristoffelLink", inertia=10)
 CHRISTOFFEL_COLUMN = record("ChristoffelColumn", Phi=6, g=3)
@@ -101,7 +104,8 @@ TREE = Layout(
         "nq",
         "bodies",  # number of bodies, without the massless ones inside chains
         "quaternions",  # number of quaternions in q
-        "shifted",  # whether the origin of any subtree is not at its root link
+        "shifted",  # whether the origin of any group is not at its first link, or any is `leaping`
+        "leaping",  # whether any group begins below another one
         "noncommuting_count",
         "armed",  # whether any column has armature
     ),
@@ -111,12 +115,15 @@ TREE = Layout(
         "kind",  # (links + 1,) as in `elementary_joints`
         "coordinate",  # (links + 1,) where the link's slice of q begins
         "first",  # (links + 2,) first column of each link
-        "origin",  # (links + 1,) the link at which the subtree's common origin lies
+        "origin",  # (links + 1,) the link at which the origin of its group lies
+        "group",  # (links + 1,) the first link of its group
+        "begins",  # (links + 1,) whether a group begins at the link, below another one
         "body",  # (links + 1,) number of the body, -1 for a massless link inside a chain
         "up",  # (nv,) column before this one on the way to the ground, -1 if there is none
         "run",  # (nv,) first of the consecutive columns, each before the next, that end at this one
         "end",  # (nv,) one past the last column of the subtree that this one moves; they are consecutive
         "link_of",  # (nv,)
+        "leap_of",  # (nv,) the link if it begins a group below that of the column before, otherwise 0
         "noncommuting",  # (noncommuting_count,) links whose columns do not commute
     ),
     numbers=(
@@ -131,6 +138,7 @@ TREE = Layout(
         "vectors": lambda n: 3 * n.nv,
         "pivots": lambda n: n.nv,  # of an elimination, relative to the terms before cancellation
         "poses": lambda n: POSE.size * (n.links + 1),
+        "leaps": lambda n: LEAP.size * (n.links + 1) * n.leaping,
         "per_link": lambda n: PER_LINK * (n.links + 1),
         "per_column": lambda n: PER_COLUMN * n.nv,
         "scratch": lambda n: 4 * n.nv * n.nv,

@@ -24,7 +24,8 @@ from connections.multibody.kernels.algebra import (
 from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.layout import PRODUCT_COLUMN
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.origins import add_wrench, inherited
+from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
@@ -56,8 +57,8 @@ def _newton_euler(tree, work, tau, accelerated, falls):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
         own = joint_twist(tree, work, i, columns, COLUMN.size, v)
-        twist = add6(take(work, above, 6), own)
-        acceleration = take(work, above + LINK.rate, 6)
+        twist = add6(inherited(tree, work, i, above), own)
+        acceleration = inherited(tree, work, i, above + LINK.rate)
         if accelerated:
             acceleration = add6(acceleration, joint_twist(tree, work, i, columns, COLUMN.size, a))
         acceleration = add6(acceleration, motion_cross(twist, own))
@@ -128,7 +129,8 @@ def coriolis_transpose_product(tree, work, product, force_cross):
             slot = columns + j * PRODUCT_COLUMN.size
             Phi, Phidot = take(work, slot, 6), take(work, slot + PRODUCT_COLUMN.rate, 6)
             store(product, j, dot6(Phi, force) + dot6(Phidot, p))
-        add_to_parent(tree, work, i, links, LINK.size, LINK.rate)
+        add_wrench(tree, work, i, links, LINK.size, LINK.rate)
+        add_wrench(tree, work, i, links, LINK.size, LINK.force)
     armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, -1.0, product)
 
 
@@ -141,7 +143,7 @@ def mass_product(tree, work, x, product):
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
-        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, COLUMN.size, x))
+        twist = add6(inherited(tree, work, i, above), joint_twist(tree, work, i, columns, COLUMN.size, x))
         put(work, slot, twist)
         put(work, slot + LINK.force, momentum(link_inertia(tree, work, i), twist))
     collect_forces(tree, work, COLUMN.size, product)
@@ -178,7 +180,7 @@ def collect_forces(tree, work, stride, tau):
         force = take(work, links + i * LINK.size + LINK.force, 6)
         for j in range(tree.first[i], tree.first[i + 1]):
             store(tau, j, dot6(take(work, columns + j * stride, 6), force))
-        add_to_parent(tree, work, i, links, LINK.size, LINK.force)
+        add_wrench(tree, work, i, links, LINK.size, LINK.force)
 
 
 @inlined
@@ -192,11 +194,13 @@ def _outward_pair(tree, work):
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, PRODUCT_COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
-        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, v))
+        own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, v)
+        twist = add6(inherited(tree, work, i, above), own)
         own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, w)
         put(work, slot, twist)
-        put(work, slot + LINK.second, add6(take(work, above + LINK.second, 6), own))
-        put(work, slot + LINK.rate, add6(take(work, above + LINK.rate, 6), motion_cross(twist, own)))
+        put(work, slot + LINK.second, add6(inherited(tree, work, i, above + LINK.second), own))
+        rate = inherited(tree, work, i, above + LINK.rate)
+        put(work, slot + LINK.rate, add6(rate, motion_cross(twist, own)))
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * PRODUCT_COLUMN.size
             put(work, at + PRODUCT_COLUMN.rate, motion_cross(twist, take(work, at, 6)))

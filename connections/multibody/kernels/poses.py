@@ -1,15 +1,16 @@
 """The outward pass that every recursion shares: poses, columns and inertias in the common frame.
 
-The common frame has the axes of the ground. Its origin lies, for each subtree that hangs from the ground, at
-a link of that subtree (`tree_packing`), because cancellation errors grow with the square of the distance from
-the origin. Source: [W] VI-B in one frame: the transforms X disappear, and composite inertias are plain sums.
+The common frame has the axes of the ground. Its origin lies, for each group of links, at a link of that group
+(`tree_packing`), because cancellation errors grow with the square of the distance from the origin; `origins`
+leads from one to another. Source: [W] VI-B in one frame: the transforms X disappear, and composite inertias
+are plain sums.
 """
 
 from connections.engines.inlined.rows import accumulate
 from connections.engines.inlined.simd import beyond, inlined, load, put, take
 from connections.engines.inlined.vectors import add3, product_columns, rotate_columns, subtract3
 from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
-from connections.multibody.kernels.layout import IDENTITY, PARAMETERS, POSE
+from connections.multibody.kernels.layout import IDENTITY, LEAP, PARAMETERS, POSE
 
 
 @inlined
@@ -26,8 +27,12 @@ def place_links(tree, work):
             put(work, slot + POSE.position, (0.0, 0.0, 0.0))  # this link is the origin of its subtree
         else:
             t = rotate_columns(R, take(k, PARAMETERS.position, 3))
-            p = add3(take(work, above + POSE.position, 3), t)
-            put(work, slot + POSE.position, displaced(tree.kind[i], p, x, y, z, q, k))
+            p = displaced(tree.kind[i], add3(take(work, above + POSE.position, 3), t), x, y, z, q, k)
+            if tree.begins[i]:
+                put(work, tree.leaps + i * LEAP.size, p)
+                put(work, slot + POSE.position, (0.0, 0.0, 0.0))
+            else:
+                put(work, slot + POSE.position, p)
     if tree.shifted:
         _shift_origins(tree, work)
 
@@ -54,6 +59,7 @@ def store_columns(tree, work, i, base, stride):
 def add_to_parent(tree, work, link, links, size, first):
     """Add the record of a link, from offset `first` on, to that of its parent, unless that is the ground.
 
+    It is for trees with one origin for each subtree (`table.Recursion.one_origin`); see `origins` for others.
     links, size : first slot of the records of all links, and their size.
     """
     if tree.parent[link] > 0:
@@ -89,11 +95,33 @@ def link_inertia(tree, work, i):
 
 
 @inlined
+def way_from_root(tree, work, link):
+    """From the origin of the first group of its subtree to the origin of the group of a link."""
+    zero = load(work, tree.poses + 1)
+    way = (zero, zero, zero)
+    if tree.leaping:
+        first = tree.group[link]
+        while tree.parent[first] > 0:
+            way = add3(way, take(work, tree.leaps + first * LEAP.size, 3))
+            first = tree.group[tree.parent[first]]
+    return way
+
+
+@inlined
 def _shift_origins(tree, work):
-    """Move the origin of each subtree from its root link to the link that `tree_packing` chose."""
+    """Move the origin of each group from its first link to the link that `tree_packing` chose."""
     o = take(work, tree.poses + POSE.position, 3)
     for i in range(1, tree.links + 1):
-        if tree.parent[i] == 0:
+        first = tree.group[i]
+        if first == i:
             o = take(work, tree.poses + tree.origin[i] * POSE.size + POSE.position, 3)
+        if tree.leaping:
+            leap = tree.leaps + first * LEAP.size
+            if first == i:
+                put(work, leap + LEAP.origin, o)
+                if tree.begins[i]:
+                    above = tree.leaps + tree.group[tree.parent[i]] * LEAP.size + LEAP.origin
+                    put(work, leap, add3(take(work, leap, 3), subtract3(o, take(work, above, 3))))
+            o = take(work, leap + LEAP.origin, 3)
         slot = tree.poses + i * POSE.size + POSE.position
         put(work, slot, subtract3(take(work, slot, 3), o))

@@ -34,6 +34,7 @@ from connections.multibody.kernels.layout import MOMENTUM_COLUMN, MOMENTUM_LINK,
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
 from connections.multibody.kernels.layout import REGRESSOR_LINK as LINK
 from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.origins import distance_before, inherited
 from connections.multibody.kernels.poses import place_links, store_columns
 
 
@@ -48,14 +49,14 @@ def regressor(tree, work, Y):
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, COLUMN.size)
         slot, above = links + i * LINK.size, links + tree.parent[i] * LINK.size
-        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, COLUMN.size, v))
+        twist = add6(inherited(tree, work, i, above), joint_twist(tree, work, i, columns, COLUMN.size, v))
         own = joint_twist(tree, work, i, columns, COLUMN.size, v + nv)
         rate = add6(
-            take(work, above + LINK.acceleration, 6),
+            inherited(tree, work, i, above + LINK.acceleration),
             joint_twist(tree, work, i, columns, COLUMN.size, v + 2 * nv),
         )
         put(work, slot, twist)
-        put(work, slot + LINK.reference, add6(take(work, above + LINK.reference, 6), own))
+        put(work, slot + LINK.reference, add6(inherited(tree, work, i, above + LINK.reference), own))
         put(work, slot + LINK.acceleration, add6(rate, motion_cross(twist, own)))
         if tree.body[i] >= 0:
             _write_body(tree, work, i, Y)
@@ -91,6 +92,7 @@ def _write_body(tree, work, i, Y):
         store(Y, at + 7, x[0] * beta[2] + x[2] * beta[0] + z[0] * w[2] + z[2] * w[0])
         store(Y, at + 8, x[1] * beta[2] + x[2] * beta[1] + z[1] * w[2] + z[2] * w[1])
         store(Y, at + 9, x[2] * beta[2] + z[2] * w[2] + trace)
+        p = distance_before(tree, work, j, p)
         j = tree.up[j]
 
 
@@ -103,7 +105,8 @@ def momentum_regressor(tree, work, Y):
     for i in range(1, tree.links + 1):
         store_columns(tree, work, i, columns, MOMENTUM_COLUMN.size)
         slot, above = links + i * MOMENTUM_LINK.size, links + tree.parent[i] * MOMENTUM_LINK.size
-        twist = add6(take(work, above, 6), joint_twist(tree, work, i, columns, MOMENTUM_COLUMN.size, v))
+        own = joint_twist(tree, work, i, columns, MOMENTUM_COLUMN.size, v)
+        twist = add6(inherited(tree, work, i, above), own)
         put(work, slot, twist)
         for j in range(tree.first[i], tree.first[i + 1]):
             at = columns + j * MOMENTUM_COLUMN.size
@@ -129,6 +132,7 @@ def _write_momentum(tree, work, i, Y):
         row, turn = _paired_with_momentum(xdot, ydot, w, u), cross3(gamma, x)
         weight = (row[0] + dot3(y, gamma), row[1] + turn[0], row[2] + turn[1], row[3] + turn[2])
         put(Y, effects + at, (*weight, row[4], row[5], row[6], row[7], row[8], row[9]))
+        p = distance_before(tree, work, j, p)
         j = tree.up[j]
 
 

@@ -64,6 +64,14 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
     return CLUSTERS.pack(sizes, integers, {"constants": values}, begin)
 
 
+def tied_bodies(closed: ClosedKinematics) -> np.ndarray:
+    """(N,) whether a body's joint is in a loop or coupling; other bodies are clusters by themselves."""
+    clusters = closed.clusters
+    alone = np.bincount(clusters.of_body, minlength=clusters.count) == 1
+    tied: np.ndarray = ~(alone[clusters.of_body] & clusters.independent)
+    return tied
+
+
 class _Clustered(NamedTuple):
     """Elementary links, 0 the ground, (links + 1,) each, and the clusters that they form.
 
@@ -82,12 +90,10 @@ class _Clustered(NamedTuple):
 
 
 def _links(closed: ClosedKinematics) -> _Clustered:
-    links, clusters = Links.of(closed.spanning), closed.clusters
+    links, clusters, trivial = Links.of(closed.spanning), closed.clusters, ~tied_bodies(closed)
     body, parent, widths = links.body, links.parent, np.diff(links.first)
     armed = np.zeros(len(body), dtype=bool)
     armed[np.repeat(np.arange(len(body)), widths)[closed.tree.armature != 0.0]] = True
-    alone = np.bincount(clusters.of_body, minlength=clusters.count) == 1
-    trivial = alone[clusters.of_body] & clusters.independent
     cluster, support, above = (np.zeros(len(body), dtype=np.int64) for _ in range(3))
     cluster[0] = -1
     parents: list[int] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NoReturn, Protocol, cast
 
 import jax
@@ -45,7 +45,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
 from connections.multibody.program.closed_definition import Refused
-from connections.multibody.program.cluster_packing import pack_clusters
+from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solver import Loops
@@ -60,7 +60,7 @@ from connections.multibody.program.table import (
     RECURSIONS,
     Choice,
 )
-from connections.multibody.program.tree_packing import nonzero_blocks, pack
+from connections.multibody.program.tree_packing import nonzero_blocks, pack, pack_with_one_origin
 
 Gravity = tuple[float, float, float]
 _CHUNK = 128  # closed chains: configurations whose solutions are in memory at the same time
@@ -72,6 +72,7 @@ _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 # masked array for its data.
 _CALL = """
 def call(q, {vectors}{chosen}out, guess=None):
+    refused = False
     try:
         if {exact} and q.ndim == 1:
             result = empty(core) if out is None else out
@@ -79,11 +80,14 @@ def call(q, {vectors}{chosen}out, guess=None):
             {solve}
             if at({given}, {vectors}{bias_rates}{choice}result):
                 return result
+            refused = out is not None
     except ClosureError:
         require_finite((q, {vectors}))
         raise
     except NOT_AS_THEY_ARE:
         pass
+    if refused:
+        require_kept(name, names, (q, {vectors}), out)
     {otherwise}
 """
 _ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}), guess)"
@@ -150,7 +154,7 @@ class Program:
         self._kinematics, self._gravity, self._traced = kinematics, gravity, traced
         self.loops: Loops | None = None
         if isinstance(kinematics, ClosedKinematics):
-            tree, self.loops = pack(kinematics.spanning, gravity), Loops(kinematics)
+            tree, self.loops = pack(kinematics.spanning, gravity, tied_bodies(kinematics)), Loops(kinematics)
             clusters = pack_clusters(kinematics, tree)
             self.slots = CLUSTERS.read(clusters, "result")
             self.memory = with_workspace(tree, self.slots)
@@ -213,7 +217,8 @@ class Program:
         core = self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
-            vectors = apart(vectors, out)
+            vectors, starts = apart(vectors, out), apart(starts, out)
+            start = None if start is None else starts[0]
         result = np.empty((*batch, *core)) if out is None else out
         open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
         if self.loops is not None and name in POLARIZED:
@@ -296,6 +301,19 @@ class Program:
             rows[..., at] = unit_quaternions(f"guess: joint '{name}'", rows[..., at])
         return rows
 
+    def arrays_of(self, name: str) -> tuple[np.ndarray, ...]:
+        """`arrays` for the recursion `name`, whose kernel may need a tree with one origin for each subtree."""
+        one = RECURSIONS[name].one_origin and TREE.read(self.memory, "leaping")
+        return self._arrays_with_one_origin if one else self.arrays
+
+    @cached_property
+    def _arrays_with_one_origin(self) -> tuple[np.ndarray, ...]:
+        if isinstance(self._kinematics, ClosedKinematics):
+            tree = pack_with_one_origin(self._kinematics.spanning, self._gravity)
+            clusters = pack_clusters(self._kinematics, tree)
+            return with_workspace(tree, self.slots), self.arrays[1], clusters
+        return (with_workspace(pack_with_one_origin(self._kinematics, self._gravity), self.slots),)
+
     def choice(self, name: str, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the compiled function `name` takes for what the caller chose.
 
@@ -328,7 +346,7 @@ class Program:
         """
         loops = self.loops
         if loops is None:
-            return self._batch(name).fill(self.arrays, (*rows, *choice, out))
+            return self._batch(name).fill(self.arrays_of(name), (*rows, *choice, out))
         bias_rates = RECURSIONS[name].bias_rates
         try:
             for first in range(0, len(out), _CHUNK):
@@ -339,7 +357,7 @@ class Program:
                 if bias_rates:
                     others.append(loops.bias_rates(given, others[0]))
                 arguments = given, *others, *choice, out[chunk]
-                if not self._batch(name).fill((*self.arrays, not loops.linear), arguments):
+                if not self._batch(name).fill((*self.arrays_of(name), not loops.linear), arguments):
                     return False
         except Refused:
             return False
@@ -484,6 +502,19 @@ def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
         require_finite(name, array)
 
 
+def _require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:
+    """Raise `NonFiniteError` if a result that is not finite has replaced an argument, in whose memory it is.
+
+    Otherwise the recursion would be called again, to say why it refused its input, with other numbers.
+    """
+    for argument, value in zip(names, given, strict=True):
+        if np.may_share_memory(value, out) and not np.isfinite(out).all():
+            raise NonFiniteError(
+                f"{name} is not finite: the arguments, or the model's numbers, are too large for it; `out` "
+                f"shares memory with {argument}, which it has replaced"
+            )
+
+
 def _evaluated(
     program: Program, name: str, chosen: tuple[Any, ...], guess: Any, *given: np.ndarray
 ) -> np.ndarray:
@@ -530,9 +561,11 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         "evaluate": program.evaluate,
         "choices": program.choices[row.choice] if row.choice else None,
         "ClosureError": ClosureError,
+        "names": ("q", *row.vectors),
+        "require_kept": _require_kept,
         "require_finite": partial(_require_finite, ("q", *row.vectors)),
         "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
-        "memory": program.memory,
+        "memory": program.arrays_of(name)[0],
     }
     if row.inverse:  # if H is singular, `out` is already overwritten when `evaluate` needs the arguments
         names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
@@ -542,7 +575,7 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
             "given = q" if loops.linear else "given = solve(q) if guess is None else solve(q, guess)"
         )
         names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
-        scope |= {"closure": program.arrays[1], "clusters": program.arrays[2], "solved": not loops.linear}
+        scope |= {"closure": program.arrays[1], "clusters": program.arrays_of(name)[2], "solved": not loops.linear}
         scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
     else:  # `evaluate` refuses a guess
         names["exact"] += " and guess is None"

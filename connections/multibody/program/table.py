@@ -56,6 +56,8 @@ class Recursion:
     mirrored: bool = False
     #: for closed chains, L_j (L_v G) v, laid out as G in a solution, is a further vector; v comes first
     bias_rates: bool = False
+    #: the kernels do not lead from one origin to another, so that each subtree has only one
+    one_origin: bool = False
 
     def __post_init__(self) -> None:
         assert not self.mirrored or (self.sparse and self.shape == (N, N, N)), "only symbols are mirrored"
@@ -176,16 +178,16 @@ RECURSIONS = {
         bias_rates=True,
     ),
     "inverse_dynamics_hessian_product": Recursion(
-        "hessian_products", None, ("v", "a", "w"), (4, N, N), sparse=True
+        "hessian_products", None, ("v", "a", "w"), (4, N, N), sparse=True, one_origin=True
     ),
     "forward_dynamics_hessian_product": Recursion(
-        "hessian_products", None, ("v", "tau", "w"), (4, N, N), inverse=True
+        "hessian_products", None, ("v", "tau", "w"), (4, N, N), inverse=True, one_origin=True
     ),
     "inverse_dynamics_second_derivatives": Recursion(
-        "second_derivatives", None, ("v", "a"), (4, N, N, N), sparse=True
+        "second_derivatives", None, ("v", "a"), (4, N, N, N), sparse=True, one_origin=True
     ),
     "forward_dynamics_second_derivatives": Recursion(
-        "second_derivatives", None, ("v", "tau"), (4, N, N, N), inverse=True
+        "second_derivatives", None, ("v", "tau"), (4, N, N, N), inverse=True, one_origin=True
     ),
     "coriolis_matrix_rate": Recursion(
         "coriolis_rate",
@@ -195,6 +197,7 @@ RECURSIONS = {
         BODY_FACTOR,
         sparse=True,
         bias_rates=True,
+        one_origin=True,
     ),
     "curvature_operator": Recursion(
         "curvature",
@@ -202,9 +205,12 @@ RECURSIONS = {
         ("v",),
         (N, N),
         inverse=True,
+        one_origin=True,
     ),
-    "christoffel_derivatives": Recursion("christoffel_derivatives", None, (), (N, N, N, N), sparse=True),
-    "curvature": Recursion("curvature", None, (), (N, N, N, N), inverse=True),
+    "christoffel_derivatives": Recursion(
+        "christoffel_derivatives", None, (), (N, N, N, N), sparse=True, one_origin=True
+    ),
+    "curvature": Recursion("curvature", None, (), (N, N, N, N), inverse=True, one_origin=True),
     "forward_kinematics": Recursion(
         "kinematics",
         "cluster_kinematics",

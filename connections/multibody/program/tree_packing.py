@@ -37,6 +37,7 @@ class Links(NamedTuple):
     coordinate: np.ndarray
     first: np.ndarray
     turns: np.ndarray  #: whether it can turn
+    slides: np.ndarray  #: whether it can move away, not only turn
     commutes: np.ndarray  #: whether the brackets of its columns are zero
     parameters: np.ndarray  #: (links + 1, PARAMETERS)
 
@@ -69,6 +70,7 @@ class Links(NamedTuple):
             coordinate=np.cumsum([0, 0, *(joint.nq for joint in joints)]),
             first=np.cumsum([0, 0, *(joint.nv for joint in joints)]),
             turns=np.array([False, *(joint.turns.any() for joint in joints)]),
+            slides=np.array([False, *(joint.motion[3:].any() for joint in joints)]),
             commutes=np.array([True, *(not joint.brackets.any() for joint in joints)]),
             parameters=np.stack(parameters),
         )
@@ -79,10 +81,17 @@ class Links(NamedTuple):
         return np.asarray(~self.parameters[:, PARAMETERS.mass : PARAMETERS.axes].any(axis=1))
 
 
-def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
+def pack(
+    kinematics: Kinematics, gravity: tuple[float, float, float], tied: np.ndarray | None = None
+) -> np.ndarray:
     """The flat array of a tree, float64 with integers stored bit by bit, without workspace.
 
     The ground's parameters begin with the acceleration of free fall, m/s^2.
+
+    Parameters
+    ----------
+    tied : (N,) whether a body's joint is in a loop or coupling, so that its links have the origin of the
+        link that carries them; None for none.
     """
     links = Links.of(kinematics)
     count, nv = len(links.parent) - 1, kinematics.nv
@@ -90,7 +99,14 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
     for column in range(nv - 1, -1, -1):
         if up[column] >= 0:
             end[up[column]] = max(end[up[column]], end[column])
-    origin = _origins(links)
+    begins = _begins(links, np.zeros(len(kinematics.tree.joints), dtype=bool) if tied is None else tied)
+    group = np.arange(count + 1)
+    for link in range(1, count + 1):
+        group[link] = link if begins[link] else group[links.parent[link]]
+    origin, below = _origins(links, group), begins & (links.parent > 0)
+    first = links.first[:-1]
+    leap_of = np.zeros(nv, dtype=np.int64)
+    leap_of[first[below]] = np.flatnonzero(below)
     noncommuting = np.flatnonzero(~links.commutes)
     links.parameters[0, :3] = gravity
     is_body = np.arange(count + 1) == links.carrier[links.body]
@@ -101,7 +117,8 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "nq": kinematics.nq,
             "bodies": len(kinematics.tree.joints),
             "quaternions": len(kinematics.quaternions),
-            "shifted": any(origin[i] != i for i in range(1, count + 1) if links.parent[i] == 0),
+            "shifted": int(below.any() or (origin != np.arange(count + 1))[begins].any()),
+            "leaping": int(below.any()),
             "noncommuting_count": len(noncommuting),
             "armed": int(kinematics.tree.armature.any()),
         },
@@ -112,11 +129,14 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "coordinate": links.coordinate[:-1],
             "first": links.first,
             "origin": origin,
+            "group": group,
+            "begins": below,
             "body": np.where(is_body, links.body, -1),
             "up": up,
             "run": first_of_runs(up),
             "end": end,
             "link_of": np.repeat(np.arange(count + 1), np.diff(links.first)),
+            "leap_of": leap_of,
             "noncommuting": noncommuting,
         },
         numbers={
@@ -126,6 +146,11 @@ def pack(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndar
             "work": (),
         },
     )
+
+
+def pack_with_one_origin(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
+    """The same with one origin for each subtree, for kernels that do not lead from one origin to another."""
+    return pack(kinematics, gravity, np.ones(len(kinematics.tree.joints), dtype=bool))
 
 
 def first_of_runs(before: np.ndarray) -> np.ndarray:
@@ -205,8 +230,31 @@ def _columns_before(links: Links) -> np.ndarray:
     return up
 
 
-def _origins(links: Links) -> np.ndarray:
-    """For each link, the link at which the origin of its subtree lies, so that cancellation is small.
+def _begins(links: Links, tied: np.ndarray) -> np.ndarray:
+    """(links + 1,) whether a group of links with a common origin begins at a link.
+
+    It does at the first link of a subtree, and where a link slides on its parent, because it may slide far
+    away. A massless link that carries only one that slides belongs to the group of that link, and so do links
+    that slide one after the other without mass between them. It does not at links of `tied` bodies (N,).
+    """
+    parent, children = links.parent, np.bincount(links.parent[1:], minlength=len(links.parent))
+    light = links.massless & (children == 1)
+    begins, leads = links.parent == 0, np.zeros(len(parent), dtype=bool)
+    begins[0] = False
+    for link in range(1, len(parent)):
+        above = parent[link]
+        if above and not tied[links.body[link]]:
+            joined = light[above] and leads[above]
+            before_slide = light[link] and links.slides[np.flatnonzero(parent == link)[0]]
+            begins[link] = not joined if links.slides[link] else before_slide
+            leads[link] = begins[link] or (joined and links.slides[link])
+        else:
+            leads[link] = not above
+    return np.asarray(begins)
+
+
+def _origins(links: Links, group: np.ndarray) -> np.ndarray:
+    """For each link, the link at which the origin of its group lies, so that cancellation is small.
 
     It is the first link that turns. Links before it only translate: they may be far away, and their rows of H
     depend on masses only, not on the origin. If the first link that turns is massless and carries only a
@@ -214,14 +262,11 @@ def _origins(links: Links) -> np.ndarray:
     """
     parent, turns, massless = links.parent, links.turns, links.massless
     children = np.bincount(parent[1:], minlength=len(parent))
-    root = np.arange(len(parent))
     chosen: dict[int, int] = {}
     for link in range(1, len(parent)):
-        if parent[link]:
-            root[link] = root[parent[link]]
-        above = parent[link]
+        first, above = int(group[link]), parent[link]
         if turns[link]:
-            chosen.setdefault(int(root[link]), link)
-        elif above and chosen.get(int(root[link])) == above and massless[above] and children[above] == 1:
-            chosen[int(root[link])] = link
-    return np.array([0] + [chosen.get(int(root[link]), int(root[link])) for link in range(1, len(parent))])
+            chosen.setdefault(first, link)
+        elif above and chosen.get(first) == above and massless[above] and children[above] == 1:
+            chosen[first] = link
+    return np.array([0] + [chosen.get(int(group[link]), int(group[link])) for link in range(1, len(parent))])
