@@ -15,7 +15,7 @@ OTHERS |= {"identify"}  # makes a record of NumPy's arrays, and a robot
 def test_what_goes_in_comes_out(group):
     """NumPy's arrays for NumPy's arrays, and JAX's if one is JAX's."""
     for name, call in calls(group).items():
-        if name in OTHERS:
+        if name.removesuffix(" from a guess") in OTHERS:
             continue
         for kind, other in ((np.ndarray, jax.Array), (jax.Array, np.ndarray)):
             given = dict(call.arguments)

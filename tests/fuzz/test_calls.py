@@ -1,23 +1,24 @@
 """Hostile values in place of every argument of the public functions: finite numbers, or an error in words.
 
-A few for each group of calls here; `FUZZ_EXAMPLES=20000 pytest -n 0 tests/fuzz` tries that many for each.
+A few for each group of calls, always the same; `FUZZ_EXAMPLES=20000 FUZZ_SEED=new pytest -n 0 tests/fuzz`
+tries that many others for each (`fuzz_settings`).
 """
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from fuzz_calls import GROUPS, calls
+from fuzz_settings import fuzzed as settings_of
+from fuzz_settings import limit
 from fuzz_values import HOSTILE, OUT, PLAIN, complaint, random_arrays
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
-fuzzed = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+fuzzed = settings_of(20)
 ROBOTS = ("trees", "loops")  # whose functions fill `out`
 in_groups = pytest.mark.parametrize("group", GROUPS)
-pytestmark = pytest.mark.timeout(0 if EXAMPLES > 1000 else 300)
+pytestmark = pytest.mark.timeout(limit())
 
 
 def drawn(data, group):
@@ -62,8 +63,48 @@ def test_hostile_outputs(data, group):
     names = sorted(name for name, call in calls(group).items() if call.out)
     name, how = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(sorted(OUT)))
     call = calls(group)[name]
-    right = np.zeros_like(call.function(**call.arguments))
-    out = OUT[how](right)
-    assume(how != "every second" or right.size > 1)  # one number has no gaps
+    expected = call.function(**call.arguments)
+    out = OUT[how](np.zeros_like(expected))
+    if (
+        how == "every second" and out.flags.c_contiguous
+    ):  # of axes of one entry: nothing is between its numbers
+        np.testing.assert_array_equal(call.function(**call.arguments, out=out), expected)
+        return
     with pytest.raises((TypeError, ValueError), match="^out: expected"):
         call.function(**call.arguments, out=out)
+
+
+@pytest.mark.parametrize("group", ROBOTS)
+@fuzzed
+@given(data=st.data())
+def test_overlapping_outputs(data, group):
+    """An `out` in the memory of an argument, hostile or not: the result without it, or an error."""
+    names = sorted(name for name, call in calls(group).items() if call.out)
+    name = data.draw(st.sampled_from(names))
+    call = calls(group)[name]
+    argument = data.draw(st.sampled_from(sorted(call.arguments)))
+    rows = data.draw(st.sampled_from([None, 1, 3]))
+    given = {key: x if rows is None else np.stack([x] * rows) for key, x in call.arguments.items()}
+    shape = call.function(**given).shape
+    scale = data.draw(st.sampled_from([1.0, 1.0, 1e20, 1e100, 1e155, 1e200]))
+    value, size = scale * given[argument], int(np.prod(shape))
+    shift = data.draw(st.integers(-value.size + 1, size - 1))
+    buffer = np.zeros(2 * value.size + size)
+    out = buffer[value.size : value.size + size].reshape(shape)
+    inside = buffer[value.size + shift : 2 * value.size + shift].reshape(value.shape)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            expected = call.function(**given | {argument: value})
+        except (TypeError, ValueError, ArithmeticError) as error:
+            expected = error
+        inside[...] = value
+        assert np.shares_memory(inside, out)
+        if isinstance(expected, Exception):
+            with pytest.raises(type(expected)):
+                call.function(**given | {argument: inside}, out=out)
+        else:
+            found = call.function(**given | {argument: inside}, out=out)
+            np.testing.assert_allclose(
+                found, expected, rtol=1e-13, atol=1e-13 * np.max(np.abs(expected), initial=0)
+            )

@@ -1,21 +1,20 @@
 """Mutated descriptions of robots: a model with finite numbers, or an error that names the file.
 
-`FUZZ_EXAMPLES=20000 pytest tests/fuzz/test_files.py` tries more of them.
+`FUZZ_EXAMPLES=20000 FUZZ_SEED=new pytest tests/fuzz/test_files.py` tries others (`fuzz_settings`).
 """
 
-import os
 import warnings
 
 import numpy as np
 import pytest
 from fuzz_files import broken, originals
-from hypothesis import HealthCheck, given, settings
+from fuzz_settings import fuzzed, limit
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connections import multibody as mb
 from connections.checks import ClosureError, MetricError, ModelError
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 ORIGINALS = originals()
 
 
@@ -31,8 +30,8 @@ def test_the_originals_are_right(name, tmp_path):
     assert np.isfinite(mb.mass_matrix(model, model.neutral())).all()
 
 
-@pytest.mark.timeout(0 if EXAMPLES > 1000 else 300)
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(limit())
+@fuzzed(60)
 @given(data=st.data())
 def test_a_mistake_is_named(data, tmp_path):
     name = data.draw(st.sampled_from(sorted(ORIGINALS)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import recursion_functions
 from mechanisms import NO_BODY, random_body
-from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
+from recursion_functions import FUNCTIONS, MECHANISMS, SOME, agree, call, core_shape, model, states
 
 from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
@@ -286,6 +286,49 @@ def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of
             assert np.shares_memory(given[LATE:] if start else given, out)
             call(name, *replaced(arguments, number, given), of=robot, out=out)
             assert agree(out, expected, 1e-14)  # loops that are functions are computed by JAX or by NumPy
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_an_out_that_overlaps_a_guess_is_right(name, rng):
+    """Rows read their guess while results of rows before are written."""
+    robot = model("four-bar")
+    arguments = states(name, rng, ROWS, of=robot)
+    guess = np.asarray(mb.close_loops(robot, arguments[0]))
+    expected = call(name, *arguments, of=robot, guess=guess)
+    for start in (0, LATE * guess.shape[1]):
+        buffer = np.zeros(start + expected.size + guess.size)
+        given = buffer[: guess.size].reshape(guess.shape)
+        out = buffer[start : start + expected.size].reshape(expected.shape)
+        given[...] = guess
+        call(name, *arguments, of=robot, guess=given, out=out)
+        assert agree(out, expected, 1e-14)
+
+
+def test_a_result_that_is_not_finite_replaces_no_argument_without_a_word():
+    """H[0, 0] is a mass, H[1, 1] overflows: the call must not go on with q = H[0], which is finite.
+
+    Without an `out`, the error names q.
+    """
+    mechanism = mb.Mechanism()
+    mechanism.add_body("cart", 1.0)
+    mechanism.add_joint("slide", "world", "cart", mb.Prismatic((0.0, 0.0, 1.0)))
+    mechanism.add_body("arm", 1.0)
+    mechanism.add_joint("turn", "cart", "arm", mb.Revolute((0.0, 0.0, 1.0)))
+    mechanism.add_body("tip", 1.0, (0.1, 0.0, 0.0), 0.1 * np.eye(3))
+    mechanism.add_joint("reach", "arm", "tip", mb.Prismatic((1.0, 0.0, 0.0)))
+    robot = mechanism.build()
+    q = np.array([0.0, 0.3, 1e200])
+    with pytest.raises(NonFiniteError, match=r"q\[2\] = 1e\+200"):
+        mb.mass_matrix(robot, q)
+    for row in range(3):
+        out = np.zeros((3, 3))
+        out[row] = q
+        with pytest.raises(NonFiniteError, match="mass_matrix is not finite.*shares memory with q"):
+            mb.mass_matrix(robot, out[row], out=out)
+    out = np.zeros((3, 3))
+    out[0] = 0.0, 0.3, 1.0  # negative control: what is finite is right, wherever it is written
+    right = mb.mass_matrix(robot, out[0].copy())
+    np.testing.assert_array_equal(mb.mass_matrix(robot, out[0], out=out), right)
 
 
 # --- layouts that are right -------------------------------------------------------------------------------

@@ -155,6 +155,11 @@ def _of_robot(kind: str) -> dict[str, Call]:
     for name, (function, arguments, _) in recursions.FUNCTIONS.items():
         given = dict(zip(arguments, recursions.states(name, rng, of=robot), strict=True))
         found[name] = Call(partial(function, robot), given, out=True)
+    if robot.closed:  # loops are followed from a guess
+        for name in recursions.SOME:
+            function, given = recursions.FUNCTIONS[name][0], found[name].arguments
+            guess = np.asarray(mb.close_loops(robot, given["q"]))
+            found[f"{name} from a guess"] = Call(partial(function, robot), given | {"guess": guess}, out=True)
     q, v = recursions.configurations(robot, rng)
     motion = {"q0": q, "v0": v, "times": TIMES}
     return found | {

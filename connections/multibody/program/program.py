@@ -302,7 +302,7 @@ class Program:
         return rows
 
     def arrays_of(self, name: str) -> tuple[np.ndarray, ...]:
-        """`arrays` for the recursion `name`, whose kernel may need a tree with one origin for each subtree."""
+        """`arrays` for the recursion `name`, whose kernel may need one origin for each subtree."""
         one = RECURSIONS[name].one_origin and TREE.read(self.memory, "leaping")
         return self._arrays_with_one_origin if one else self.arrays
 
@@ -575,7 +575,11 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
             "given = q" if loops.linear else "given = solve(q) if guess is None else solve(q, guess)"
         )
         names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
-        scope |= {"closure": program.arrays[1], "clusters": program.arrays_of(name)[2], "solved": not loops.linear}
+        scope |= {
+            "closure": program.arrays[1],
+            "clusters": program.arrays_of(name)[2],
+            "solved": not loops.linear,
+        }
         scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
     else:  # `evaluate` refuses a guess
         names["exact"] += " and guess is None"
