@@ -32,6 +32,7 @@ EXAMPLES = (
     "swing_up",
     "torsion_monte_carlo",
     "parallel_ankle",
+    "newton_swing",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -51,6 +52,7 @@ SHOWN = {
     "robot_postures": (0.0, 0.5, 0.42, 1.0),
     "sweep_of_torsion": (0.67, 0.08, 1.0, 1.0),
     "swing_up": (0.0, 0.0, 0.24, 1.0),
+    "newton_swing": (0.0, 0.0, 0.355, 1.0),
     "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
     "parallel_ankle": (0.0, 0.0, 0.33, 1.0),
 }
