@@ -9,5 +9,6 @@ def test_the_page_runs() -> None:
     run_page("linearization.md", blocks=4, assertions=7)
 
 
+@pytest.mark.further
 def test_the_page_of_second_derivatives_runs() -> None:
     run_page("second_derivatives.md", blocks=4, assertions=7)
