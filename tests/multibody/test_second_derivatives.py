@@ -10,7 +10,9 @@ from mechanisms import (
     MOVING,
     derivative_along,
     mechanism_of_all_pairs,
+    random_body,
     random_mechanism,
+    random_placement,
     sample,
     structure_functions,
 )
@@ -163,6 +165,31 @@ def test_columns_on_different_branches(dynamics, rng):
         assert not part[apart].any()
     for part in TENSORS[dynamics](robot, q, v, x):
         assert not part[:, apart].any()
+
+
+@each_dynamics
+def test_armature_of_a_free_joint(dynamics, rng):
+    """Its bias is of degree two in v, so that it changes d2_dvdv; against differences."""
+    mechanism = mb.Mechanism()
+    for name, parent, joint, armature in (
+        ("trunk", "world", mb.Free(), [0.3, 0.3, 0.3, 0.7, 0.7, 0.7]),
+        ("ball", "trunk", mb.Spherical(), [0.2, 0.2, 0.2]),
+        ("tail", "ball", mb.Revolute((0.0, 1.0, 0.0)), 0.5),
+    ):
+        mechanism.add_body(name, **random_body(rng))
+        mechanism.add_joint(name, parent, name, joint, random_placement(rng), armature=armature)
+    robot = mechanism.build()
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    found = PRODUCTS[dynamics](robot, q, v, x, w)
+    for value, expected, tensor in zip(
+        found,
+        by_differences(dynamics, robot, q, v, x, w),
+        TENSORS[dynamics](robot, q, v, x),
+        strict=True,
+    ):
+        close(value, expected)
+        close(np.tensordot(w, tensor, axes=1), value, 1e-11)
 
 
 @pytest.mark.parametrize("of", ["four-bar", *map(further, ("belt leg", "planar robot", "cam"))])
