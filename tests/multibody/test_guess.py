@@ -31,6 +31,11 @@ def same(found, expected):
 def test_a_guess_changes_no_number(name, of, rng):
     """One configuration, rows with one guess, and with a guess for each."""
     robot = model(of)
+    if name == "curvature_operator" and robot.nv == 1:  # K v = 0, so that there is only round-off to compare
+        C = mb.coriolis_matrix(robot, q := nearby(robot, rng, 3)[1], np.ones((3, 1)))
+        K = call(name, q, np.ones((3, 1)), of=robot)
+        assert np.all(np.abs(K) < 1e-11 * C**2 / mb.mass_matrix(robot, q))
+        return
     guess, q = nearby(robot, rng, 3)
     x = [q, *states(name, rng, 3, of=robot)[1:]]
     expected = call(name, *x, of=robot)
