@@ -151,17 +151,17 @@ def test_all_that_kernels_import_is_in_the_fingerprint():
                     home = importlib.import_module(module)
                     assert all(isinstance(getattr(home, name), int | float) for name in names)
                     kinds |= names
-    assert kinds == {"POINT_TOLERANCE", "POSITION", "DIRECTION", "DISTANCE", "LINEAR"}
+    assert kinds == {"POINT_TOLERANCE", "POSITION", "DISTANCE", "LINEAR", "TWIST"}
 
 
 @pytest.mark.further
 def test_permuted_kinds_are_another_fingerprint(tmp_path):
     shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
     clusters = tmp_path / "connections" / "multibody" / "clusters.py"
-    before, kinds = clusters.read_text(), "POSITION, DIRECTION, DISTANCE, LINEAR = "
+    before, kinds = clusters.read_text(), "POSITION, DIRECTION, DISTANCE, LINEAR, TWIST = "
     assert kinds in before
     stamps = []
-    permuted = before.replace(kinds, "DIRECTION, POSITION, DISTANCE, LINEAR = ")
+    permuted = before.replace(kinds, "DIRECTION, POSITION, DISTANCE, LINEAR, TWIST = ")
     for text in (before, permuted, before + "\n# edited\n"):
         clusters.write_text(text)
         child = Stamps(tmp_path)
