@@ -228,10 +228,10 @@ def test_two_models_of_one_plan_are_equal(rng):
         mb.christoffel_symbols(used, following)
 
 
-@pytest.mark.parametrize("q", [further([1e160]), [[0.1], [-1e308]]])
-def test_a_start_at_which_no_loop_closes_is_refused_as_by_a_recursion(models, q):
+@pytest.mark.parametrize("q", [further([1e160]), [[0.1], [3.0]]])
+def test_a_start_at_which_no_loop_closes_is_refused_as_by_a_recursion(q):
     """By the error of the recursions, which says which loop; from a start that closes it moves."""
-    model, q = models("four-bar"), np.array(q)
+    model, q = four_bar((1.0, 0.6, 0.55, 0.5)).build(), np.array(q)  # the crank swings to and fro
     v, times = np.zeros_like(q), np.linspace(0.0, 0.1, 3)
     with pytest.raises(ClosureError, match="'bar'") as of_recursion:
         mb.mass_matrix(model, q)

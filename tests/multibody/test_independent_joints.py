@@ -118,7 +118,7 @@ def test_a_chain_of_forty_joints_with_four_loops():
     closed = model.kinematics
     q_s, G, _ = model.program.solution(model.neutral())
     K = HostConditions(closed.spanning, closed.rows).at(q_s)[1]
-    assert np.abs(K @ G).max() < 1e-12 and np.linalg.matrix_rank(G) == 28
+    assert np.abs(K @ G).max() < 1e-11 and np.linalg.matrix_rank(G) == 28
     dependent = ~closed.clusters.independent
     for loop in range(4):  # each loop has its dependent joints among the last that move it
         assert dependent[10 * loop : 10 * loop + 10].sum() == 3
