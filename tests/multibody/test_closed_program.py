@@ -120,10 +120,12 @@ def test_routes_of_a_tree(rng):
 def test_batches_are_rows_of_single_calls(name, function, rng):
     arguments = states(name, rng, 3, 7)
     many = call(function, name, arguments)
+    # Of one velocity the curvature is zero, and what is left are the round-offs of unit inertias and speeds.
+    flat = function.startswith("curvature") and model(name).nv == 1
     for row in ((0, 0), (1, 3), (2, 6)):
         one = call(function, name, [vector[row] for vector in arguments])
         assert many[row].shape == one.shape
-        assert np.max(np.abs(many[row] - one)) < TOL * np.max(np.abs(many))
+        assert np.max(np.abs(many[row] - one)) < (1e-12 if flat else TOL * np.max(np.abs(many)))
     assert call(function, name, [vector[:0] for vector in arguments]).shape[:2] == (0, 7)
 
 
