@@ -8,7 +8,6 @@ from closed_plan import at
 
 from connections import multibody as mb
 from connections.checks import ClosureError
-from connections.multibody.kernels import loop_branches
 
 BARS = (1.0, 0.5, 1.0, 0.5)  # ground, crank, coupler, rocker: opposite bars are equal
 HINGE = mb.Revolute((0, 0, 1))
@@ -61,21 +60,17 @@ def test_a_slider_goes_on_beyond_its_dead_centres():
         assert abs(guide - 0.8 * np.cos(crank)) < 1e-13
 
 
-@pytest.mark.parametrize("name", ["mass_matrix", "coriolis_matrix", "christoffel_symbols"])
-def test_recursions_and_definitions_agree_beyond_a_flat_posture(name):
-    model = linkage(True)
+def test_recursions_and_definitions_agree_beyond_a_flat_posture():
+    """On a crossed linkage: H of a parallelogram is constant, so C and Gamma vanish."""
+    model = linkage(False)
     q, v = np.array([-2.0]), np.array([1.3])
-    expected = {
-        "mass_matrix": lambda: model.definition.metric.matrix(q),
-        "coriolis_matrix": lambda: model.definition.connection.coefficients(q)[:, :, 0] @ v[:, None],
-        "christoffel_symbols": lambda: np.einsum(
-            "im,mjk->ijk", model.definition.metric.matrix(q), model.definition.connection.coefficients(q)
-        ),
-    }[name]()
-    arguments = (q, v) if name == "coriolis_matrix" else (q,)
-    if name == "coriolis_matrix":
-        expected = model.definition.metric.matrix(q) @ expected
-    np.testing.assert_allclose(getattr(mb, name)(model, *arguments), expected, atol=1e-13)
+    H, Gamma = model.definition.metric.matrix(q), model.definition.connection.coefficients(q)
+    lowered = np.einsum("im,mjk->ijk", H, Gamma)
+    assert np.abs(lowered).max() > 0.01
+    np.testing.assert_allclose(mb.mass_matrix(model, q), H, rtol=1e-12)
+    np.testing.assert_allclose(mb.christoffel_symbols(model, q), lowered, rtol=1e-10)
+    C = np.einsum("ijk,j->ik", lowered, v)
+    np.testing.assert_allclose(mb.coriolis_matrix(model, q, v), C, rtol=1e-10)
 
 
 @pytest.mark.parametrize("crank", [0.0, np.pi, -np.pi, TURN, 1e-7])
@@ -183,14 +178,13 @@ def two_cranks():
     return plan.build()
 
 
-def test_two_cranks_are_followed_as_far_as_trials_last(monkeypatch):
+def test_two_cranks_are_followed_as_far_as_trials_last():
     model = two_cranks()
     near, far = (mb.mass_matrix(model, np.array([0.3, 0.9]) + turns * TURN) for turns in (0, 100))
     np.testing.assert_allclose(near, far, rtol=1e-10)
     with pytest.raises(ClosureError, match="too long") as error:
         mb.mass_matrix(model, [1e9, 1.0])
     assert "over 0 %" not in str(error.value)
-    assert loop_branches.MOST_TRIALS <= 20_000  # some 0.1 s
 
 
 @pytest.mark.parametrize("seed", always(range(1, 8), 1))

@@ -11,14 +11,13 @@ from closed_chains import BARS, Plan, add_four_bar, four_bar, four_bar_angles
 
 from connections import multibody as mb
 from connections.checks import ClosureError
-from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import POSITION
 from connections.multibody.kernels import loop_path
-from connections.multibody.kernels.layout import BAD_INPUT, BLOCK, CLOSURE
+from connections.multibody.kernels.layout import BAD_INPUT
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
-from connections.multibody.program.loop_packing import pack_closure
+from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
 from connections.multibody.program.solution_layout import SolutionLayout
 
 NO_GUESS = np.zeros(0)
@@ -188,7 +187,7 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
     q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
     out = np.zeros((4, SolutionLayout(loops.closed).size))
     rows = compiled.require("closure_rows")
-    memory = with_workspace(loops.memory, 2 * LANES * CLOSURE.read(loops.memory, "slots") + BLOCK)
+    memory = with_workspace(loops.memory, slots_of_rows(loops.memory))
     reference = loops.closed.reference.copy()
     for guess, count in ((NO_GUESS, 1), (reference, 1), (reference, 4)):
         assert rows(memory, q, np.tile(guess, (count, 1)), out) == 1 + loops.closed.clusters.of_body[-1]

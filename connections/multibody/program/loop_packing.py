@@ -19,10 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.checks import ModelError
+from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import LINEAR, TWIST, Clusters, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import (
+    BLOCK,
     CLOSURE,
     CONDITION,
     LINEAR_CLUSTER,
@@ -80,6 +82,11 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     tables = np.concatenate([*linear, *loops, ()])
     numbers = {"template": template, "reference": closed.reference, "tables": tables, "work": ()}
     return with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
+
+
+def slots_of_rows(closure: np.ndarray) -> int:
+    """How many slots rows of configurations need behind the array of all loops (`layout.CLOSURE`)."""
+    return 2 * LANES * CLOSURE.read(closure, "slots") + BLOCK
 
 
 def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,14 +12,13 @@ import numpy as np
 
 from connections.checks import ClosureError
 from connections.engines.arguments import plain
-from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import Workspaces, with_workspace
-from connections.multibody.kernels.layout import BAD_INPUT, BLOCK, CLOSURE, LOOP
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, LOOP
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
-from connections.multibody.program.loop_packing import pack_closure
+from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
 from connections.multibody.program.solution_layout import SolutionLayout
 
 _REFERENCE = np.zeros(0)  # as the start of a path
@@ -51,7 +50,7 @@ class Loops:
         self.closure, self.layout = pack_closure(closed), SolutionLayout(closed)
         self.size, self.definition = self.layout.size, Definition(closed, self.layout)
         self._nothing = np.zeros(self.layout.G_size)
-        self._copies = Workspaces(lambda: with_workspace(self.closure, self._slots_of_lanes))
+        self._copies = Workspaces(lambda: with_workspace(self.closure, slots_of_rows(self.closure)))
 
     def solve(self, q: np.ndarray, start: np.ndarray = _REFERENCE) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by paths from `start`.
@@ -143,7 +142,7 @@ class Loops:
 
         work = CLOSURE.read(self.closure, "work")
         rows = vectors[0].ndim > 1
-        slots = len(self.closure) + (self._slots_of_lanes if rows else 0)
+        slots = len(self.closure) + (slots_of_rows(self.closure) if rows else 0)
         before = [xla.Work(self.closure[:work].copy(), slots)]
         entry = f"{name}_rows" if rows else f"{name}_at"
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
@@ -157,11 +156,6 @@ class Loops:
         q, start = plain(q), _REFERENCE
         status = compiled.closure_at(self.closure, q, start, np.empty(self.size))
         return self._failure(self.closure, q, start, status) if 0 < abs(status) < BAD_INPUT else None
-
-    @property
-    def _slots_of_lanes(self) -> int:
-        """What rows of configurations need behind the workspace of one (`layout.CLOSURE`)."""
-        return 2 * LANES * CLOSURE.read(self.closure, "slots") + BLOCK
 
     @cached_property
     def _conditions(self) -> HostConditions:
