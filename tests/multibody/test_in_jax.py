@@ -60,8 +60,8 @@ def close(found, expected, tolerance):
 
 #: What is differentiated by the definition, which compiles for up to a minute where there are loops.
 DEFINED = {name for name in RECURSIONS if name not in tangents.RULES}
-#: Derivatives of C and Gamma, curvature, products with Hessians: derivatives of these on loops, and the products
-#: themselves, are the definition's.
+#: Derivatives of C and Gamma, curvature, products with Hessians: what differentiates these on loops, and the
+#: products themselves, are the definition's.
 SECOND = {"christoffel_derivatives", "curvature", "curvature_operator", "coriolis_matrix_rate"}
 SECOND |= {"inverse_dynamics_hessian_product", "forward_dynamics_hessian_product"}
 
