@@ -1,6 +1,7 @@
 """Passivity-based control, adaptation, the momentum observer, controllability, and LQR."""
 
 from connections.control.centroidal import CentroidalCoordinates
+from connections.control.contacts import ContactError, Contacts, PointContact, SurfaceContact
 from connections.control.controllability import (
     Closure,
     ControllabilityReport,
@@ -45,6 +46,8 @@ __all__ = [
     "ClosedLoop",
     "ClosedLoopMotion",
     "Closure",
+    "ContactError",
+    "Contacts",
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
@@ -56,10 +59,12 @@ __all__ = [
     "MomentumObserver",
     "ObservedMotion",
     "PassivityController",
+    "PointContact",
     "Rank",
     "Reference",
     "Regulator",
     "StabilizabilityError",
+    "SurfaceContact",
     "UnknownInertia",
     "configuration_controllability",
     "configuration_error_at",
