@@ -150,6 +150,15 @@ PAPERS = {
         "2020",
         r"Lee,\s+Wensing\s+and\s+Park",
     ),
+    "Sp": _article(
+        "Spong, M. W.",
+        "Modeling and control of elastic joint robots",
+        "Journal of Dynamic Systems, Measurement, and Control",
+        "109",
+        "4",
+        "1987",
+        r"Spong\s+\(1987\)",
+    ),
     "DL": _talk(
         "De Luca, A. and Mattone, R.",
         "Actuator failure detection and isolation using generalized momenta",

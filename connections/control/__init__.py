@@ -1,4 +1,4 @@
-"""Passivity-based control, adaptation, the momentum observer, controllability, and LQR."""
+"""Passivity-based control, adaptation, the momentum observer, controllability, LQR, and MuJoCo as a plant."""
 
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.contacts import ContactError, Contacts, PointContact, SurfaceContact
@@ -36,12 +36,16 @@ from connections.control.linear.lqr import lqr, time_varying_lqr
 from connections.control.linear.reachability import StabilizabilityError, reachable_directions
 from connections.control.linear.regulator import Regulator, state_names
 from connections.control.linear.stabilizability import require_stabilizable
+from connections.control.plants.mujoco import FallenError, MuJoCoPlant, PlantMotion, Push
+from connections.control.plants.mujoco_robots import MuJoCoRobot, SeriesElastic
+from connections.control.plants.shapes import Box, Sphere
 
 __all__ = [
     "AccelerationReference",
     "AdaptiveController",
     "AdaptiveLoop",
     "AdaptiveMotion",
+    "Box",
     "CentroidalCoordinates",
     "ClosedLoop",
     "ClosedLoopMotion",
@@ -51,18 +55,25 @@ __all__ = [
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
+    "FallenError",
     "FieldReference",
     "GainError",
     "Identification",
     "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
+    "MuJoCoPlant",
+    "MuJoCoRobot",
     "ObservedMotion",
     "PassivityController",
     "PointContact",
+    "PlantMotion",
+    "Push",
     "Rank",
     "Reference",
     "Regulator",
+    "SeriesElastic",
+    "Sphere",
     "StabilizabilityError",
     "SurfaceContact",
     "UnknownInertia",

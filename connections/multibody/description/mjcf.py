@@ -79,16 +79,16 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     mujoco = _mujoco()
     try:
         compiled = _compile(mujoco, path)
-        _refuse_couplings(mujoco, compiled)
+        refuse_couplings(mujoco, compiled)
         equalities = active_equalities(mujoco, compiled)
         held = held_joints(mujoco, compiled, equalities)
         mechanism, origins = _mechanism(mujoco, compiled, held)
-        namers = partial(_body_name, compiled), partial(_joint_name, compiled)
+        namers = partial(_body_name, compiled), partial(joint_name, compiled)
         add_equalities(mujoco, compiled, mechanism, equalities, origins, *namers)
         if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
             reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
         try:
-            model = mechanism.build(_gravity(mujoco, compiled) if gravity is None else gravity, reference)
+            model = mechanism.build(gravity_of(compiled) if gravity is None else gravity, reference)
         except WholeJointError as error:
             raise ModelError(f"{error.reason}. {_instead(compiled, error, origins)}") from error
         model = model.with_frames(_sites(compiled, model.frame_names, origins))
@@ -114,14 +114,15 @@ def _compile(mujoco: ModuleType, path: Path) -> Any:
         raise ModelError(f"MuJoCo refuses it: {' '.join(str(error).split())}") from error
 
 
-def _gravity(mujoco: ModuleType, compiled: Any) -> np.ndarray:
-    off = compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    return np.zeros(3) if off else compiled.opt.gravity
+def gravity_of(compiled: Any) -> np.ndarray:
+    """The acceleration of free fall (3,), m/s^2, zero if the file disables it."""
+    off = compiled.opt.disableflags & _mujoco().mjtDisableBit.mjDSBL_GRAVITY
+    return np.zeros(3) if off else np.array(compiled.opt.gravity)
 
 
 def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
     """What to write in the file in place of a free or ball joint that equality constraints bind in part."""
-    number = next(joint for joint in range(compiled.njnt) if _joint_name(compiled, joint) == error.joint)
+    number = next(joint for joint in range(compiled.njnt) if joint_name(compiled, joint) == error.joint)
     body, anchor = int(compiled.jnt_bodyid[number]), compiled.jnt_pos[number]
     free = compiled.jnt_type[number] == _mujoco().mjtJoint.mjJNT_FREE
     old = ("<freejoint>" if free else "the ball joint") + f" of body '{_body_name(compiled, body)}'"
@@ -144,7 +145,7 @@ def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
 # --- what is not supported ---------------------------------------------------------------------------------
 
 
-def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
+def refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
     """Raise `ModelError` for the first armature in the file that couples joints."""
     for number in np.flatnonzero(compiled.tendon_armature):
         name = compiled.tendon(number).name or f"number {number}"
@@ -157,7 +158,7 @@ def _refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
             )
 
 
-def _armatures(compiled: Any) -> np.ndarray:
+def armatures_of(compiled: Any) -> np.ndarray:
     """The armature of each joint, (njnt,): its own, and that of actuators on it behind their first gear.
 
     In MuJoCo, both have one number for all components of a ball or free joint.
@@ -184,7 +185,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
     ----------
     held : positions of the joints that do not move, by number.
     """
-    mechanism, armatures = Mechanism(), _armatures(compiled)
+    mechanism, armatures = Mechanism(), armatures_of(compiled)
     origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame
     for body in range(1, compiled.nbody):
         above = compiled.body_parentid[body]
@@ -201,7 +202,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             kind: Joint = element
             if number in held:
                 pose, kind = pose @ element.pose(np.array([held[number]])), Fixed()
-            joint = _joint_name(compiled, number)
+            joint = joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
             inertia = 0.0 if number in held else armatures[number]
@@ -227,7 +228,7 @@ def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[ElementaryJo
             return Prismatic(axis), Prismatic(axis).pose(back), False
         case mujoco.mjtJoint.mjJNT_HINGE:
             return Revolute(axis), Revolute(axis).pose(back), True
-    raise ModelError(f"joint '{_joint_name(compiled, number)}': unknown type {kind}")
+    raise ModelError(f"joint '{joint_name(compiled, number)}': unknown type {kind}")
 
 
 def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limits:
@@ -271,7 +272,7 @@ def _drawn(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> dict
         if size > 1:
             q[-4:] = np.roll(q[-4:], -1)
         if number not in held:
-            configurations[_joint_name(compiled, number)] = q
+            configurations[joint_name(compiled, number)] = q
     return configurations
 
 
@@ -279,5 +280,6 @@ def _body_name(compiled: Any, number: int) -> str:
     return WORLD if number == 0 else compiled.body(number).name or f"body {number}"
 
 
-def _joint_name(compiled: Any, number: int) -> str:
+def joint_name(compiled: Any, number: int) -> str:
+    """The name of a joint, or ``joint`` and its number if the file gives none."""
     return compiled.joint(number).name or f"joint {number}"

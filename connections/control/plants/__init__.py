@@ -1,0 +1,1 @@
+"""Plants that are not ours: the simulators that a control law is tried on."""

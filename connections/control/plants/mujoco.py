@@ -1,0 +1,345 @@
+"""MuJoCo as the plant of a control law: its dynamics and contacts, and what lies between the law and it.
+
+At each multiple of the control period the law gets measured q and v, and returns the forces of the actuated
+joints. They are cut to the limits, wait for the delay, and then act for one period, constant in time. The
+physics makes some steps in each period. Nothing of ours is in the motion itself, so a law whose model is
+ours is not judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, ClassVar
+
+import numpy as np
+
+from connections._jax import Array
+from connections._words import no_such
+from connections.affine.motions.motion import Motion, motion_class
+from connections.checks import (
+    IntegrationError,
+    ModelError,
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_function,
+    require_positive_int,
+    require_type,
+)
+from connections.control.plants.mujoco_robots import MuJoCoRobot
+from connections.multibody.definition.host_kinematics import configuration
+from connections.multibody.joints import Free
+
+Law = Callable[[float, np.ndarray, np.ndarray], Any]
+_BEYOND = 1e4  # rad, m, rad/s, m/s: no robot gets there, and MuJoCo can still compute
+INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast")  # of MuJoCo
+
+
+class FallenError(RuntimeError):
+    """A robot has fallen: one of its bodies is below the height that was given.
+
+    Parameters
+    ----------
+    body : its name.
+    height : of its frame's origin, m.
+    time : s.
+    """
+
+    def __init__(self, body: str, height: float, time: float) -> None:
+        super().__init__(f"the robot has fallen: at t = {time:g} s '{body}' is at a height of {height:.3g} m")
+        self.body, self.height, self.time = body, height, time
+
+
+@dataclass(frozen=True, eq=False)
+class Push:
+    """A constant force at the centre of mass of a body for some time.
+
+    Parameters
+    ----------
+    body : name of a body of the model.
+    force : (3,) N, in world axes; the impulse is force times duration, N s.
+    start, duration : s, multiples of the plant's control period.
+    """
+
+    body: str
+    force: Any
+    start: float
+    duration: float
+
+    def __post_init__(self) -> None:
+        force = np.array(as_array("force", self.force, (3,)))
+        if force.shape != (3,):
+            raise ShapeError("force", (3,), force.shape)
+        require_finite("force", force)
+        object.__setattr__(self, "force", force)
+
+
+@motion_class
+class PlantMotion(Motion):
+    """What a plant did, at every control instant; the last row is the end, whose forces never act."""
+
+    tau: Array
+    """(T, m) forces of the actuated joints, within their limits, before the delay; N m and N."""
+    measured_q: Array
+    """(T, nq) what the law was given."""
+    measured_v: Array
+    """(T, n) what the law was given."""
+    motor_q: Array | None = None
+    """(T, n) positions of the motors of elastic joints, rad and m; None if the joints are rigid."""
+    motor_v: Array | None = None
+    """(T, n) their rates."""
+
+    PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *Motion.PANELS,
+        ("tau", "force of the actuators tau [N m, N]"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MuJoCoPlant:
+    """A robot in MuJoCo with its actuators and sensors.
+
+    Parameters
+    ----------
+    robot : from `MuJoCoRobot.of` or `MuJoCoRobot.from_mjcf`.
+    period : s, of the control.
+    steps : MuJoCo's steps in each period.
+    delay : s, from the measurement until the forces of the law act; a multiple of the physics step.
+    limit : largest size of each actuated force, N m and N, a number or (m,); None for no limit.
+    position_noise, velocity_noise : standard deviations of the measured q (along the frame fields) and v,
+        rad, m, rad/s, m/s: numbers or (nv,).
+    motor_side : whether the law is given the positions and velocities of the motors instead of the joints',
+        if the joints are elastic.
+    fallen : {body name: height of its frame's origin, m, below which the robot has fallen}.
+    integrator : one of MuJoCo's, Euler, RK4, implicit or implicitfast.
+
+    All joints are actuated except free ones; m is the number of their velocity components.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, TypeError; ValueError : a number is negative or zero that must not be, the
+        delay is no multiple of the physics step, `motor_side` without elastic joints, an unknown integrator;
+        ModelError : there is no such body.
+    """
+
+    robot: MuJoCoRobot
+    period: float = 1e-3
+    steps: int = 2
+    delay: float = 0.0
+    limit: Any = None
+    position_noise: Any = 0.0
+    velocity_noise: Any = 0.0
+    motor_side: bool = False
+    fallen: Mapping[str, float] = field(default_factory=dict)
+    integrator: str = "implicitfast"
+    _compiled: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_type("robot", self.robot, MuJoCoRobot, "write MuJoCoPlant(MuJoCoRobot.of(model))")
+        require_positive_int("steps", self.steps)
+        period = as_number("period", self.period)
+        if not period > 0.0:
+            raise ValueError(f"period must be positive, got {period:g}")
+        _multiple("delay", self.delay, period / self.steps)
+        if self.motor_side and self.robot.motors is None:
+            raise ValueError("motor_side: the joints are rigid, so there are no motors to measure")
+        if self.integrator not in INTEGRATORS:
+            raise ValueError(no_such("integrator", self.integrator, INTEGRATORS))
+        limit = np.inf if self.limit is None else as_array("limit", self.limit, ())
+        sizes = {
+            "limit": (limit, int(self.actuated.sum())),
+            "position_noise": (self.position_noise, self.robot.model.nv),
+            "velocity_noise": (self.velocity_noise, self.robot.model.nv),
+        }
+        for name, (value, size) in sizes.items():
+            object.__setattr__(self, name, _sizes(name, value, size))
+        for body in self.fallen:
+            self._body(body)
+        compiled = copy(self.robot.compiled)
+        compiled.opt.timestep = period / self.steps
+        import mujoco
+
+        compiled.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{self.integrator.upper()}")
+        compiled.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a motion that diverges says so
+        object.__setattr__(self, "_compiled", compiled)
+
+    @property
+    def actuated(self) -> np.ndarray:
+        """(nv,) which velocity components have an actuator: all but those of free joints."""
+        actuated = np.ones(self.robot.model.nv, dtype=bool)
+        for element in self.robot.model.kinematics.elements:
+            actuated[element.v] = not isinstance(element.joint, Free)
+        return actuated
+
+    def simulate(
+        self, law: Law, q0: Any, v0: Any, duration: float, pushes: Sequence[Push] = (), seed: int = 0
+    ) -> PlantMotion:
+        """The motion under a law; the same arguments give the same bits on one machine.
+
+        Parameters
+        ----------
+        law : (t, q (nq,), v (nv,)) -> tau (m,) of the actuated joints, N m and N, in NumPy; once in each
+            period, in order of time. q and v are new arrays. A law with a memory starts with what it has.
+        q0, v0 : (nq,) and (nv,), where the motion begins. Springs of elastic joints begin relaxed, their
+            motors at the velocity of the joints.
+        duration : s, a multiple of the period.
+        pushes : forces from outside.
+        seed : of the noise.
+
+        Raises
+        ------
+        FallenError : a body is below its height. NonFiniteError : the law returned a number that is not
+            finite. IntegrationError : a position or velocity is beyond 1e4, because the loop is unstable.
+            Each gives the time. ShapeError : q0, v0 or tau have another shape. PointError : a quaternion of
+            norm other than one. ValueError : a time is no multiple of the period.
+        """
+        require_function("law", law, "(t, q, v) -> tau (m,)")
+        model = self.robot.model
+        q, v = configuration(model.kinematics, "q0", q0), np.array(as_array("v0", v0, (model.nv,)))
+        for name, array, size in (("q0", q, model.nq), ("v0", v, model.nv)):
+            if array.shape != (size,):
+                raise ShapeError(name, (size,), array.shape)
+        require_finite("v0", v)
+        count = _multiple("duration", duration, self.period)
+        events = self._events(pushes)
+        run = _Run(self, q, v, count + 1, seed)
+        forces, none, limit = run.tau, np.zeros(len(run.drives)), self.limit
+        limited = bool(np.isfinite(limit).any())
+        # Of a delay of `late` periods and `rest` steps, the older force acts for the first `rest` steps.
+        late, rest = divmod(_multiple("delay", self.delay, self.period / self.steps), self.steps)
+        plan = [(late + 1, rest)] * (rest > 0) + [(late, self.steps - rest)]
+        for k in range(count + 1):
+            t = k * self.period
+            tau = law(t, *run.measured(k, t))
+            if type(tau) is not np.ndarray or tau.shape != none.shape:
+                tau = _forces(tau, none.shape)
+            if not isfinite(tau @ tau):
+                raise NonFiniteError(f"law: tau is not finite at t = {t:g} s: {tau.tolist()}")
+            forces[k] = np.clip(tau, -limit, limit) if limited else tau
+            if k == count:
+                break
+            for body, force in events.get(k, ()):
+                run.data.xfrc_applied[body, :3] += force
+            for age, steps in plan:
+                run.advance(forces[k - age] if k >= age else none, steps)
+        return run.motion(self.period * np.arange(count + 1))
+
+    def _body(self, name: str) -> int:
+        """MuJoCo's number of a body."""
+        if name not in self.robot.bodies:
+            raise ModelError(no_such("body", name, tuple(self.robot.bodies)))
+        return self.robot.bodies[name]
+
+    def _events(self, pushes: Sequence[Push]) -> dict[int, list[tuple[int, np.ndarray]]]:
+        """For a number of periods, what is then added to the forces on bodies."""
+        events: dict[int, list[tuple[int, np.ndarray]]] = {}
+        for push in pushes:
+            require_type("pushes", push, Push)
+            body, start = self._body(push.body), _multiple("start of a push", push.start, self.period)
+            end = start + _multiple("duration of a push", push.duration, self.period)
+            events.setdefault(start, []).append((body, push.force))
+            events.setdefault(end, []).append((body, -push.force))
+        return events
+
+
+class _Run:
+    """One motion: MuJoCo's data, what is recorded, and how it is measured."""
+
+    def __init__(self, plant: MuJoCoPlant, q: np.ndarray, v: np.ndarray, rows: int, seed: int) -> None:
+        import mujoco
+
+        self.mujoco, self.compiled = mujoco, plant._compiled
+        robot, self.data = plant.robot, mujoco.MjData(plant._compiled)
+        self.coordinates, self.motors, nv = robot.coordinates, robot.motors, robot.model.nv
+        self.qpos, self.qvel, self.qfrc = self.data.qpos, self.data.qvel, self.data.qfrc_applied
+        self.coordinates.write(q, v, self.qpos, self.qvel)
+        if self.motors is not None:
+            self.qpos[self.motors[0]], self.qvel[self.motors[1]] = q, v
+        in_qvel = self.coordinates.in_qvel if self.motors is None else self.motors[1]
+        self.drives = in_qvel[plant.actuated]
+        self.heights = [
+            (name, self.data.xpos[plant._body(name)], height) for name, height in plant.fallen.items()
+        ]
+        self.motor_side = plant.motor_side
+        self.q, self.measured_q = np.zeros((2, rows, robot.model.nq))
+        self.v, self.measured_v = np.zeros((2, rows, nv))
+        self.tau = np.zeros((rows, len(self.drives)))
+        self.of_motors = None if self.motors is None else np.zeros((2, rows, nv))
+        self.noise = None
+        if plant.position_noise.any() or plant.velocity_noise.any():
+            z = np.random.default_rng(seed).standard_normal((rows, 2, nv))
+            self.noise = z * np.stack([plant.position_noise, plant.velocity_noise])
+            elements = robot.model.kinematics.elements
+            self.turning = [element for element in elements if element.joint.quaternion is not None]
+            plain = [element for element in elements if element.joint.quaternion is None]  # of one coordinate
+            self.straight = np.array([(element.q.start, element.v.start) for element in plain], int).T
+
+    def measured(self, k: int, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """What the law is given at period k; raises if the robot has fallen or the motion diverges."""
+        if not self.qvel @ self.qvel + self.qpos @ self.qpos < _BEYOND**2:  # also if it is NaN
+            raise IntegrationError(
+                f"the motion diverges: at t = {t:g} s a position or velocity is beyond {_BEYOND:g}"
+            )
+        if self.heights:
+            self.mujoco.mj_kinematics(self.compiled, self.data)
+            for name, place, least in self.heights:
+                if place[2] < least:
+                    raise FallenError(name, float(place[2]), t)
+        q, v = self.coordinates.read(self.qpos, self.qvel)
+        self.q[k], self.v[k] = q, v
+        if self.motors is not None and self.of_motors is not None:
+            motor_q, motor_v = self.qpos[self.motors[0]], self.qvel[self.motors[1]]
+            self.of_motors[0, k], self.of_motors[1, k] = motor_q, motor_v
+            if self.motor_side:
+                q, v = motor_q, motor_v
+        if self.noise is not None:
+            error, rate_error = self.noise[k]
+            at_q, at_v = self.straight.reshape(2, -1)
+            q[at_q] += error[at_v]
+            for element in self.turning:
+                q[element.q] = element.joint.displaced(q[element.q], error[element.v])
+            v = v + rate_error
+        self.measured_q[k], self.measured_v[k] = q, v
+        return q, v
+
+    def advance(self, force: np.ndarray, steps: int) -> None:
+        """Some of MuJoCo's steps under a constant force (m,) of the actuators."""
+        self.qfrc[self.drives] = force
+        self.mujoco.mj_step(self.compiled, self.data, steps)
+
+    def motion(self, times: np.ndarray) -> PlantMotion:
+        """What was recorded."""
+        motors = (None, None) if self.of_motors is None else self.of_motors
+        return PlantMotion(times, self.q, self.v, self.tau, self.measured_q, self.measured_v, *motors)
+
+
+def _multiple(name: str, value: Any, unit: float) -> int:
+    """How many units of time, s, a duration is; it must be a whole number of them, to round-off."""
+    ratio = as_number(name, value) / unit
+    number = round(ratio)
+    if number < 0 or abs(ratio - number) > 1e-9 * max(1.0, ratio):
+        raise ValueError(f"{name} must be a multiple of {unit:g} s that is not negative, got {value:g} s")
+    return number
+
+
+def _sizes(name: str, value: Any, size: int) -> np.ndarray:
+    """Numbers (size,) that are not negative; infinite ones are no limits."""
+    given = np.asarray(as_array(name, value, ()), dtype=np.float64)
+    if given.shape not in ((), (size,)):
+        raise ShapeError(name, f"() or ({size},)", given.shape)
+    if not (given >= 0.0).all():  # also if it is NaN
+        raise ValueError(f"{name}: expected numbers that are not negative, got {given.tolist()}")
+    return np.array(np.broadcast_to(given, (size,)))
+
+
+def _forces(tau: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """What a law returned, if it is not an array of this shape."""
+    array = np.asarray(as_array("law(t, q, v)", tau, shape))
+    if array.shape != shape:
+        raise ShapeError("law(t, q, v)", shape, array.shape)
+    return array
