@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import recursion_functions
 from cases import further
-from recursion_functions import FUNCTIONS, MECHANISMS, agree, call, core_shape, model, states
+from recursion_functions import FUNCTIONS, agree, call, core_shape, model, states
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
@@ -149,15 +149,7 @@ def chosen_in(program, row):
     return [program.choices[row.choice][chosen[row.choice]]] if row.choice else []
 
 
-@pytest.mark.parametrize(
-    ("name", "of"),
-    [
-        (name, of)
-        for name, row in RECURSIONS.items()
-        for of in MECHANISMS
-        if not row.inverse and (row.closed is not None or of in MECHANISMS[:2])
-    ],
-)
+@recursion_functions.each_case([name for name, row in RECURSIONS.items() if not row.inverse])
 def test_no_result_below_the_limit_overflows(name, of, rng):
     """Every number that is given, and every one of the model, is X, of any sign.
 

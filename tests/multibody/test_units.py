@@ -7,7 +7,7 @@ import pytest
 from cases import further
 from closed_chains import PLANS
 from mechanisms import MOVING, move
-from recursion_functions import FUNCTIONS, functions_of
+from recursion_functions import FUNCTIONS, SOME, functions_of
 from units import Scales, Units, deviation, in_units, lengths_of, random_tree
 
 from connections import multibody as mb
@@ -53,6 +53,8 @@ def units_of(name):
 
 
 CASES = [(name, units) for name in (*TREES, *CHAINS) for units in units_of(name)]
+#: These run always; of the functions of closed chains those in `SOME`.
+QUICK = [(name, MIXED[0]) for name in THOROUGH]
 
 
 @cache
@@ -84,12 +86,16 @@ def scaled(name, units):
     return model(name, units), scales, vectors
 
 
-@pytest.mark.parametrize(("name", "units"), CASES, ids=str)
-def test_recursions(name, units):
+@pytest.mark.parametrize(
+    ("name", "units", "some"),
+    [(*case, True) for case in QUICK] + [further(*case, False) for case in CASES if case not in QUICK[:2]],
+    ids=str,
+)
+def test_recursions(name, units, some):
     robot, scales, vectors = scaled(name, units)
     _, _, plain = scaled(name, SI)
     kinds = Scales(robot, KINDS)
-    for function in functions_of(robot):
+    for function in SOME if some and robot.closed else functions_of(robot):
         if robot.nv == 1 and function.startswith("curvature"):
             continue  # it is zero but for round-off
         call, names, _ = FUNCTIONS[function]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import recursion_functions as recursions
+from fuzz_settings import EXAMPLES
 
 import connections as cn
 from connections import control
@@ -152,7 +153,9 @@ def _of_systems() -> dict[str, Call]:
 def _of_robot(kind: str) -> dict[str, Call]:
     robot, rng = recursions.model(kind), np.random.default_rng(11)
     found = {}
-    for name, (function, arguments, _) in recursions.FUNCTIONS.items():
+    few = robot.closed and EXAMPLES is None  # each of them would be compiled for a few examples
+    for name in recursions.SOME if few else recursions.FUNCTIONS:
+        function, arguments, _ = recursions.FUNCTIONS[name]
         given = dict(zip(arguments, recursions.states(name, rng, of=robot), strict=True))
         found[name] = Call(partial(function, robot), given, out=True)
     if robot.closed:  # loops are followed from a guess
@@ -162,11 +165,12 @@ def _of_robot(kind: str) -> dict[str, Call]:
             found[f"{name} from a guess"] = Call(partial(function, robot), given | {"guess": guess}, out=True)
     q, v = recursions.configurations(robot, rng)
     motion = {"q0": q, "v0": v, "times": TIMES}
+    if not few:
+        found["ricci"] = Call(partial(mb.ricci, robot), {"q": q})
+        found["scalar_curvature"] = Call(partial(mb.scalar_curvature, robot), {"q": q})
     return found | {
         "body_jacobians": Call(partial(mb.body_jacobians, robot), {"q": q}),
         "linearize": Call(partial(mb.linearize, robot), {"q": q, "v": v, "tau": v}),
-        "ricci": Call(partial(mb.ricci, robot), {"q": q}),
-        "scalar_curvature": Call(partial(mb.scalar_curvature, robot), {"q": q}),
         "Model.spanning_configuration": Call(robot.spanning_configuration, {"q": q}),
         "difference": Call(partial(mb.difference, robot), {"q0": q, "q1": q}),
         "displace": Call(partial(mb.displace, robot), {"q": q, "xi": v}),

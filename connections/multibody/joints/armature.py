@@ -36,7 +36,7 @@ def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
             raise ShapeError("armature", (joint.nv,), given.shape)
         require_finite("armature", given)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"{what}: {error}") from error
+        raise ModelError(f"joint '{name}': {error}") from error
     if (given < 0.0).any():
         raise ModelError(f"{what} is negative: {given.min():g}")
     if joint.nv == 0 and given.any():
