@@ -12,6 +12,7 @@ from mechanisms import MOVING, move, random_mechanism, sample
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.multibody.program.polarization import POLARIZED
 from connections.multibody.program.table import RECURSIONS
 
 
@@ -163,8 +164,10 @@ FUNCTIONS = {
     "center_of_mass_jacobian": (mb.center_of_mass_jacobian, ("q",), lambda n, bodies: (3, n)),
 }
 
-#: What closed chains compute by the definition, which takes up to a minute to compile.
+#: What closed chains have no recursion for: they compute it by `polarization`, or by the definition in JAX, which
+#: takes up to a minute to compile, for each shape; `test_second_derivatives.test_closed_chains` calls that once.
 BY_DEFINITION = {name for name in FUNCTIONS if name in RECURSIONS and RECURSIONS[name].closed is None}
+BY_JAX = BY_DEFINITION - set(POLARIZED)
 COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
@@ -183,7 +186,7 @@ SOME = (
 def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
     """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases.
 
-    What closed chains compute by the definition is called on one of them only.
+    What closed chains compute by polarization is called on one of them only.
     """
     return pytest.mark.parametrize(
         ("name", "of"),
@@ -191,7 +194,7 @@ def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
             pytest.param(name, of) if name in SOME or of in MECHANISMS[:2] else further(name, of)
             for of in mechanisms
             for name in names
-            if name not in BY_DEFINITION or of in ("tree", "one joint", "four-bar")
+            if of in MECHANISMS[:2] or name not in (BY_DEFINITION if of != "four-bar" else BY_JAX)
         ],
     )
 
