@@ -18,11 +18,11 @@ from typing import Any
 
 from connections import _interrupt, checks
 from connections._distribution import version
-from connections.cli import audit, demo, explore, figures, sweep, verify, warm_up
+from connections.cli import audit, demo, explore, figures, generate, sweep, verify, warm_up
 from connections.cli.options import Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
-COMMANDS = (verify, audit, explore, figures, sweep, warm_up, demo)  # in the order of the help
+COMMANDS = (verify, audit, explore, figures, sweep, generate, warm_up, demo)  # in the order of the help
 
 _DESCRIPTION = """\
 Geometric mechanics of robots: every Coriolis matrix is an affine connection.
@@ -45,6 +45,8 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
       torsion, and your robot's free motion, to look at in a browser
   connections sweep KIND
       a job over many configurations, interrupted and resumed at will
+  connections generate ROBOT.urdf --functions coriolis_matrix --out DIR
+      standalone C for your robot
   connections figures DIR
       figures 3 to 7 of the theory's paper
   connections warm-up

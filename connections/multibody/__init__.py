@@ -41,6 +41,8 @@ from connections.multibody.functions import (
     nonlinear_effects,
     regressor,
 )
+from connections.multibody.generation.folder import generate_c
+from connections.multibody.generation.loading import load_c
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -137,6 +139,7 @@ __all__ = [
     "frame_pose",
     "from_mjcf",
     "from_urdf",
+    "generate_c",
     "get_num_threads",
     "gravity",
     "independent_forms",
@@ -147,6 +150,7 @@ __all__ = [
     "inverse_dynamics_second_derivatives",
     "inverse_mass_matrix",
     "linearize",
+    "load_c",
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",

@@ -13,6 +13,7 @@ import pytest
 from robots import robot_path
 
 ARM = str(robot_path("ur5"))
+NAMES = ("verify", "audit", "explore", "figures", "sweep", "generate", "warm-up", "demo")
 SWEEPS = ("sweep table", "sweep contorsion", "sweep propositions")
 #: Commands, and the exit status of what `printed_columns` has them find.
 COMMANDS: dict[tuple[str, ...], int] = {
@@ -25,12 +26,13 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("audit", "--joints", "spherical-zyx", "universal", "--json", "DIR/a.json"): 1,
     ("explore", "--output", "DIR"): 0,
     ("figures", "DIR"): 0,
+    ("generate", ARM, "--functions", "coriolis_matrix", "--out", "DIR/c"): 0,
     ("sweep", "table", ARM, "--rows", "5", "--output", "DIR/s"): 0,
     ("sweep", "contorsion", "--starts", "2", "--output", "DIR/s"): 0,
     ("sweep", "propositions", "--system", "sphere", "--points", "2", "--output", "DIR/s"): 1,
     **{
         (*command.split(), "--help"): 0
-        for command in ("", "verify", "audit", "explore", "figures", "sweep", "warm-up", "demo", *SWEEPS)
+        for command in ("", *NAMES, *SWEEPS)
     },
 }  # fmt: skip
 Printed = dict[tuple[int, tuple[str, ...]], tuple[int, str, str]]

@@ -1,0 +1,1 @@
+"""Kernels executed on numbers that record what is computed with them, and C code from such records."""

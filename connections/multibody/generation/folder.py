@@ -1,0 +1,240 @@
+"""`generate_c`: a folder with standalone C99 for one robot.
+
+The folder has a header, a C file for each function, a CMake project, an example, a test whose expected
+numbers this library computed, a README, and a description in JSON, which `loading.load_c` reads. The same
+model, options and version of the library give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connections._distribution import NAME as PACKAGE
+from connections._distribution import version
+from connections._words import words_of
+from connections.checks import ModelError, require_writable
+from connections.engines.recorded.c_code import Real
+from connections.multibody.generation.c_test import c_test_text
+from connections.multibody.generation.function_text import (
+    STATUSES,
+    UNROLLED,
+    CFunction,
+    c_function,
+    support_header,
+)
+from connections.multibody.generation.identifiers import robot_name
+from connections.multibody.generation.layout import JointLayout, joint_layouts
+from connections.multibody.generation.project_files import (
+    cmake_text,
+    example_text,
+    is_stacked,
+    readme_text,
+    summary,
+)
+from connections.multibody.generation.recording import exported_function, record
+from connections.multibody.kernels.layout import TREE
+from connections.multibody.model import Model, require_model
+
+
+@dataclass(frozen=True)
+class GeneratedC:
+    """What `generate_c` wrote.
+
+    Attributes
+    ----------
+    folder : where.
+    name : with which all names in C begin.
+    dtype : the type of numbers in C, ``"double"`` or ``"float"``.
+    digest : SHA-256 of the model, the options and the library's version; also in the header.
+    functions : name -> a summary: operations, the bytes of the stack that it uses at most, of its text.
+    """
+
+    folder: Path
+    name: str
+    dtype: str
+    digest: str
+    functions: dict[str, dict[str, Any]]
+
+    def __str__(self) -> str:
+        """A table."""
+        lines = [f"{self.name}: {len(self.functions)} functions in {self.folder} ({self.dtype})"]
+        for name, about in self.functions.items():
+            lines.append(
+                f"  {name:34} {about['operations']:7} operations  stack <= {about['stack']:6} bytes  "
+                f"text {about['text'] / 1000:.0f} kB"
+            )
+        return "\n".join(lines)
+
+
+def generate_c(
+    model: Model,
+    functions: Sequence[str],
+    folder: Any,
+    *,
+    name: str | None = None,
+    dtype: str = "double",
+) -> GeneratedC:
+    """Write standalone C99 that computes recursions for one robot.
+
+    The model's numbers become constants, so products with zero, and everything on which no result depends,
+    disappear. The functions do not allocate, have no state, and need libm only. They return a status, 0 if
+    the result is good.
+
+    Parameters
+    ----------
+    model : a tree, or a closed chain whose loops are all linear couplings, such as mimic joints.
+    functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
+        ``_force_cross`` at its end, a name is the function with that body-level factor.
+    folder : where the files are written; it is made if it does not exist.
+    name : an identifier of C with which all names in C begin; by default that of the folder.
+    dtype : ``"double"`` or ``"float"``.
+
+    Raises
+    ------
+    TypeError, ValueError : there is no function of a name; a name is no identifier of C; another dtype.
+    ModelError : names of joints are the same in C; the text of a function would be larger than 2 MB; the
+        model's loops have to be solved.
+    OSError : the folder cannot be written.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> made = mb.generate_c(mb.example("arm"), ["coriolis_matrix"], "/tmp/arm_in_c", name="arm")
+    >>> sorted(path.name for path in made.folder.iterdir())  # doctest: +NORMALIZE_WHITESPACE
+    ['CMakeLists.txt', 'README.md', 'arm.h', 'arm.json', 'arm_coriolis_matrix.c', 'arm_support.h',
+     'example.c', 'test_arm.c']
+    """
+    require_model("generate_c", model)
+    if not isinstance(dtype, str) or dtype not in ("double", "float"):
+        raise ValueError(f"dtype: expected 'double' or 'float', got {dtype!r}")
+    if isinstance(functions, str) or not isinstance(functions, Sequence):
+        raise TypeError(f"functions: expected a sequence of names, got {words_of(functions)}")
+    wanted = [exported_function(function) for function in dict.fromkeys(functions)]
+    if not wanted:
+        raise ValueError("functions: expected at least one name, got none")
+    folder = Path(folder)
+    own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
+    require_writable(folder)
+    made = [_made(model, function, own, real) for function in wanted]
+    digest = _digest(model, [function.name for function in wanted], own, dtype)
+    files = _files(model, made, own, real, joints, digest)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        (folder / file).write_text(text, encoding="utf-8", newline="\n")
+    return GeneratedC(folder, own, dtype, digest, {c.recorded.function.name: _about(c) for c in made})
+
+
+def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
+    try:
+        made = c_function(record(model, function), name, real)
+    except OverflowError as error:
+        raise ModelError(f"{function.name}: {error}") from None
+    if len(made.text) > UNROLLED:
+        size, most = len(made.text) / 1e6, UNROLLED / 1e6
+        raise ModelError(
+            f"{function.name}: its C would have {size:.1f} MB, more than the {most:.0f} MB that compilers "
+            "compile in a reasonable time"
+        )
+    return made
+
+
+def _about(made: CFunction) -> dict[str, Any]:
+    return {
+        "operations": sum(made.operations.values()),
+        "stack": made.stack,
+        "live": made.live,
+        "text": len(made.text),
+    }
+
+
+def _digest(model: Model, functions: list[str], name: str, dtype: str) -> str:
+    """SHA-256 of all that the files depend on."""
+    options = {
+        "version": version(),
+        "functions": functions,
+        "name": name,
+        "dtype": dtype,
+        "joints": model.joint_names,
+    }
+    found = hashlib.sha256(json.dumps(options).encode())
+    for array in model.program.arrays:
+        integers = array.view("<i8")  # the first is the fingerprint of sources, no property of the model
+        end = TREE.read(array, "work") if array is model.program.memory else len(array)
+        found.update(integers[1:end].tobytes())
+    return found.hexdigest()
+
+
+def _files(
+    model: Model,
+    made: list[CFunction],
+    name: str,
+    real: Real,
+    joints: tuple[JointLayout, ...],
+    digest: str,
+) -> dict[str, str]:
+    """The text of each file, by its name."""
+    comment = (
+        f"/* Written by {PACKAGE} {version()} for the robot {name}: {real.name}.\n"
+        f"   SHA-256 of model and options: {digest}\n"
+        "   This file belongs to whoever generated it, under any licence they choose. */\n"
+    )
+    files = {
+        f"{name}.h": comment + _header(model, made, name, joints),
+        f"{name}_support.h": support_header(name, real, comment),
+        "CMakeLists.txt": cmake_text(name, [c.recorded.function.name for c in made]),
+        "example.c": comment + example_text(model, made, name, real),
+        f"test_{name}.c": comment + c_test_text(model, made, name, real),
+        "README.md": readme_text(model, made, name, real, joints, digest),
+        f"{name}.json": _description(model, made, name, real, digest),
+    }
+    for c in made:
+        includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
+        files[f"{name}_{c.recorded.function.name}.c"] = comment + includes + c.text
+    return files
+
+
+def _header(model: Model, made: list[CFunction], name: str, joints: tuple[JointLayout, ...]) -> str:
+    """The text of the header that users include."""
+    up = name.upper()
+    lines = [f"#ifndef {up}_H", f"#define {up}_H", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    lines += ["/* C++ has no `restrict`. */", "#ifdef __cplusplus", f"#define {up}_RESTRICT", "#else"]
+    lines += [f"#define {up}_RESTRICT restrict", "#endif", ""]
+    lines += [f"#define {up}_NQ {model.nq} /* numbers in q */", f"#define {up}_NV {model.nv} /* in v */", ""]
+    lines += ["/* Where the components of each joint begin; README.md says what they are. */"]
+    for joint in joints:
+        lines.append(f"#define {up}_Q_{joint.identifier} {joint.first_q}")
+        lines.append(f"#define {up}_V_{joint.identifier} {joint.first_v}")
+    lines += [
+        "",
+        "/* What every function returns; unless it is OK, the content of `out` is undefined. */",
+        "enum {",
+    ]
+    for code, (status, meaning) in enumerate(STATUSES.items()):
+        lines.append(f"    {up}_{status} = {code}, /* {meaning} */")
+    lines += ["};", "", "/* `out` must not overlap the arguments. */", ""]
+    for c in made:
+        shape = "".join(f"[{size}]" for size in c.recorded.shape)
+        lines.append(f"/* out{shape}, row by row: {summary(c.recorded.function)} */")
+        lines += [c.declaration.replace("*restrict", f"*{up}_RESTRICT") + ";", ""]
+    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
+
+
+def _description(model: Model, made: list[CFunction], name: str, real: Real, digest: str) -> str:
+    """The JSON from which Python learns what the C functions take."""
+    functions = {
+        c.recorded.function.name: {
+            "recursion": c.recorded.function.recursion,
+            "arguments": [argument for argument, _ in c.recorded.sizes],
+            "sizes": [size for _, size in c.recorded.sizes],
+            "shape": list(c.recorded.shape),
+            "stacked": is_stacked(c.recorded.function),
+        }
+        for c in made
+    }
+    about = {"name": name, "dtype": real.name, "digest": digest, "version": version(), "functions": functions}
+    return json.dumps(about, indent=2) + "\n"

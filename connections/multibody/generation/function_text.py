@@ -1,0 +1,223 @@
+"""The text of a C function, from a recorded recursion.
+
+A function first tests the numbers that are given, then takes the sines and cosines of all angles together,
+in a loop that a compiler can turn into vector instructions, and then computes the results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from connections.engines.inlined.simd import sine_cosine
+from connections.engines.inlined.vectors import FARTHEST_ANGLE
+from connections.engines.recorded.c_code import Code, Real, code
+from connections.engines.recorded.execution import Interpreter
+from connections.engines.recorded.expressions import Number, Record
+from connections.geometry.numerics.scales import POINT_TOLERANCE
+from connections.multibody.generation.recording import Recorded
+from connections.multibody.tolerances import SMALLEST_PIVOT
+
+STATUSES = {  # name -> what it means
+    "OK": "the result is good",
+    "NOT_FINITE": "a number is not finite, in an argument or in the result",
+    "NOT_UNIT": "the norm of a quaternion in q is not one",
+    "SINGULAR": "the mass matrix is singular, or nearly so",
+}
+_UNIT_FLOAT = 1e-5  # float: the norm of a quaternion is one up to this
+_PIVOT_FLOAT = 1e-6  # float: the mass matrix is singular below this
+UNROLLED = 2_000_000  # bytes of the text of a function
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A C function.
+
+    Attributes
+    ----------
+    recorded : what it computes.
+    declaration : its declaration, without the semicolon.
+    text : its definition.
+    operations : name -> how often it is executed, of ``+ - * /`` and functions.
+    stack : bytes of its variables: an upper bound of its part of the stack, without optimization.
+    live : how many variables are needed at once.
+    """
+
+    recorded: Recorded
+    declaration: str
+    text: str
+    operations: Counter[str]
+    stack: int
+    live: int
+
+
+def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
+    """The C function of a recorded recursion.
+
+    Parameters
+    ----------
+    recorded : the operations.
+    name : the robot's, with which names of functions begin.
+    real : the type of numbers.
+    """
+    zeros = recorded.size - sum(isinstance(x, Number) or x != 0.0 for x in recorded.results.values())
+    clear = zeros > recorded.size // 8
+    results = [(f"out[{k}]", x) for k, x in recorded.results.items() if not (clear and _is_zero(x))]
+    if not clear:
+        results += [(f"out[{k}]", 0.0) for k in range(recorded.size) if k not in recorded.results]
+    pivots = [(f"pivots[{k}]", x) for k, x in enumerate(recorded.pivots)]
+    body = code(recorded.record, pivots + results, real)
+    declaration = declaration_of(recorded, name, real)
+    parts = [
+        *_declared(recorded, body, real),
+        *_tests(recorded, name, real),
+        *body.before,
+        *([f"{name}_turn({body.angles}, angles, sines, cosines);"] if body.angles else []),
+        *([f"memset(out, 0, {recorded.size} * sizeof *out);"] if clear else []),
+        *body.lines,
+        *_ending(recorded, name, real),
+    ]
+    text = declaration + "\n{\n" + "".join(f"    {line}\n" for line in parts) + "}\n"
+    arrays = 3 * body.angles + len(pivots)
+    size = 4 if real.suffix else 8
+    return CFunction(
+        recorded, declaration, text, body.counts, size * (arrays + body.variables) + 64, body.live
+    )
+
+
+def declaration_of(recorded: Recorded, name: str, real: Real) -> str:
+    """The declaration of a C function, without the semicolon."""
+    given = ", ".join(f"const {real.name} *restrict {argument}" for argument, _ in recorded.sizes)
+    return f"int {name}_{recorded.function.name}({given}, {real.name} *restrict out)"
+
+
+def support_header(name: str, real: Real, licence: str) -> str:
+    """The text of the header that only the robot's own C files include."""
+    guard = f"{name.upper()}_SUPPORT_H"
+    record = Record()
+    x = record.given("angles", 0)
+    values = Interpreter().function(sine_cosine)(x)
+    own = code(record, list(zip(("sines[i]", "cosines[i]"), values, strict=True)), real)
+    r, f = real.name, real.suffix
+    if f:
+        loop = [f"sines[i] = sin{f}(angles[i]);", f"cosines[i] = cos{f}(angles[i]);"]
+        reduce = ""
+    else:
+        loop = [line.replace("angles[0]", "angles[i]") for line in own.lines]
+        reduce = _REDUCE.format(real=r, name=name, farthest=real.literal(FARTHEST_ANGLE))
+    return _SUPPORT.format(
+        licence=licence,
+        guard=guard,
+        real=r,
+        name=name,
+        fabs=f"fabs{f}",
+        reduce=reduce,
+        loop="".join(f"        {line}\n" for line in loop),
+    )
+
+
+_REDUCE = """\
+    if (!{name}_are_within(angles, count, {farthest})) {{
+        for (int i = 0; i < count; ++i) {{
+            angles[i] = atan2(sin(angles[i]), cos(angles[i]));
+        }}
+    }}
+"""
+_SUPPORT = """\
+{licence}
+#ifndef {guard}
+#define {guard}
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Whether all numbers are at most `limit` in size; NaN is not. */
+static inline int {name}_are_within(const {real} *x, int count, {real} limit)
+{{
+    int good = 1;
+    for (int i = 0; i < count; ++i) {{
+        good &= {fabs}(x[i]) <= limit;
+    }}
+    return good;
+}}
+
+/* Whether all numbers are above `least`; NaN is not. */
+static inline int {name}_are_above(const {real} *x, int count, {real} least)
+{{
+    int good = 1;
+    for (int i = 0; i < count; ++i) {{
+        good &= x[i] > least;
+    }}
+    return good;
+}}
+
+/* Sines and cosines of angles. */
+static inline void {name}_turn(
+    int count, {real} *restrict angles, {real} *restrict sines, {real} *restrict cosines)
+{{
+{reduce}    for (int i = 0; i < count; ++i) {{
+{loop}    }}
+}}
+
+#endif
+"""
+
+
+def _is_zero(x: object) -> bool:
+    return not isinstance(x, Number) and x == 0.0
+
+
+def _declared(recorded: Recorded, body: Code, real: Real) -> list[str]:
+    lines = []
+    if body.angles:
+        lines.append(f"{real.name} angles[{body.angles}], sines[{body.angles}], cosines[{body.angles}];")
+    if recorded.pivots:
+        lines.append(f"{real.name} pivots[{len(recorded.pivots)}];")
+    return lines
+
+
+def _within(name: str, recorded: Recorded, limit: str) -> str:
+    tests = [f"{name}_are_within({argument}, {size}, {limit})" for argument, size in recorded.sizes]
+    return " && ".join(tests)
+
+
+def _tests(recorded: Recorded, name: str, real: Real) -> list[str]:
+    """Statements that refuse what is given if it is bad."""
+    lines = []
+    status = name.upper()
+    largest = real.largest()
+    if _asks_results(recorded, real):
+        lines += [f"const int small = {_within(name, recorded, real.literal(recorded.limit))};"]
+        lines += [f"if (!small && !({_within(name, recorded, largest)})) {{"]
+    else:
+        lines += [f"if (!({_within(name, recorded, largest)})) {{"]
+    lines += [f"    return {status}_NOT_FINITE;", "}"]
+    tolerance = real.literal(2.0 * (_UNIT_FLOAT if real.suffix else POINT_TOLERANCE))
+    squares = code(recorded.record, [("square", square) for square in recorded.squares], real)
+    if recorded.squares:
+        lines += ["{", f"    {real.name} square;"]
+        for line in squares.lines:
+            lines.append(f"    {line}")
+            lines.append(f"    if (!(fabs{real.suffix}(square - {real.literal(1.0)}) <= {tolerance})) {{")
+            lines += [f"        return {status}_NOT_UNIT;", "    }"]
+        lines.append("}")
+    return lines
+
+
+def _asks_results(recorded: Recorded, real: Real) -> bool:
+    """Whether results are looked at only if what is given is large; with a pivot, they always are."""
+    return not recorded.pivots and not real.suffix and recorded.limit > 0.0
+
+
+def _ending(recorded: Recorded, name: str, real: Real) -> list[str]:
+    """Statements that return the status."""
+    lines, status = [], name.upper()
+    if recorded.pivots:
+        least = real.literal(_PIVOT_FLOAT if real.suffix else SMALLEST_PIVOT)
+        lines += [f"if (!{name}_are_above(pivots, {len(recorded.pivots)}, {least})) {{"]
+        lines += [f"    return {status}_SINGULAR;", "}"]
+    finite = f"{name}_are_within(out, {recorded.size}, {real.largest()})"
+    if _asks_results(recorded, real):
+        finite = f"small || {finite}"
+    return [*lines, f"return {finite} ? {status}_OK : {status}_NOT_FINITE;"]

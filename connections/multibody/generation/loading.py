@@ -1,0 +1,186 @@
+"""`load_c`: the C functions of a folder, compiled by the system's compiler and called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connections._words import no_such
+from connections.checks import MetricError, NonFiniteError, PointError, batch_axes
+from connections.engines.arguments import as_rows, numbers, require_output
+from connections.multibody.generation.function_text import STATUSES
+from connections.multibody.generation.project_files import FLAGS
+
+_COMPILERS = ("cc", "gcc", "clang")
+_RAISED = {"NOT_FINITE": NonFiniteError, "NOT_UNIT": PointError, "SINGULAR": MetricError}
+_ROWS = """\
+int rows_{function}(long count, {given}, {real} *out);
+int rows_{function}(long count, {given}, {real} *out)
+{{
+    for (long row = 0; row < count; ++row) {{
+        const int status = {name}_{function}({each}, out + {size} * row);
+        if (status != 0) {{
+            return status;
+        }}
+    }}
+    return 0;
+}}
+
+"""
+
+
+class CFunctions:
+    """Functions in C as Python functions, by name: ``robot.coriolis_matrix(q, v)``.
+
+    They have the signatures of the functions of `connections.multibody` without the model: arrays with
+    leading batch axes that broadcast together, and ``out=``. What the C functions take and return is
+    converted if they compute in ``float``.
+
+    Attributes
+    ----------
+    name : with which all names in C begin.
+    dtype : ``"double"`` or ``"float"``.
+    digest : SHA-256 of the model, the options and the library's version, as in the header.
+    functions : their names.
+    """
+
+    def __init__(self, about: Mapping[str, Any], library: ctypes.CDLL) -> None:
+        self.name, self.dtype, self.digest = about["name"], about["dtype"], about["digest"]
+        self.functions = tuple(about["functions"])
+        self._calls = {
+            function: _CFunction(function, row, self.dtype, getattr(library, f"rows_{function}"))
+            for function, row in about["functions"].items()
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._calls:
+            raise AttributeError(no_such("function", name, self.functions))
+        return self._calls[name]
+
+    def __repr__(self) -> str:
+        return f"CFunctions({self.name}, {self.dtype}: {', '.join(self.functions)})"
+
+
+class _CFunction:
+    """One C function."""
+
+    def __init__(self, name: str, about: Mapping[str, Any], dtype: str, function: Any) -> None:
+        self.__name__, self._arguments = name, about["arguments"]
+        self._sizes, self._shape = [(size,) for size in about["sizes"]], tuple(about["shape"])
+        self._stacked = bool(about["stacked"])
+        self._dtype = np.float32 if dtype == "float" else np.float64
+        pointer = np.ctypeslib.ndpointer(self._dtype, flags="C_CONTIGUOUS")
+        self._function = function
+        function.argtypes = [ctypes.c_long, *[pointer] * len(self._arguments), pointer]
+        function.restype = ctypes.c_int
+
+    def __call__(self, *given: Any, out: Any = None) -> Any:
+        if len(given) != len(self._arguments):
+            raise TypeError(
+                f"{self.__name__}: expected {', '.join(self._arguments)}, got {len(given)} arguments"
+            )
+        arrays = [numbers(*item) for item in zip(self._arguments, given, self._sizes, strict=True)]
+        batch = batch_axes(self._arguments, arrays)
+        if out is not None:
+            require_output(out, (*batch, *self._shape))
+        rows = [np.ascontiguousarray(as_rows(array, batch), dtype=self._dtype) for array in arrays]
+        result = np.empty((*batch, *self._shape), dtype=self._dtype)
+        status = self._function(len(rows[0]), *rows, result)
+        if status:
+            raise _error(self.__name__, status)
+        if out is None:
+            out = result.astype(np.float64, copy=False)
+        else:
+            out[...] = result
+        if self._stacked:  # several arrays, one by one
+            return tuple(np.moveaxis(out, len(batch), 0))
+        return out
+
+
+def _error(function: str, code: int) -> Exception:
+    status = [*STATUSES][code]
+    return _RAISED[status](f"{function}: {STATUSES[status]}")
+
+
+def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = ("-O2",)) -> CFunctions:
+    """Compile the C functions that `generate_c` wrote to a folder, and load them.
+
+    The shared library is written to a temporary folder and removed after it is loaded.
+
+    Parameters
+    ----------
+    folder : the argument of `generate_c`.
+    compiler : the command of a C compiler; by default what the environment variable ``CC`` says, or the first
+        of cc, gcc and clang that is installed.
+    flags : options of the compiler.
+
+    Returns
+    -------
+    An object whose attributes are the functions: ``load_c(folder).coriolis_matrix(q, v)``. They raise the
+    errors of the functions of `connections.multibody` for bad input.
+
+    Raises
+    ------
+    FileNotFoundError : the folder was not written by `generate_c`, or there is no compiler.
+    RuntimeError : the compiler fails; the message ends with what it says.
+    """
+    path = Path(folder)
+    found = [file for file in sorted(path.glob("*.json")) if (path / f"{file.stem}_support.h").exists()]
+    if len(found) != 1:
+        raise FileNotFoundError(f"{path}: expected a folder that generate_c wrote")
+    about = json.loads(found[0].read_text(encoding="utf-8"))
+    command = _compiler(compiler)
+    with tempfile.TemporaryDirectory(prefix="connections-c-") as build:
+        rows, library = Path(build) / "rows.c", Path(build) / "functions.so"
+        rows.write_text(_rows(about), encoding="utf-8")
+        sources = [path / f"{about['name']}_{function}.c" for function in about["functions"]]
+        options = [*FLAGS.split(), *flags, "-fPIC", "-shared", f"-I{path}", "-o", str(library)]
+        finished = subprocess.run(
+            [command, *options, str(rows), *map(str, sources), "-lm"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if finished.returncode:
+            raise RuntimeError(f"{command} cannot compile {path}: {finished.stderr.strip()[-2000:]}")
+        return CFunctions(about, ctypes.CDLL(str(library)))
+
+
+def _compiler(given: str | None) -> str:
+    """The path of the C compiler."""
+    named = given or os.environ.get("CC")
+    for command in [named] if named else _COMPILERS:
+        found = shutil.which(command)
+        if found:
+            return found
+    if named:
+        raise FileNotFoundError(f"there is no C compiler '{named}'")
+    raise FileNotFoundError(f"there is no C compiler: none of {', '.join(_COMPILERS)} is installed")
+
+
+def _rows(about: Mapping[str, Any]) -> str:
+    """Functions in C that call those of the folder for rows of arguments, until a status is not 0."""
+    texts, real = [f'#include "{about["name"]}.h"\n\n'], about["dtype"]
+    for function, row in about["functions"].items():
+        size = int(np.prod(row["shape"]))
+        arguments = list(zip(row["arguments"], row["sizes"], strict=True))
+        texts.append(
+            _ROWS.format(
+                function=function,
+                name=about["name"],
+                real=real,
+                given=", ".join(f"const {real} *{argument}" for argument, _ in arguments),
+                each=", ".join(f"{argument} + {n} * row" for argument, n in arguments),
+                size=size,
+            )
+        )
+    return "".join(texts)

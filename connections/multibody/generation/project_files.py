@@ -1,0 +1,205 @@
+"""The texts around the functions of a folder in C: CMake project, example, README."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from connections._distribution import NAME as PACKAGE
+from connections._distribution import version
+from connections.engines.recorded.c_code import Real
+from connections.multibody.generation.function_text import STATUSES, CFunction
+from connections.multibody.generation.layout import JointLayout
+from connections.multibody.generation.recording import Exported
+from connections.multibody.model import Model
+
+_DECLARED_IN = ("functions", "linearization", "second_derivatives")
+
+_CMAKE = """\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+set(CMAKE_C_STANDARD 99)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+option({up}_NATIVE "use all instructions of this processor" ON)
+
+add_library({name}
+{sources})
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+  target_compile_options({name} PRIVATE -Wall -Wextra -O3 {flags})
+  if({up}_NATIVE)
+    target_compile_options({name} PRIVATE -march=native)
+  endif()
+endif()
+find_library({up}_LIBM m)
+if({up}_LIBM)
+  target_link_libraries({name} PUBLIC m)
+endif()
+
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  add_executable({name}_example example.c)
+  target_link_libraries({name}_example {name})
+  add_executable(test_{name} test_{name}.c)
+  target_link_libraries(test_{name} {name})
+  enable_testing()
+  add_test(NAME test_{name} COMMAND test_{name})
+endif()
+"""
+
+# Products may be fused with sums, as in this library. Vector instructions for neighbours in straight code
+# cost more moves than they save, and make compilation slower.
+FLAGS = "-ffp-contract=fast -fno-tree-slp-vectorize"
+
+
+def cmake_text(name: str, functions: list[str]) -> str:
+    """The CMake project: a library, the example and the test."""
+    sources = "\n".join(f"  {name}_{function}.c" for function in functions)
+    return _CMAKE.format(name=name, up=name.upper(), sources=sources, flags=FLAGS)
+
+
+def summary(function: Exported) -> str:
+    """The first line of the documentation of the function in Python, in ASCII as all files."""
+    factor = " (factor (v x*) I)" if any(function.chosen) else ""
+    return str(_declared(function).__doc__).splitlines()[0].rstrip(".") + factor
+
+
+def is_stacked(function: Exported) -> bool:
+    """Whether the function in Python returns several arrays, which C writes one after the other."""
+    return "tuple" in str(signature(_declared(function)).return_annotation)
+
+
+def _declared(function: Exported) -> Any:
+    for file in _DECLARED_IN:
+        declared = getattr(import_module(f"connections.multibody.{file}"), function.recursion, None)
+        if declared is not None:
+            return declared
+    raise AssertionError(f"{function.recursion} is declared nowhere")
+
+
+def numbers_text(values: Any, real: Real, indent: str = "    ") -> str:
+    """Numbers as the lines of an initializer."""
+    texts = [("-" if x < 0.0 else "") + real.literal(abs(float(x))) for x in values]
+    lines, line = [], indent
+    for text in texts:
+        if len(line) + len(text) > 100:
+            lines.append(line.rstrip())
+            line = indent
+        line += text + ", "
+    return "\n".join([*lines, line.rstrip().rstrip(",")])
+
+
+def example_text(model: Model, made: list[CFunction], name: str, real: Real) -> str:
+    """A program that calls each function once."""
+    up, r = name.upper(), real.name
+    lines = ["#include <stdio.h>", "", f'#include "{name}.h"', "", "int main(void)", "{"]
+    lines += [f"    const {r} q[{up}_NQ] = {{", numbers_text(model.neutral(), real, "        "), "    };"]
+    vectors = sorted({argument for c in made for argument, _ in c.recorded.sizes[1:]})
+    for vector in vectors:
+        lines += [f"    const {r} {vector}[{up}_NV] = {{{real.literal(0.1)}}}; /* the others are 0 */"]
+    size = max(c.recorded.size for c in made)
+    lines += [f"    static {r} out[{size}]; /* large enough for every result */", ""]
+    for c in made:
+        arguments = ", ".join([argument for argument, _ in c.recorded.sizes] + ["out"])
+        function = c.recorded.function.name
+        lines += [f"    if ({name}_{function}({arguments}) != {up}_OK) {{"]
+        lines += [f'        printf("{function}: refused\\n");', "        return 1;", "    }"]
+        shown = min(3, c.recorded.size)
+        formats, values = " ".join(["%.6g"] * shown), ", ".join(f"(double)out[{k}]" for k in range(shown))
+        lines += [f'    printf("{function}: {formats} ...\\n", {values});']
+    return "\n".join([*lines, "    return 0;", "}", ""])
+
+
+_README = """\
+# {name}
+
+Standalone C99 for one robot, written by {package} {version} from its model. The numbers are `{real}`.
+The functions do not allocate memory, have no state, may be called by several threads, and need nothing but
+libm. The files belong to whoever generated them, under any licence they choose.
+
+SHA-256 of model, options and version: `{digest}`
+
+## Build
+
+```bash
+cmake -S . -B build && cmake --build build && ctest --test-dir build
+./build/{name}_example
+```
+
+`test_{name}` compares all functions with numbers that {package} computed. Without CMake, compile the
+files `{name}_*.c` with `{flags}` and link libm. Add
+`-march=native` for the processor that compiles, as CMake does unless `-D{up}_NATIVE=OFF` is given.
+
+## Call
+
+```c
+#include "{name}.h"
+
+{real} q[{up}_NQ], out[...];
+int status = {call};
+```
+
+Every function returns a status. Unless it is `{up}_OK`, what `out` contains is undefined.
+
+| status | value | meaning |
+|---|---|---|
+{statuses}
+
+Matrices and tensors are written row by row: `out[{up}_NV * i + j]` is entry (i, j). `out` must not overlap
+the arguments. The bytes of stack are those of a function's variables, if a compiler keeps all of them in
+memory; with optimization it needs less.
+
+| function | out | operations | stack, bytes |
+|---|---|---|---|
+{functions}
+
+## q and v
+
+`q` has {nq} numbers and `v` has {nv}; forces, accelerations and other vectors are ordered as `v`. A
+quaternion (x, y, z, w) must have norm one up to {tolerance}; it turns the link's axes into those of the link
+before.
+
+| in C | in the model | begins in q | are in q | begins in v | are in v |
+|---|---|---|---|---|---|
+{joints}
+"""
+
+
+def readme_text(
+    model: Model, made: list[CFunction], name: str, real: Real, joints: tuple[JointLayout, ...], digest: str
+) -> str:
+    """The README: how to build and call, and the layout of q and v."""
+    up, first = name.upper(), made[0].recorded
+    statuses = [
+        f"| `{up}_{status}` | {k} | {meaning} |" for k, (status, meaning) in enumerate(STATUSES.items())
+    ]
+    functions = [
+        f"| `{name}_{c.recorded.function.name}` | ({', '.join(map(str, c.recorded.shape))}) "
+        f"| {sum(c.operations.values())} | {c.stack} |"
+        for c in made
+    ]
+    rows = [
+        f"| `{up}_Q_{j.identifier}`, `{up}_V_{j.identifier}` | {j.name.replace('|', '/')} | {j.first_q} "
+        f"| {'; '.join(j.in_q)} | {j.first_v} | {'; '.join(j.in_v)} |"
+        for j in joints
+    ]
+    arguments = ", ".join([argument for argument, _ in first.sizes] + ["out"])
+    return _README.format(
+        name=name,
+        up=up,
+        package=PACKAGE,
+        version=version(),
+        real=real.name,
+        digest=digest,
+        flags="-O3 " + FLAGS,
+        call=f"{name}_{first.function.name}({arguments})",
+        statuses="\n".join(statuses),
+        functions="\n".join(functions),
+        nq=model.nq,
+        nv=model.nv,
+        tolerance="1e-5" if real.suffix else "1e-6",
+        joints="\n".join(rows),
+    )

@@ -1,0 +1,255 @@
+"""A recursion recorded for one model: what its kernel computes, as operations on the numbers that are given.
+
+The kernel's text runs on recorded numbers (`engines/recorded`), with the model's tables as constants. The
+metric of a tree that one joint carries does not depend on the configuration of that joint, and the results
+are components in the links' own frames. So the kernel runs at the neutral configuration of that joint, in
+axes of the first link, and only free fall is turned into them. Then the columns of a floating base are unit
+vectors, and nothing but gravity depends on its quaternion.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from connections._words import no_such
+from connections.checks import ModelError
+from connections.engines.inlined.rows import LARGEST
+from connections.engines.inlined.simd import sine_cosine
+from connections.engines.inlined.vectors import reduced_angle, transpose_times
+from connections.engines.recorded.execution import (
+    Interpreter,
+    Slots,
+    Table,
+    Unbounded,
+    Workspace,
+    sine_cosine_of,
+)
+from connections.engines.recorded.expressions import Record
+from connections.multibody.kernels.cluster_reading import read_solution
+from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
+from connections.multibody.kernels.layout import (
+    IDENTITY,
+    PARAMETERS,
+    POSE,
+    unpack_closure,
+    unpack_clusters,
+    unpack_tree,
+)
+from connections.multibody.kernels.poses import place_links
+from connections.multibody.kernels.reading import is_unit, read_configuration
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.model import Model
+from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS, Recursion
+
+_KERNELS = "connections.multibody.kernels"
+_ROUND_OFF = 2.0**-52  # entries of rotations are rounded to -1, 0 and 1 if they differ by at most this
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function that can be exported.
+
+    Attributes
+    ----------
+    name : of the C function: that of the recursion, followed by a body-level factor if it is not the usual.
+    recursion : its key in the table.
+    chosen : what the kernel takes for the body-level factor.
+    """
+
+    name: str
+    recursion: str
+    chosen: tuple[bool, ...]
+
+    @property
+    def row(self) -> Recursion:
+        """Its row of the table."""
+        return RECURSIONS[self.recursion]
+
+
+def exported() -> dict[str, Exported]:
+    """All functions that can be exported, by name."""
+    found = {}
+    for recursion, row in RECURSIONS.items():
+        if row.choice is None:
+            found[recursion] = Exported(recursion, recursion, ())
+        elif row.choice is BODY_FACTOR:
+            for factor, chosen in BODY_FACTORS.items():
+                name = recursion if not chosen else f"{recursion}_{factor}"
+                found[name] = Exported(name, recursion, (chosen,))
+    return found
+
+
+def exported_function(name: str) -> Exported:
+    """The function of this name.
+
+    Raises
+    ------
+    ValueError : there is none.
+    """
+    try:
+        return exported()[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"functions: {no_such('function', name, [*exported()])}") from None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A function as operations on given numbers.
+
+    Attributes
+    ----------
+    function : which one.
+    sizes : (argument, size) of what is given, in order.
+    shape : of the result.
+    record : the operations.
+    results : entry of the flat result -> its number, in the order of the kernel; other entries are zero.
+    squares : the squared norms of the quaternions in q.
+    pivots : of the mass matrix, relative to the terms before cancellation; empty if it is not inverted.
+    limit : if no given number is larger, the result is finite, or it has pivots.
+    """
+
+    function: Exported
+    sizes: tuple[tuple[str, int], ...]
+    shape: tuple[int, ...]
+    record: Record
+    results: dict[int, Any]
+    squares: tuple[Any, ...]
+    pivots: tuple[Any, ...]
+    limit: float
+
+    @property
+    def size(self) -> int:
+        """How many numbers the result has."""
+        return math.prod(self.shape)
+
+
+def record(model: Model, function: Exported) -> Recorded:
+    """Record a function for a model.
+
+    Raises
+    ------
+    ModelError : it cannot be exported for this model.
+    """
+    recording = _Recording(model, function)
+    return recording.of_closed_chain() if model.closed else recording.of_tree()
+
+
+class _Recording:
+    """A recursion of a model while it is recorded."""
+
+    def __init__(self, model: Model, function: Exported) -> None:
+        self.model, self.function, self.row = model, function, function.row
+        self.record, self.squares = Record(), list[Any]()
+        self.table = Table(model.program.arrays_of(function.recursion)[0])
+        self.interpreter = Interpreter(
+            {
+                sine_cosine: sine_cosine_of,
+                reduced_angle: lambda angle: angle,  # C does it before it takes sines
+                is_unit: self._is_unit,
+                LARGEST: Unbounded(),
+            }
+        )
+        self.work = Workspace(self.record.unwritten)
+        tree = self.run(unpack_tree, Slots(self.table))
+        self.tree = tree._replace(work=Slots(self.work))
+        self.sizes = [("q", model.nq), *((vector, model.nv) for vector in self.row.vectors)]
+
+    def run(self, kernel: Any, *arguments: Any) -> Any:
+        """The result of a kernel's Python code."""
+        return self.interpreter.function(kernel)(*arguments)
+
+    def of_tree(self) -> Recorded:
+        """The recursion of a tree."""
+        self._round_rotations()
+        assert self.run(read_configuration, self.tree, self.tree.work, self._given("q"))
+        self._write_vectors(self.tree.vectors, self.tree.nv)
+        roots = [link for link in range(1, self.tree.links + 1) if self.tree.parent[link] == 0]
+        if len(roots) == 1 and self.row.kernel != "kinematics":
+            self._begin_at_first_link()
+        return self._recorded(self.row.kernel, (self.tree,), self.tree)
+
+    def of_closed_chain(self) -> Recorded:
+        """The recursion of a closed chain with constant G."""
+        file = self._file_of_closed_chain()
+        self._round_rotations()
+        _, closure, clusters = self.model.program.arrays_of(self.function.recursion)
+        reduced = self.run(unpack_clusters, Slots(Table(clusters)))
+        given = Slots(Table(closure)), False, self._given("q")
+        assert self.run(read_solution, self.tree, reduced, *given)
+        del self.squares[self.run(unpack_closure, given[0]).quaternions :]  # of q_s, which are the same
+        self._write_vectors(reduced.vectors, reduced.nv)
+        for k in range(reduced.G_size * self.row.bias_rates):
+            self.work[reduced.bias_rates + k] = 0.0
+        return self._recorded(file, (self.tree, reduced), reduced)
+
+    def _file_of_closed_chain(self) -> str:
+        """The file of the kernel for closed chains; raises the error that says why there is none."""
+        kinematics, name = self.model.kinematics, self.function.name
+        assert isinstance(kinematics, ClosedKinematics)
+        for condition in kinematics.functions:
+            raise ModelError(f"{name}: {condition.owner} is a Python function, which has no form in C")
+        if kinematics.implicit_clusters.any():
+            raise ModelError(
+                f"{name}: loops that have to be solved cannot be written in C; linear couplings can"
+            )
+        if self.row.closed is None:
+            raise ModelError(f"{name}: it is no recursion for mechanisms with loops or couplings")
+        return self.row.closed
+
+    def _given(self, name: str) -> Slots:
+        size = dict(self.sizes)[name]
+        numbers = {k: self.record.given(name, k) for k in range(size)}
+        return Slots(numbers, 0, (size,))
+
+    def _is_unit(self, square: Any) -> bool:
+        self.squares.append(square)
+        return True
+
+    def _write_vectors(self, first: int, nv: int) -> None:
+        for number, vector in enumerate(self.row.vectors):
+            given = self._given(vector)
+            for k in range(nv):
+                self.work[first + number * nv + k] = given[k]
+
+    def _round_rotations(self) -> None:
+        """Round what is zero or one but for round-off, such as the cosine of a right angle."""
+        for link in range(1, self.tree.links + 1):
+            for part in (PARAMETERS.rotation, PARAMETERS.axes):
+                for k in range(link * PARAMETERS.size + part, link * PARAMETERS.size + part + 9):
+                    entry = self.tree.parameters[k]
+                    if abs(entry - round(entry)) <= _ROUND_OFF:
+                        self.table.changed[self.tree.parameters.at + k] = float(round(entry))
+
+    def _begin_at_first_link(self) -> None:
+        """Turn free fall into axes of the first link, and put its joint into its neutral configuration."""
+        tree, work, parameters = self.tree, self.work, self.tree.parameters
+        self.run(place_links, tree, tree.work)
+        R = tuple(work[tree.poses + POSE.size + POSE.rotation + k] for k in range(9))
+        fall = self.run(transpose_times, R, tuple(parameters[k] for k in range(3)))
+        changed = self.table.changed
+        changed.update((parameters.at + k, number) for k, number in enumerate(fall))
+        placement = parameters.at + PARAMETERS.size + PARAMETERS.rotation
+        changed.update((placement + k, IDENTITY[k]) for k in range(9))
+        neutral = {SPHERICAL: (0.0,) * 3 + (1.0,), FREE: (0.0,) * 6 + (1.0,)}.get(tree.kind[1], (0.0,))
+        for k, number in enumerate(neutral, start=tree.coordinate[1]):
+            work[k] = work[tree.angles + k] = number
+
+    def _recorded(self, file: str, objects: tuple[Any, ...], of: Any) -> Recorded:
+        kernel = getattr(importlib.import_module(f"{_KERNELS}.{file}"), self.function.recursion)
+        chosen = self.function.chosen + (True,) * (self.row.mirrored and not self.model.closed)
+        results = Workspace((lambda slot: 0.0) if self.row.sparse else self.record.unwritten)
+        self.run(kernel, *objects, self.tree.work, Slots(results), *chosen)
+        pivots = range(of.pivots, of.pivots + of.nv) if self.row.inverse else ()
+        return Recorded(
+            function=self.function,
+            sizes=tuple(self.sizes),
+            shape=self.model.program.cores[self.function.recursion],
+            record=self.record,
+            results=dict(results),
+            squares=tuple(self.squares),
+            pivots=tuple(self.work[k] for k in pivots),
+            limit=-1.0 if self.model.closed else self.tree.limit[0],  # G would count, too
+        )

@@ -1,0 +1,361 @@
+"""`generate_c` and `load_c`: C for one robot against the library, by compilers, and for bad input."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import always
+from closed_chains import PLANS
+from mechanisms import MOVING, assemble, random_mechanism
+from pages import run_page
+from robots import robot_path
+
+from connections import multibody as mb
+from connections.checks import MetricError, ModelError, NonFiniteError, PointError, ShapeError
+from connections.multibody.generation import folder as generation_folder
+from connections.multibody.generation.c_test import computed, states
+from connections.multibody.generation.recording import exported, exported_function
+from connections.multibody.program.table import RECURSIONS
+
+STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion"]
+SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+QUICK = ("-O0",)  # how tests compile
+FEW = ("coriolis_matrix", "christoffel_symbols_force_cross", "forward_dynamics")
+#: Second derivatives are long; a small mechanism has them all.
+SECOND = tuple(name for name, function in exported().items() if RECURSIONS[function.recursion].one_origin)
+FIRST = tuple(name for name in exported() if name not in SECOND)
+#: What cancels in a result is compared to the size of this.
+SCALES = {"mass_matrix_rate": "coriolis_matrix"}
+
+
+def generated(model: mb.Model, functions, folder: Path, **options):
+    mb.generate_c(model, functions, folder, name="robot", **options)
+    return mb.load_c(folder, flags=QUICK)
+
+
+def largest_error(model: mb.Model, loaded, name: str, count: int = 10) -> float:
+    """The largest error of a C function, relative to the largest entry of the result at the same state."""
+    function, scale = exported_function(name), exported_function(SCALES.get(name, name))
+    given = states(model, function, count, 1)
+    got = getattr(loaded, name)(*(np.stack(x) for x in zip(*given, strict=True)))
+    got = np.stack(got, axis=1) if isinstance(got, tuple) else got
+    errors = []
+    for state, found in zip(given, got, strict=True):
+        expected, size = computed(model, function, state), np.abs(computed(model, scale, state)).max()
+        errors.append(np.abs(found - expected).max() / size if size > 0.0 else np.abs(found).max())
+    return max(errors)
+
+
+def everything(folder: Path, rng) -> mb.Model:
+    """A mechanism of all joint types in two trees, turned and shifted; nothing is aligned."""
+    return random_mechanism(rng, len(MOVING), MOVING, trees=2, gravity=(1.0, 2.0, -9.0))
+
+
+# --- agreement ----------------------------------------------------------------------------------------------
+
+
+def test_all_joint_types(rng, tmp_path) -> None:
+    model = everything(tmp_path, rng)
+    loaded = generated(model, FEW, tmp_path)
+    for name in FEW:
+        assert largest_error(model, loaded, name) < 1e-13, name
+
+
+@pytest.mark.further
+def test_all_first_derivatives_of_all_joint_types(rng, tmp_path) -> None:
+    model = everything(tmp_path, rng)
+    loaded = generated(model, FIRST, tmp_path)
+    assert set(loaded.functions) == set(FIRST)
+    for name in FIRST:
+        assert largest_error(model, loaded, name) < 1e-13, name
+
+
+@pytest.mark.parametrize("root", always(MOVING, mb.Free, mb.Revolute, mb.Helical))
+def test_the_first_joint_only_turns_gravity(rng, tmp_path, root) -> None:
+    """A tree on one joint is recorded at that joint's neutral configuration, with free fall turned."""
+    model = assemble(rng, [root, mb.Universal], [-1, 0], gravity=(1.0, 2.0, -9.0))
+    names = ("coriolis_matrix", "gravity", "forward_dynamics", "body_jacobians")
+    loaded = generated(model, names, tmp_path)
+    for name in names:
+        assert largest_error(model, loaded, name) < 1e-13, name
+
+
+@pytest.mark.further
+def test_second_derivatives(rng, tmp_path) -> None:
+    model = random_mechanism(rng, 3, [mb.Revolute, mb.Spherical, mb.Prismatic])
+    loaded = generated(model, SECOND, tmp_path)
+    for name in SECOND:
+        assert largest_error(model, loaded, name, 3) < 1e-13, name
+
+
+@pytest.mark.parametrize("name", always(["gear train", "belt leg", "differential"], "belt leg"))
+def test_linear_couplings(tmp_path, name) -> None:
+    """Closed chains with a constant G; the belt leg has a floating base."""
+    model, names = PLANS[name]().build(), ("coriolis_matrix", "inverse_dynamics_derivatives", "gravity")
+    loaded = generated(model, names, tmp_path)
+    for function in names:
+        assert largest_error(model, loaded, function) < 1e-13, function
+
+
+def test_armature_counts(rng, tmp_path) -> None:
+    model = assemble(rng, [mb.Free, mb.Revolute], [-1, 0])
+    joint = model.joint_names[0]
+    armed = model.with_armature({joint: [0.3, 0.3, 0.3, 0.7, 0.7, 0.7]})
+    loaded = generated(armed, ["coriolis_matrix"], tmp_path)
+    assert largest_error(armed, loaded, "coriolis_matrix") < 1e-13
+    assert largest_error(model, loaded, "coriolis_matrix") > 1e-3
+
+
+@pytest.mark.parametrize("robot", always(["ur5", "panda", "anymal", "solo12", "a1"], "solo12"))
+@pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
+def test_robots(tmp_path, robot) -> None:
+    floating = robot not in ("ur5", "panda")
+    model = mb.from_urdf(robot_path(robot), floating_base=floating)
+    names = ("coriolis_matrix", "coriolis_transpose_product")
+    loaded = generated(model, names, tmp_path)
+    for name in names:
+        assert largest_error(model, loaded, name) < 1e-13, name
+
+
+def test_large_angles(tmp_path) -> None:
+    """Beyond 1e5 rad, angles are reduced before their sines are taken."""
+    model = mb.example("arm")
+    loaded = generated(model, ["mass_matrix"], tmp_path)
+    q = np.random.default_rng(3).uniform(-1.0, 1.0, (20, 6)) * 10.0 ** np.arange(20)[:, None]
+    H = loaded.mass_matrix(q)
+    expected = np.stack([mb.mass_matrix(model, row) for row in q])
+    near, far = np.abs(q).max(axis=1) < 1e5, np.abs(q).max(axis=1) > 1e6
+    assert np.abs(H - expected)[near].max() < 1e-11 and near.any() and far.any()
+    assert np.abs(H - expected).max() < 1e-13 * np.abs(expected).max()
+
+
+def test_float(tmp_path) -> None:
+    model = mb.example("quadruped")
+    loaded = generated(model, ["coriolis_matrix", "forward_dynamics"], tmp_path, dtype="float")
+    assert 1e-9 < largest_error(model, loaded, "coriolis_matrix") < 1e-5
+    assert largest_error(model, loaded, "forward_dynamics") < 1e-3
+    assert loaded.dtype == "float"
+
+
+# --- compilers ----------------------------------------------------------------------------------------------
+
+
+def compiled(folder: Path, flags: list[str], program: str) -> subprocess.CompletedProcess[str]:
+    """Compile all C files of the folder with one of its programs, and run it."""
+    sources = [str(path) for path in folder.glob("robot_*.c")]
+    built = folder / "program"
+    command = ["cc", *flags, str(folder / program), *sources, "-o", str(built), "-lm"]
+    subprocess.run(command, check=True, capture_output=True)
+    return subprocess.run([str(built)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("dtype", ["double", "float"])
+def test_its_own_test_passes_without_a_warning(tmp_path, dtype) -> None:
+    names = ["mass_matrix", "gravity"]
+    mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", dtype=dtype)
+    done = compiled(tmp_path, [*STRICT, *SANITIZED], "test_robot.c")
+    assert done.returncode == 0 and done.stdout.endswith("all good\n"), done.stdout + done.stderr
+    done = compiled(tmp_path, STRICT, "example.c")
+    assert done.returncode == 0 and done.stdout.count("...") == len(names), done.stdout
+
+
+def test_its_own_test_notices_a_wrong_number(tmp_path) -> None:
+    """One constant is changed in its eleventh digit."""
+    mb.generate_c(mb.example("arm"), ["mass_matrix"], tmp_path, name="robot")
+    file = tmp_path / "robot_mass_matrix.c"
+    text = file.read_text()
+    assert "0.42 * cosines" in text
+    file.write_text(text.replace("0.42 * cosines", "0.4200000001 * cosines", 1))
+    done = compiled(tmp_path, STRICT, "test_robot.c")
+    assert done.returncode == 1 and "BAD" in done.stdout
+
+
+def test_cmake_builds_it(tmp_path) -> None:
+    mb.generate_c(mb.example("arm"), ["coriolis_matrix"], tmp_path, name="robot")
+    build = str(tmp_path / "build")
+    subprocess.run(["cmake", "-S", str(tmp_path), "-B", build], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
+    done = subprocess.run(["ctest", "--test-dir", build], check=True, capture_output=True, text=True)
+    assert "100% tests passed" in done.stdout
+
+
+def test_optimization_changes_no_bit(tmp_path) -> None:
+    """If products are not fused with sums, every level of optimization gives the same bits."""
+    model = mb.example("arm")
+    mb.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot")
+    rng = np.random.default_rng(0)
+    q, v = rng.normal(size=(2, 50, 6))
+    C = [
+        mb.load_c(tmp_path, flags=(level, "-ffp-contract=off")).coriolis_matrix(q, v)
+        for level in ("-O0", "-O1", "-O2", "-O3")
+    ]
+    assert all(np.array_equal(C[0], other) for other in C[1:])
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path) -> None:
+    names = ["coriolis_matrix", "gravity"]
+    folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    first, second, other = (
+        mb.generate_c(model, names, folder, name="robot")
+        for folder, model in zip(
+            folders,
+            (mb.example("arm"), mb.example("arm"), mb.example("arm").with_gravity((0.0, 0.0, -1.62))),
+            strict=True,
+        )
+    )
+    files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+    assert files[0] == files[1] and files[0].keys() == files[2].keys()
+    assert first.digest == second.digest != other.digest
+    assert first.digest.encode() in files[0]["robot.h"]
+
+
+def test_cpp_takes_the_header(tmp_path) -> None:
+    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+    command = ["c++", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", "c++"]
+    subprocess.run([*command, str(tmp_path / "robot.h")], check=True, capture_output=True)
+
+
+def test_zeros_and_unused_operations_are_gone(tmp_path) -> None:
+    """The arm's gravity needs a tenth of the operations of its C, and no sine of the first joint."""
+    made = mb.generate_c(mb.example("arm"), ["coriolis_matrix", "gravity"], tmp_path, name="robot")
+    counts = {name: about["operations"] for name, about in made.functions.items()}
+    assert counts["gravity"] < 150 < 1200 < counts["coriolis_matrix"] < 1500
+    text = (tmp_path / "robot_coriolis_matrix.c").read_text()
+    assert not re.search(r"q\[0\]| 0\.0 [*+-]| 1\.0 \*", text)
+    assert text.count("angles[") == 6  # the declaration, and five joints
+
+
+# --- calls from Python --------------------------------------------------------------------------------------
+
+
+def test_calls_have_the_signatures_of_mb(tmp_path) -> None:
+    model = mb.example("arm")
+    loaded = generated(model, ["coriolis_matrix", "inverse_dynamics_derivatives"], tmp_path)
+    q, v = np.zeros((3, 1, 6)), np.ones((2, 6))
+    out = np.empty((3, 2, 6, 6))
+    assert loaded.coriolis_matrix(q, v, out=out) is out
+    assert np.allclose(out, mb.coriolis_matrix(model, q[0, 0], v[0]), rtol=1e-13, atol=1e-13)
+    derivatives = loaded.inverse_dynamics_derivatives(q[0, 0], [0.1] * 6, v[0])
+    expected = mb.inverse_dynamics_derivatives(model, q[0, 0], [0.1] * 6, v[0])
+    assert all(np.allclose(a, b, atol=1e-12) for a, b in zip(derivatives, expected, strict=True))
+    assert "coriolis_matrix" in repr(loaded)
+    with pytest.raises(ShapeError):
+        loaded.coriolis_matrix(np.zeros(5), v)
+    with pytest.raises(ShapeError):
+        loaded.coriolis_matrix(q, v, out=np.empty(3))
+    with pytest.raises(TypeError, match="q, v"):
+        loaded.coriolis_matrix(q)
+    with pytest.raises(AttributeError, match="gravity"):
+        loaded.gravity(q)
+    with pytest.raises(NonFiniteError):
+        loaded.coriolis_matrix(q, v * np.nan)
+    with pytest.raises(NonFiniteError):  # of the joint on which C does not depend
+        loaded.coriolis_matrix([np.inf, 0, 0, 0, 0, 0], v)
+    with pytest.raises(NonFiniteError):  # the result overflows
+        loaded.coriolis_matrix(q, v * 1e308)
+
+
+def test_quaternions_and_singular_matrices_are_refused(tmp_path) -> None:
+    model = mb.example("quadruped")
+    loaded = generated(model, ["coriolis_matrix"], tmp_path / "quadruped")
+    q = model.neutral()
+    q[6] = 1.001
+    with pytest.raises(PointError):
+        loaded.coriolis_matrix(q, np.zeros(18))
+    gimbal = mb.Mechanism()
+    for number, axis in enumerate(("z", "x", "z")):
+        inertia = {"mass": 1.0, "inertia": np.eye(3)} if number == 2 else {"mass": 0.0}
+        gimbal.add_body(f"ring {number}", **inertia)
+        above = f"ring {number - 1}" if number else "world"
+        gimbal.add_joint(f"turn {number}", above, f"ring {number}", mb.Revolute(np.eye(3)["xyz".index(axis)]))
+    loaded = generated(gimbal.build(), ["inverse_mass_matrix"], tmp_path / "gimbal")
+    assert np.isfinite(loaded.inverse_mass_matrix([0.3, 0.5, 0.2])).all()
+    with pytest.raises(MetricError):
+        loaded.inverse_mass_matrix([0.3, 0.0, 0.2])
+
+
+def test_page() -> None:
+    run_page("generated_c.md", blocks=2)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+def test_bad_arguments(tmp_path) -> None:
+    model = mb.example("arm")
+    with pytest.raises(ValueError, match="did you mean coriolis_matrix"):
+        mb.generate_c(model, ["coriolis_matrx"], tmp_path)
+    with pytest.raises(TypeError, match="sequence of names"):
+        mb.generate_c(model, "gravity", tmp_path)
+    with pytest.raises(ValueError, match="at least one"):
+        mb.generate_c(model, [], tmp_path)
+    with pytest.raises(ValueError, match="dtype"):
+        mb.generate_c(model, ["gravity"], tmp_path, dtype="half")
+    for name in ("7arm", "my arm", "for", ""):
+        with pytest.raises(ValueError, match="identifier"):
+            mb.generate_c(model, ["gravity"], tmp_path, name=name)
+    with pytest.raises(ValueError, match="folder's name"):
+        mb.generate_c(model, ["gravity"], tmp_path / "7")
+    with pytest.raises(TypeError, match="model"):
+        mb.generate_c("arm", ["gravity"], tmp_path)
+    with pytest.raises(OSError, match="cannot write"):
+        mb.generate_c(model, ["gravity"], Path("/proc/nothing"), name="robot")
+    assert not list(tmp_path.iterdir())  # nothing half-written
+
+
+def test_loops_that_have_to_be_solved_are_refused(tmp_path) -> None:
+    with pytest.raises(ModelError, match="have to be solved"):
+        mb.generate_c(mb.example("four_bar"), ["gravity"], tmp_path, name="robot")
+    with pytest.raises(ModelError, match="Python function"):
+        mb.generate_c(PLANS["cam"]().build(), ["gravity"], tmp_path, name="robot")
+
+
+def test_a_function_that_is_too_long_is_refused(tmp_path, monkeypatch) -> None:
+    """Beyond 2 MB; here beyond 10 kB, which takes less time."""
+    monkeypatch.setattr(generation_folder, "UNROLLED", 10_000)
+    with pytest.raises(ModelError, match="coriolis_matrix: its C would have 0.0 MB"):
+        mb.generate_c(mb.example("arm"), ["gravity", "coriolis_matrix"], tmp_path, name="robot")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_joints(tmp_path) -> None:
+    def chain(*names: str) -> mb.Model:
+        mechanism = mb.Mechanism()
+        for number, name in enumerate(names):
+            mechanism.add_body(f"body {number}", mass=1.0, inertia=np.eye(3))
+            above = f"body {number - 1}" if number else "world"
+            mechanism.add_joint(name, above, f"body {number}", mb.Revolute([0.0, 1.0, 0.0]))
+        return mechanism.build()
+
+    mb.generate_c(chain("Knie links", "épaule-2"), ["gravity"], tmp_path, name="robot")
+    header = (tmp_path / "robot.h").read_text()
+    assert "#define ROBOT_Q_KNIE_LINKS 0\n" in header and "#define ROBOT_V_EPAULE_2 1\n" in header
+    assert "| épaule-2 |" in (tmp_path / "README.md").read_text()
+    with pytest.raises(ModelError, match="'a b' and 'a-b'"):
+        mb.generate_c(chain("a b", "a-b"), ["gravity"], tmp_path, name="robot")
+    with pytest.raises(ModelError, match="'関節'"):
+        mb.generate_c(chain("関節"), ["gravity"], tmp_path, name="robot")
+
+
+def test_bad_folders_and_compilers(tmp_path, monkeypatch) -> None:
+    with pytest.raises(FileNotFoundError, match="generate_c"):
+        mb.load_c(tmp_path)
+    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+    with pytest.raises(FileNotFoundError, match="no-such-compiler"):
+        mb.load_c(tmp_path, compiler="no-such-compiler")
+    with pytest.raises(RuntimeError, match="--no-such-option"):
+        mb.load_c(tmp_path, flags=("--no-such-option",))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="cc, gcc, clang"):
+        mb.load_c(tmp_path)
+
+
+def test_compilers_are_here() -> None:
+    """These tests need them."""
+    assert all(shutil.which(command) for command in ("cc", "c++", "cmake"))
