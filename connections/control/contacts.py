@@ -122,6 +122,11 @@ class PointContact(Contact):
         return np.ascontiguousarray(turn_to(self.normal)[:3, :3])
 
     @cached_property
+    def _level(self) -> bool:
+        """Whether the axes are the world's."""
+        return bool((self.axes == np.eye(3)).all())
+
+    @cached_property
     def cone(self) -> np.ndarray:
         """The pyramid in the friction cone, with its normals between the corners, (facets + 1, 3)."""
         angle = 2.0 * np.pi * np.arange(self.facets) / self.facets
@@ -138,8 +143,10 @@ class PointContact(Contact):
     def restrict(self, model: Model, name: str, q: Any, v: Any = None) -> np.ndarray:
         """R^T times the lower half of the frame's Jacobian in world axes, or of its rate."""
         if v is None:
-            return np.asarray(self.axes.T @ frame_jacobian(model, q, name, axes="world")[..., 3:, :])
-        return np.asarray(self.axes.T @ frame_jacobian_rate(model, q, v, name, axes="world")[..., 3:, :])
+            J = frame_jacobian(model, q, name, axes="world")[..., 3:, :]
+        else:
+            J = frame_jacobian_rate(model, q, v, name, axes="world")[..., 3:, :]
+        return J if self._level else np.asarray(self.axes.T @ J)
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,7 @@ class SurfaceContact(Contact):
     frame : the name of a frame of the robot, such as a body's.
     friction : mu > 0.
     half_lengths : (2,) m > 0, half the sides along x and y.
-    centre : (4, 4) placement of the rectangle in the frame; None puts it at the frame's origin.
+    center : (4, 4) placement of the rectangle in the frame; None puts it at the frame's origin.
 
     Raises
     ------
@@ -168,7 +175,7 @@ class SurfaceContact(Contact):
     frame: str
     friction: float
     half_lengths: Sequence[float]
-    centre: Any = None
+    center: Any = None
 
     def __post_init__(self) -> None:
         _require_friction(self)
@@ -177,7 +184,7 @@ class SurfaceContact(Contact):
             raise ContactError(f"{_title(self)}: half_lengths must be positive, got {(X, Y)}")
         object.__setattr__(self, "half_lengths", (X, Y))
         object.__setattr__(
-            self, "centre", tuple(map(tuple, rigid_transform(_title(self), self.centre).tolist()))
+            self, "center", tuple(map(tuple, rigid_transform(_title(self), self.center).tolist()))
         )
 
     @property
@@ -188,7 +195,7 @@ class SurfaceContact(Contact):
     @property
     def placement(self) -> np.ndarray:
         """The rectangle's centre and axes in the frame, (4, 4)."""
-        return np.array(self.centre)
+        return np.array(self.center)
 
     @cached_property
     def cone(self) -> np.ndarray:
@@ -208,7 +215,7 @@ class SurfaceContact(Contact):
         force = np.asarray(as_array("force", force, (6,)))
         return np.min(force @ self.cone.T, axis=-1)
 
-    def centre_of_pressure(self, force: Any) -> Any:
+    def center_of_pressure(self, force: Any) -> Any:
         """(-n_y, n_x) / f_z, m, (..., 2), of wrenches (..., 6), in the rectangle's axes; NaN without f_z."""
         force = np.asarray(as_array("force", force, (6,)))
         normal = np.where(force[..., 5] == 0.0, np.nan, force[..., 5])

@@ -3,8 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mechanisms import random_body
 
 import connections as cn
+from connections import multibody as mb
+from connections.geometry.rigid.placements import turn_to
 
 
 def curved_frame_matrix(q):
@@ -61,3 +64,19 @@ def body():
     """A rigid body about a fixed point, pendulum-like potential."""
     metric = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 1.6, 2.1]))
     return cn.MechanicalSystem(metric, lambda q: 1.5 * (1.0 - 2.0 * (q[0] ** 2 + q[1] ** 2)))
+
+
+@pytest.fixture(scope="session")
+def limbs():
+    """A floating trunk with two limbs, one on a universal joint: qdot != v, Phi depends on q; nv = 10."""
+    mechanism, rng = mb.Mechanism(), np.random.default_rng(2)
+    parts = {
+        "base": ("world", "trunk", mb.Free()),
+        "hip": ("trunk", "thigh", mb.Universal((1, 0, 0), (0, 1, 0))),
+        "knee": ("thigh", "shank", mb.Revolute((0, 1, 0))),
+        "shoulder": ("trunk", "arm", mb.Revolute((1, 1, 0))),
+    }
+    for name, (parent, body, joint) in parts.items():
+        mechanism.add_body(body, **random_body(rng))
+        mechanism.add_joint(name, parent, body, joint, turn_to((0.2, 0.3, 1.0)))
+    return mechanism.build()

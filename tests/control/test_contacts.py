@@ -4,7 +4,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from differences import derivative_along
-from mechanisms import random_body
 from pages import run_page
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
@@ -28,33 +27,20 @@ def anymal():
     return mb.from_urdf(robot_path("anymal"), floating_base=True)
 
 
-@pytest.fixture(scope="module")
-def universal():
-    """A floating trunk with a leg on a universal joint: qdot != v, Phi depends on q."""
-    mechanism, rng = mb.Mechanism(), np.random.default_rng(2)
-    joints = {"base": mb.Free(), "hip": mb.Universal((1, 0, 0), (0, 1, 0)), "knee": mb.Revolute((0, 1, 0))}
-    parent = "world"
-    for (name, joint), body in zip(joints.items(), ("trunk", "thigh", "shank"), strict=True):
-        mechanism.add_body(body, **random_body(rng))
-        mechanism.add_joint(name, parent, body, joint, turn_to((0.2, 0.3, 1.0)))
-        parent = body
-    return mechanism.build()
-
-
 def state(model, rng):
     return model.random(rng), *rng.standard_normal((2, model.nv))
 
 
-def test_rate_is_the_derivative_of_the_jacobian(universal, rng):
+def test_rate_is_the_derivative_of_the_jacobian(limbs, rng):
     contacts = Contacts(
-        universal,
+        limbs,
         [
             PointContact("shank", 0.5, (0.1, 0.2, -0.3), (0.3, 0.0, 1.0)),
             SurfaceContact("thigh", 0.5, (0.1, 0.2), turn_to((0.0, 1.0, 0.5))),
         ],
     )
-    q, v, _ = state(universal, rng)
-    expected = derivative_along(contacts.jacobian, universal.frame, q, v)
+    q, v, _ = state(limbs, rng)
+    expected = derivative_along(contacts.jacobian, limbs.frame, q, v)
     rate = contacts.jacobian_rate(q, v)
     np.testing.assert_allclose(rate, expected, atol=1e-9)
     assert np.abs(rate).max() > 0.1
@@ -168,14 +154,14 @@ def test_a_surface_bears_what_its_corners_bear(rng):
     assert 5 < sum(held) < 35
 
 
-def test_centre_of_pressure():
+def test_center_of_pressure():
     contact = SurfaceContact("foot", 0.6, (0.1, 0.05))
     at, force = np.array([0.07, -0.02, 0.0]), np.array([3.0, -2.0, 50.0])
     wrench = np.concatenate([np.cross(at, force), force])
-    np.testing.assert_allclose(contact.centre_of_pressure(wrench), at[:2], atol=1e-15)
+    np.testing.assert_allclose(contact.center_of_pressure(wrench), at[:2], atol=1e-15)
     beyond = np.concatenate([np.cross([0.11, 0.0, 0.0], force), force])
     assert contact.margin(wrench) > 0.0 > contact.margin(beyond)
-    assert np.isnan(contact.centre_of_pressure(np.zeros(6))).all()
+    assert np.isnan(contact.center_of_pressure(np.zeros(6))).all()
 
 
 def test_margin_of_several_is_the_least(anymal):
@@ -228,4 +214,4 @@ def test_bad_contacts(anymal, rng):
 
 
 def test_the_page_runs():
-    run_page("whole_body.md", blocks=3)
+    run_page("whole_body.md", blocks=4)

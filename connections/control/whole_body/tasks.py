@@ -1,0 +1,576 @@
+"""Tasks of a robot: what is controlled, with its error, inertia and Coriolis matrix.
+
+A task has a velocity u = J v, in axes that it defines, an error e of its place from a target, and
+
+    Lambda = (J H^-1 J^T)^-1,    A = H^-1 J^T Lambda,    C_t = A^T C A - Lambda Jdot A,    e' = E (u - u_d),
+
+the inertia and the Coriolis matrix of [W] Remark 8, A^T C A + A^T H Adot, with Adot written out by
+J A = 1. With the reference u_r = u_d - rate e and s = u - u_r, the law of the task is
+
+    Lambda s' + (C_t + D) s + E^T K e = 0,      V = s^T Lambda s / 2 + e^T K e / 2,
+    V' = -s^T D s - rate e^T K e,
+
+which holds for every C with Hdot - 2C skew: the task is passive whatever the others do.
+Source: [W] Remark 8, eq. (17); Englsberger et al., MPTC, RSS 2020, which has rate = 0.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+
+from connections._words import no_such
+from connections.checks import ModelError, as_array, as_number, require_finite
+from connections.control.centroidal import CentroidalCoordinates
+from connections.control.laws.gains import gain_matrix
+from connections.control.whole_body.group_errors import (
+    bracket_matrix,
+    logarithm_rate,
+    pose_logarithm,
+    rotation_logarithm,
+    seen_from,
+)
+from connections.control.whole_body.robot_state import Coriolis, RobotState
+from connections.multibody import (
+    Free,
+    Spherical,
+    frame_jacobian,
+    frame_jacobian_rate,
+    frame_pose,
+    total_mass,
+)
+from connections.multibody.model import Model, require_model
+
+_ROTATION = 1e-6  # the largest entry of R R^T - 1 of a target
+_DEPENDENT = 1e-7  # of unit rows; W^T W has no digits left for smaller parts
+
+
+Motion = Callable[[RobotState], tuple[Any, np.ndarray, np.ndarray]]  # place, J (m, nv), Jdot (m, nv)
+
+
+class TaskError(ValueError):
+    """A task cannot be one, or tasks depend on each other; the message names them."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a task is to be, and how it moves there.
+
+    Parameters
+    ----------
+    place : the place in the task's own form (its class says which).
+    velocity : (m,) of the target, in the task's axes; for orientations and poses in the target's own.
+    acceleration : (m,), the rate of these components.
+    """
+
+    place: Any
+    velocity: Any = None
+    acceleration: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(abc.ABC):
+    """What a robot is to do; m is its number of components.
+
+    Parameters
+    ----------
+    damping : D, scalar, (m,) or (m, m), positive definite; the units of a force over a velocity of the task.
+    stiffness : K, the same, symmetric, or zero.
+    rate : 1/s, at which the error falls while s = 0.
+    weight : how much a deviation counts beside those of other tasks of the same priority.
+    priority : a task gives way to those of smaller numbers.
+    name : how targets and errors call it; made of the class and the frame if empty.
+    """
+
+    damping: Any
+    stiffness: Any = 0.0
+    rate: float = 0.0
+    weight: float = 1.0
+    priority: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.name) or self._title())
+        for what in ("rate", "weight"):
+            object.__setattr__(self, what, as_number(what, getattr(self, what)))
+        if not 0.0 <= self.rate < np.inf:
+            raise TaskError(f"task '{self.name}': rate must be at least zero, got {self.rate:g}")
+        if not 0.0 < self.weight < np.inf:
+            raise TaskError(f"task '{self.name}': weight must be positive, got {self.weight:g}")
+        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
+            raise TaskError(f"task '{self.name}': priority must be an integer, got {self.priority!r}")
+
+    def on(self, model: Model) -> RobotTask:
+        """The task of a robot, with its gains as matrices.
+
+        Raises
+        ------
+        ModelError : the robot has no such frame or joint.
+        GainError, ShapeError, TaskError : of the gains.
+        """
+        require_model("a task", model)
+        size, motion = self._measured(model)
+        label = f"of task '{self.name}'"
+        D = gain_matrix(f"damping {label}", self.damping, size)
+        K = np.zeros((size, size))
+        if np.any(np.asarray(self.stiffness) != 0.0):
+            K = gain_matrix(f"stiffness {label}", self.stiffness, size, symmetric=True)
+        return RobotTask(self, model, motion, D, K)
+
+    @abc.abstractmethod
+    def _title(self) -> str:
+        """The name of the task, if it is given none."""
+
+    @abc.abstractmethod
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        """The number m of components, and how place, J and Jdot are computed."""
+
+    def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
+        """The error of a place that is a vector (m,)."""
+        x_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (len(u),)))
+        u_d, a_d = _target_motion(self, target, len(u))
+        return Error(place - x_d, None, u - u_d, u_d, a_d)
+
+
+@dataclass(frozen=True)
+class Error:
+    """The error of a task, and how it changes."""
+
+    e: np.ndarray  #: (m,)
+    E: np.ndarray | None  #: (m, m), edot = E difference; None for the identity
+    difference: np.ndarray  #: (m,) the velocity relative to the target's
+    u_d: np.ndarray  #: (m,) the target's velocity in the axes of u
+    a_d: np.ndarray  #: (m,) its rate
+
+    @cached_property
+    def rate(self) -> np.ndarray:
+        """edot, (m,)."""
+        return self.difference if self.E is None else self.E @ self.difference
+
+    def pull(self, K: np.ndarray) -> np.ndarray:
+        """E^T K e, the force of the potential e^T K e / 2."""
+        return np.asarray(K @ self.e if self.E is None else (K @ self.e) @ self.E)
+
+
+@dataclass(frozen=True)
+class PointTask(Task):
+    """A point of a body: place, velocity and force in world axes, m, m/s, N. Place: (3,).
+
+    Parameters
+    ----------
+    frame : the name of a frame of the robot.
+    point : (3,) m, in the frame's axes.
+    """
+
+    frame: str
+    point: Sequence[float] = (0.0, 0.0, 0.0)
+
+    def _title(self) -> str:
+        return f"point of {self.frame}"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        placement = np.eye(4)
+        placement[:3, 3] = as_array(f"point of task '{self.name}'", self.point, (3,))
+        _require_frame(self, model)
+        placed = model.with_frames({_POINT: (self.frame, placement)})
+
+        def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
+            J = frame_jacobian(placed, state.q, _POINT, axes="world")
+            J_dot = frame_jacobian_rate(placed, state.q, state.v, _POINT, axes="world")
+            return frame_pose(placed, state.q, _POINT)[:3, 3], J[3:], J_dot[3:]
+
+        return 3, motion
+
+
+@dataclass(frozen=True)
+class OrientationTask(Task):
+    """The orientation of a body: velocity, moment in its axes, rad/s, N m. Place: (3, 3), to the world.
+
+    The error is the rotation vector of R_d^T R: no angles.
+
+    Parameters
+    ----------
+    frame : the name of a frame of the robot.
+    """
+
+    frame: str
+
+    def _title(self) -> str:
+        return f"orientation of {self.frame}"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        _require_frame(self, model)
+
+        def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
+            T, J, J_dot = _body_motion(model, state, self.frame)
+            return T[:3, :3], J[:3], J_dot[:3]
+
+        return 3, motion
+
+    def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
+        R_d = _rotation(self, np.asarray(as_array(f"the place of '{self.name}'", target.place, (3, 3))))
+        X = R_d.T @ place
+        return _group_error(self, X, rotation_logarithm(X), target, u)
+
+
+@dataclass(frozen=True)
+class PoseTask(Task):
+    """The pose of a body: twist and wrench in its axes, [omega; v], [n; f]. Place: (4, 4), to the world, m.
+
+    The error is the twist that leads from the target to the pose in a unit of time, the logarithm in SE(3).
+
+    Parameters
+    ----------
+    frame : the name of a frame of the robot.
+    """
+
+    frame: str
+
+    def _title(self) -> str:
+        return f"pose of {self.frame}"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        _require_frame(self, model)
+        return 6, lambda state: _body_motion(model, state, self.frame)
+
+    def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
+        T_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (4, 4)))
+        R_d, X = _rotation(self, T_d[:3, :3]), np.eye(4)
+        X[:3, :3] = R_d.T @ place[:3, :3]
+        X[:3, 3] = R_d.T @ (place[:3, 3] - T_d[:3, 3])
+        return _group_error(self, X, pose_logarithm(X), target, u)
+
+
+@dataclass(frozen=True)
+class PostureTask(Task):
+    """Positions of joints, rad and m, their velocities and torques. Place: (m,).
+
+    Parameters
+    ----------
+    joints : names of joints with v = qdot; None for all of them, in the order of ``model.joint_names``.
+
+    A joint whose q contains a quaternion has an `OrientationTask` or a `PoseTask` instead.
+    """
+
+    joints: Sequence[str] | None = None
+
+    def _title(self) -> str:
+        return "posture"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        plain = plain_joints(model)
+        for name in self.joints or ():
+            if name not in model.joint_names:
+                raise ModelError(f"task '{self.name}': {no_such('joint', name, model.joint_names)}")
+            if name not in plain:
+                raise ModelError(f"task '{self.name}': joint '{name}' has a quaternion; use OrientationTask")
+        names = plain if self.joints is None else tuple(self.joints)
+        if not names or len(set(names)) < len(names):
+            raise TaskError(f"task '{self.name}': expected joints, each once, got {names}")
+        at_q, at_v = slots(model.configuration_slice, names), slots(model.velocity_slice, names)
+        J, zero = np.eye(model.nv)[at_v], np.zeros((len(at_v), model.nv))
+        return len(at_v), lambda state: (state.q[at_q], J, zero)
+
+
+@dataclass(frozen=True)
+class CenterOfMassTask(Task):
+    """The centre of mass of a robot with a floating base, in world axes, m, m/s, N. Place: (3,)."""
+
+    def _title(self) -> str:
+        return "center of mass"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        CentroidalCoordinates(model)  # which says what is missing
+        mass = total_mass(model)
+
+        def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
+            c, h, h_dot = state.momentum
+            return c, h[3:] / mass, h_dot[3:] / mass
+
+        return 3, motion
+
+
+@dataclass(frozen=True)
+class AngularMomentumTask(Task):
+    """The angular momentum about the centre of mass, world axes, kg m^2/s. It has no place: None.
+
+    It is the rate of no position, so that stiffness and rate must be zero. Target: its value and rate.
+    """
+
+    def _title(self) -> str:
+        return "angular momentum"
+
+    def _measured(self, model: Model) -> tuple[int, Motion]:
+        if self.rate != 0.0 or np.any(np.asarray(self.stiffness) != 0.0):
+            raise TaskError(f"task '{self.name}': the angular momentum has no place: no stiffness, no rate")
+        CentroidalCoordinates(model)  # which says what is missing
+
+        def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
+            _, h, h_dot = state.momentum
+            return None, h[:3], h_dot[:3]
+
+        return 3, motion
+
+    def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
+        if target.place is not None:
+            raise TaskError(f"task '{self.name}': it has no place; give its value as the target's velocity")
+        u_d, a_d = _target_motion(self, target, 3)
+        return Error(np.zeros(3), np.zeros((3, 3)), u - u_d, u_d, a_d)
+
+
+@dataclass(frozen=True, eq=False)
+class RobotTask:
+    """A task of a robot, `Task.on`.
+
+    `at` gives its quantities at one state.
+    """
+
+    task: Task
+    model: Model
+    motion: Motion
+    D: np.ndarray
+    K: np.ndarray
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.task.name
+
+    @property
+    def size(self) -> int:
+        """The number m of components."""
+        return len(self.D)
+
+    def at(self, q: Any, v: Any, target: Any = None, coriolis: Coriolis = "christoffel") -> TaskState:
+        """The task at q (nq,) and v (nv,).
+
+        Parameters
+        ----------
+        q : (nq,) configuration.
+        v : (nv,) velocity in the model's frame.
+        target : `Target`, or the place alone, at rest; without it, there is no error.
+        coriolis : as of `WholeBodyController`.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError; TaskError : the rows of J depend on each other.
+        """
+        found = task_states(RobotState(self.model, q, v, coriolis), [self], [target])[0]
+        if target is not None:
+            require_finite(f"the target of '{self.name}'", found.error.e + found.error.u_d + found.error.a_d)
+        return found
+
+
+def task_states(state: RobotState, tasks: Sequence[RobotTask], targets: Sequence[Any]) -> list[TaskState]:
+    """The tasks at one state of the robot; all Jacobians are whitened by one call."""
+    motions = [task.motion(state) for task in tasks]
+    W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
+    states, start = [], 0
+    for task, (place, J, J_dot), target in zip(tasks, motions, targets, strict=True):
+        at = slice(start, start := start + len(J))
+        states.append(TaskState(task, state, place, J, J_dot, W[:, at], target))
+    return states
+
+
+def whitened_wishes(states: Sequence[TaskState]) -> list[np.ndarray]:
+    """R^-1 J vdot (m,) of each of some tasks of one robot state, with which it is passive; R is its `root`.
+
+    With v_s = A s, J vdot is a_r - Jdot (v - v_s) - J H^-1 C v_s - Lambda^-1 (D s + E^T K e), in which Lambda
+    itself does not occur.
+    """
+    robot = states[0].state
+    v_s = robot.velocities(np.stack([at.sliding_root @ at.rows for at in states], axis=1))
+    turned, rest = robot.whitened(robot.C @ v_s).T, robot.v - v_s.T
+    wishes = []
+    for at, c, r in zip(states, turned, rest, strict=True):
+        error, task = at.error, at.of
+        a_r = error.a_d - task.task.rate * error.rate - at.jacobian_rate @ r
+        force = task.D @ at.sliding + error.pull(task.K)
+        wishes.append(dtrtrs(at.root, a_r, lower=1)[0] - at.rows @ c - force @ at.root)
+    return wishes
+
+
+@dataclass(frozen=True, eq=False)
+class TaskState:
+    """A task at one state of the robot."""
+
+    of: RobotTask
+    state: RobotState
+    place: Any  #: in the form that the task's class says
+    jacobian: np.ndarray  #: J (m, nv)
+    jacobian_rate: np.ndarray  #: Jdot (m, nv)
+    whitened: np.ndarray  #: W = L^-1 J^T (nv, m): the rows of J in units of the mass matrix
+    target: Any
+
+    @cached_property
+    def velocity(self) -> np.ndarray:
+        """u = J v, (m,)."""
+        return np.asarray(self.jacobian @ self.state.v)
+
+    @cached_property
+    def error(self) -> Error:
+        """The error, and how it changes."""
+        target = self.target if isinstance(self.target, Target) else Target(self.target)
+        if target.place is None and not isinstance(self.of.task, AngularMomentumTask):
+            raise TaskError(f"task '{self.of.name}': it has no target")
+        return self.of.task._error(self.place, target, self.velocity)
+
+    @cached_property
+    def sliding(self) -> np.ndarray:
+        """s = u - u_d + rate e, (m,)."""
+        return np.asarray(self.error.difference + self.of.task.rate * self.error.e)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """The Cholesky factor of J H^-1 J^T = W^T W, lower triangular (m, m).
+
+        Raises
+        ------
+        TaskError : the rows of J depend on each other.
+        """
+        G = self.whitened.T @ self.whitened
+        R, info = dpotrf(G, lower=1, clean=1)
+        # R_jj / G_jj^(1/2) is the part of row j outside the span of those before it
+        if info or not (R.diagonal() > _DEPENDENT * np.sqrt(G.diagonal())).all():
+            raise TaskError(f"task '{self.of.name}': its components depend on each other at this q")
+        return np.asarray(R)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """R^-1 W^T (m, nv), orthonormal: with R R^T = W^T W, R^-1 J vdot = (R^-1 W^T) (L^T vdot)."""
+        return np.asarray(dtrtrs(self.root, self.whitened.T, lower=1)[0])
+
+    @cached_property
+    def sliding_root(self) -> np.ndarray:
+        """R^-1 s, (m,), whose square is s^T Lambda s."""
+        return np.asarray(dtrtrs(self.root, self.sliding, lower=1)[0])
+
+    @cached_property
+    def inertia(self) -> np.ndarray:
+        """Lambda = (J H^-1 J^T)^-1, (m, m)."""
+        half = dtrtrs(self.root, np.eye(self.of.size), lower=1)[0]
+        return np.asarray(half.T @ half)
+
+    @cached_property
+    def inclusion(self) -> np.ndarray:
+        """A = H^-1 J^T Lambda, (nv, m): J A = 1, and A^T H A = Lambda."""
+        return self.state.velocities(self.whitened @ self.inertia)
+
+    @cached_property
+    def coriolis_matrix(self) -> np.ndarray:
+        """C_t = A^T C A - Lambda Jdot A, (m, m).
+
+        Source: [W] Remark 8, eq. (17).
+        """
+        A = self.inclusion
+        return np.asarray(A.T @ self.state.C @ A - self.inertia @ self.jacobian_rate @ A)
+
+    @cached_property
+    def inertia_rate(self) -> np.ndarray:
+        """The derivative of Lambda along v, A^T Hdot A - Lambda Jdot A - (Lambda Jdot A)^T; without any C."""
+        turned = self.inertia @ self.jacobian_rate @ self.inclusion
+        return np.asarray(self.inclusion.T @ self.state.H_dot @ self.inclusion - turned - turned.T)
+
+    @cached_property
+    def wanted(self) -> np.ndarray:
+        """The acceleration J vdot (m,) with which the task is passive."""
+        return np.asarray(self.root @ whitened_wishes([self])[0])
+
+    @property
+    def storage(self) -> float:
+        """V = s^T Lambda s / 2 + e^T K e / 2; of places in J."""
+        y, e = self.sliding_root, self.error.e
+        return float(0.5 * (y @ y) + 0.5 * e @ self.of.K @ e)
+
+    @property
+    def dissipation(self) -> float:
+        """s^T D s + rate e^T K e, the rate at which V falls while the task's law holds; of places in W."""
+        s, e = self.sliding, self.error.e
+        return float(s @ self.of.D @ s + self.of.task.rate * e @ self.of.K @ e)
+
+    def residual(self, acceleration: np.ndarray) -> np.ndarray:
+        """Lambda s' + (C_t + D) s + E^T K e, (m,), of accelerations vdot (nv,): the force that is missing."""
+        return np.asarray(dpotrs(self.root, self.jacobian @ acceleration - self.wanted, lower=1)[0])
+
+    def storage_rate(self, acceleration: np.ndarray) -> float:
+        """The derivative of V while the robot accelerates at vdot (nv,), from Lambda's rate; without C."""
+        s, e, error = self.sliding, self.error.e, self.error
+        s_dot = self.jacobian @ acceleration + self.jacobian_rate @ self.state.v
+        s_dot = s_dot - error.a_d + self.of.task.rate * error.rate
+        kinetic = s @ self.inertia @ s_dot + 0.5 * s @ self.inertia_rate @ s
+        return float(kinetic + e @ self.of.K @ error.rate)
+
+
+def plain_joints(model: Model) -> tuple[str, ...]:
+    """Names of the joints of one or more velocities v = qdot."""
+    quaternions = [type(joint) in (Free, Spherical) for joint in model.kinematics.joints]
+    return tuple(name for name, other in zip(model.joint_names, quaternions, strict=True) if not other)
+
+
+def slots(slice_of: Callable[[str], slice], joints: Sequence[str]) -> np.ndarray:
+    """The indices of joints in a vector, in the order of the joints."""
+    parts = [np.arange(at.start, at.stop) for at in map(slice_of, joints)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=int)
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+_POINT = "point of a task"
+
+
+def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pose of a frame, its Jacobian in its own axes, and the Jacobian's rate."""
+    q, v = state.q, state.v
+    return (
+        frame_pose(model, q, frame),
+        frame_jacobian(model, q, frame),
+        frame_jacobian_rate(model, q, v, frame),
+    )
+
+
+def _group_error(task: Task, X: np.ndarray, e: np.ndarray, target: Target, u: np.ndarray) -> Error:
+    """The error e = log X; the target's motion is given in the target's own axes."""
+    u_d, a_d = _target_motion(task, target, len(u))
+    if target.velocity is None and target.acceleration is None:
+        return Error(e, logarithm_rate(e), u, u_d, a_d)
+    u_d = seen_from(X, u_d)
+    difference = u - u_d
+    return Error(e, logarithm_rate(e), difference, u_d, seen_from(X, a_d) - bracket_matrix(difference) @ u_d)
+
+
+def _target_motion(task: Task, target: Target, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity and acceleration of the target, (size,) each."""
+    zero = np.zeros(size)
+    u_d, a_d = target.velocity, target.acceleration
+    if u_d is not None:
+        u_d = np.asarray(as_array(f"the velocity of the target of '{task.name}'", u_d, (size,)))
+    if a_d is not None:
+        a_d = np.asarray(as_array(f"the acceleration of the target of '{task.name}'", a_d, (size,)))
+    return zero if u_d is None else u_d, zero if a_d is None else a_d
+
+
+def _rotation(task: Task, R: np.ndarray) -> np.ndarray:
+    (a, b, c), (d, e, f), (g, h, i) = R.tolist()
+    gaps = (
+        a * a + b * b + c * c - 1.0,
+        d * d + e * e + f * f - 1.0,
+        a * d + b * e + c * f,
+        # the third row is the product of the others
+        g - (b * f - c * e),
+        h - (c * d - a * f),
+        i - (a * e - b * d),
+    )
+    if not max(map(abs, gaps)) <= _ROTATION:
+        raise TaskError(f"task '{task.name}': the axes of its target are no rotation")
+    return R
+
+
+def _require_frame(task: Any, model: Model) -> None:
+    if task.frame not in model.frame_names:
+        raise ModelError(f"task '{task.name}': {no_such('frame', task.frame, model.frame_names)}")
