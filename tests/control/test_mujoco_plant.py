@@ -106,6 +106,8 @@ def check_agreement(robot, rng, tolerance=1e-10):
 
 def test_all_joints_agree(rng):
     check_agreement(control.MuJoCoRobot.of(every_joint(rng)), rng)
+    at_the_origin = assemble(rng, [mb.Free, mb.Revolute], [-1, 0], coincident=1.0)
+    check_agreement(control.MuJoCoRobot.of(at_the_origin), rng)
 
 
 def test_power_is_the_same(rng):

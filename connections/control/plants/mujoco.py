@@ -46,7 +46,7 @@ class FallenError(RuntimeError):
     Parameters
     ----------
     body : its name.
-    height : of its frame's origin, m.
+    height : of its origin, m.
     time : s.
     """
 
@@ -109,13 +109,14 @@ class MuJoCoPlant:
     robot : from `MuJoCoRobot.of` or `MuJoCoRobot.from_mjcf`.
     period : s, of the control.
     steps : MuJoCo's steps in each period.
-    delay : s, from the measurement until the forces of the law act; a multiple of the physics step.
+    delay : s, from the measurement until the forces of the law act; a multiple of the physics step. Before
+        the first ones act, there are none.
     limit : largest size of each actuated force, N m and N, a number or (m,); None for no limit.
     position_noise, velocity_noise : standard deviations of the measured q (along the frame fields) and v,
         rad, m, rad/s, m/s: numbers or (nv,).
     motor_side : whether the law is given the positions and velocities of the motors instead of the joints',
         if the joints are elastic.
-    fallen : {body name: height of its frame's origin, m, below which the robot has fallen}.
+    fallen : {body name: height of MuJoCo's origin of it, m, below which the robot has fallen}.
     integrator : one of MuJoCo's, Euler, RK4, implicit or implicitfast.
 
     All joints are actuated except free ones; m is the number of their velocity components.
@@ -218,7 +219,7 @@ class MuJoCoPlant:
             tau = law(t, *run.measured(k, t))
             if type(tau) is not np.ndarray or tau.shape != none.shape:
                 tau = _forces(tau, none.shape)
-            if not isfinite(tau @ tau):
+            if not isfinite(tau @ tau) and not np.isfinite(tau).all():
                 raise NonFiniteError(f"law: tau is not finite at t = {t:g} s: {tau.tolist()}")
             forces[k] = np.clip(tau, -limit, limit) if limited else tau
             if k == count:

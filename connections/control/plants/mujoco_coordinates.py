@@ -45,18 +45,19 @@ def addresses_of(compiled: Any) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _FreeJoint:
-    """A free joint: its slices of our q and v, and its frame (quaternion, R, p) in the world."""
+    """A free joint: its slices of our q and v, its frame (quaternion, R, p), whether that is the world's."""
 
     q: slice
     v: slice
     quaternion: np.ndarray
     R: np.ndarray
     p: np.ndarray
+    plain: bool
 
     def turned(self, q: np.ndarray) -> np.ndarray:
         """R (3, 3) from body axes to the world's, at the robot's q (nq,)."""
-        turned: np.ndarray = self.R @ rotation_matrix(q[self.q][3:])
-        return turned
+        R = rotation_matrix(q[self.q][3:])
+        return R if self.plain else self.R @ R
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,8 @@ class MuJoCoCoordinates:
                 if isinstance(element.joint, Free):
                     tree = kinematics.tree
                     turn, at = tree.quaternions[body], tree.positions[body]
-                    free.append(_FreeJoint(element.q, element.v, turn, rotation_matrix(turn), at))
+                    plain = not turn[:3].any() and not at.any()
+                    free.append(_FreeJoint(element.q, element.v, turn, rotation_matrix(turn), at, plain))
         return cls(in_qpos, in_qvel, tuple(free))
 
     def write(self, q: np.ndarray, v: np.ndarray, qpos: Any, qvel: Any) -> None:
@@ -104,19 +106,20 @@ class MuJoCoCoordinates:
         if self.free:
             q, v = q.copy(), v.copy()
             for joint in self.free:
-                R, pose = joint.turned(q), q[joint.q].copy()
-                q[joint.q][:3] = joint.p + joint.R @ pose[:3]
-                q[joint.q][3:] = quaternion_product(joint.quaternion, pose[3:])
-                v[joint.v][3:] = R @ v[joint.v][3:]
+                v[joint.v][3:] = joint.turned(q) @ v[joint.v][3:]
+                if not joint.plain:
+                    q[joint.q][:3] = joint.p + joint.R @ q[joint.q][:3]
+                    q[joint.q][3:] = quaternion_product(joint.quaternion, q[joint.q][3:])
         qpos[self.in_qpos], qvel[self.in_qvel] = q, v
 
     def read(self, qpos: Any, qvel: Any) -> tuple[np.ndarray, np.ndarray]:
         """q (nq,) and v (nv,) out of MuJoCo's arrays, as new arrays."""
         q, v = qpos[self.in_qpos], qvel[self.in_qvel]
         for joint in self.free:
-            back = joint.quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
-            q[joint.q][:3] = joint.R.T @ (q[joint.q][:3] - joint.p)
-            q[joint.q][3:] = quaternion_product(back, q[joint.q][3:])
+            if not joint.plain:
+                back = joint.quaternion * np.array([-1.0, -1.0, -1.0, 1.0])
+                q[joint.q][:3] = joint.R.T @ (q[joint.q][:3] - joint.p)
+                q[joint.q][3:] = quaternion_product(back, q[joint.q][3:])
             v[joint.v][3:] = joint.turned(q).T @ v[joint.v][3:]
         return q, v
 
