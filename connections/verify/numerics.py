@@ -27,6 +27,8 @@ STEP = 5e-3
 TRANSPORT_STEP = 5e-3
 _OFFSETS = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0])
 _WEIGHTS = np.array([672.0, -672.0, -168.0, 168.0, 32.0, -32.0, -3.0, 3.0]) / 840.0
+LOOP_SIDE = 1e-2  # of the smallest square; second derivatives amplify round-off more than first ones
+_SECOND_WEIGHTS = np.array([8064.0, 8064.0, -1008.0, -1008.0, 128.0, 128.0, -9.0, -9.0]) / 5040.0
 
 
 class Batch:
@@ -72,6 +74,7 @@ class Numerics:
         self.matrix = Batch(frame.matrix_at, self.chunk)
         self._dual = compiled(frame.dual_at)
         self._projected = compiled(_projected, frame)
+        self._edge = compiled(_edge, frame)
 
     def retract(self, q: Array, shifts: Array) -> Array:
         """Points (k, nq), the retractions of the shifts (k, n) from q."""
@@ -127,6 +130,67 @@ class Numerics:
             pulled.append(np.linalg.solve(operator, np.asarray(Y(p[None]))[0]))
         return np.tensordot(_WEIGHTS, np.stack(pulled), axes=1) / TRANSPORT_STEP
 
+    def curvature_of_loops(
+        self, Gamma: Callable[[Array], Array], q: Array, u: Array, w: Array, z: Array
+    ) -> Array:
+        """R(u, w) z: minus half the second derivative of z carried round squares, by their side.
+
+        A square's corners are q and the retractions of side u, side (u + w) and side w, in this order.
+        """
+
+        def carried(side: float) -> Array:
+            vector = z
+            for start, along in ((0.0 * u, u), (u, w), (u + w, -u), (w, -w)):
+
+                def rhs(t: float, vector: Array, start: Array = start, along: Array = along) -> Array:
+                    p, velocity = map(np.asarray, self._edge(q, side * start + t * along, along))
+                    rate: Array = -np.tensordot(Gamma(p), velocity, axes=(1, 0)) @ vector
+                    return rate
+
+                vector = _solve(rhs, vector, side, first_step=abs(side))
+            return vector
+
+        gaps = np.stack([carried(float(side)) - z for side in LOOP_SIDE * _OFFSETS])
+        return -0.5 * np.tensordot(_SECOND_WEIGHTS, gaps, axes=1) / LOOP_SIDE**2
+
+    def neighbours(
+        self, spray: Callable[[Array, Array], Array], q: Array, v: Array, eta: Array, dv: Array, t: float
+    ) -> tuple[Array, Array, Array, Array]:
+        """A geodesic's point and velocity after time t, and the derivatives of both by the start.
+
+        The start is changed by eta and dv; the change of a point is in components of the frame.
+        """
+        shifts = STEP * _OFFSETS[:, None]
+        starts = zip(self.retract(q, shifts * eta), v + shifts * dv, strict=True)
+        ends = [self.geodesic(spray, *start, t) for start in starts]
+        points, velocities = (
+            np.tensordot(_WEIGHTS, np.stack(end), axes=1) / STEP for end in zip(*ends, strict=True)
+        )
+        p, velocity = self.geodesic(spray, q, v, t)
+        return p, velocity, np.asarray(self._dual(p)) @ points, velocities
+
+    def jacobi_field(
+        self,
+        Gamma: Callable[[Array], Array],
+        bending: Callable[[Array, Array], Array],
+        q: Array,
+        v: Array,
+        eta: Array,
+        w: Array,
+        t: float,
+    ) -> tuple[Array, Array]:
+        """eta and w after time t of D_t eta = w, D_t w = -bending(q, v) eta along a geodesic."""
+        n, nq = self.n, q.size
+
+        def rhs(_: float, state: Array) -> Array:
+            (p, X), (v, eta, w) = self._point(state), state[nq:].reshape(3, n)
+            turning = np.tensordot(Gamma(p), v, axes=(1, 0))
+            rates = -turning @ v, w - turning @ eta, -bending(p, v) @ eta - turning @ w
+            return np.concatenate([X @ v, *rates])
+
+        end = _solve(rhs, np.concatenate([q, v, eta, w]), t)
+        return end[nq + n : nq + 2 * n], end[nq + 2 * n :]
+
     def _point(self, state: Array) -> tuple[Array, Array]:
         """The point of a state, on the manifold, and the frame's matrix there."""
         p, X = self._projected(state[: self.frame.ambient_dim])
@@ -142,6 +206,12 @@ def _projected(frame: FrameField, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The point next to q, and the frame's matrix there."""
     p = frame.project_at(q)
     return p, frame.matrix_at(p)
+
+
+def _edge(frame: FrameField, q: jax.Array, shift: jax.Array, along: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The retraction of a shift from q, and its rate in the frame if the shift changes."""
+    p, rate = jax.jvp(lambda xi: frame.retract_at(q, xi), (shift,), (along,))
+    return p, frame.dual_at(p) @ rate
 
 
 def stencil(n: int) -> Array:
@@ -266,6 +336,9 @@ def _block(
     return np.array(rows), np.array(right)
 
 
-def _solve(rhs: Callable[[float, Array], Array], state: Array, t: float) -> Array:
-    y: Array = solve_ivp(rhs, (0.0, t), state, method="DOP853", rtol=1e-12, atol=1e-13).y
+def _solve(
+    rhs: Callable[[float, Array], Array], state: Array, t: float, first_step: float | None = None
+) -> Array:
+    given: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-13, "first_step": first_step}
+    y: Array = solve_ivp(rhs, (0.0, t), state, method="DOP853", **given).y
     return y[:, -1]

@@ -6,16 +6,19 @@ configurations around them.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import InducedConnection
+from connections.checks import ModelError
+from connections.control import CentroidalCoordinates
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
-from connections.multibody import Model
+from connections.multibody import Model, curvature_operator
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.verify.numerics import Array
@@ -58,7 +61,16 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
     assert isinstance(ambient, RigidBodySystemConnection)
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
     system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)
-    return system, Bodies(ambient.inertias, A, axes)
+    operator = partial(curvature_operator, model)
+    return system, Bodies(ambient.inertias, A, axes, operator, _center_jacobian(model))
+
+
+def _center_jacobian(model: Model) -> Callable[[Array], jax.Array] | None:
+    """The velocity of the centre of mass per unit of v, (3, nv); None if a joint or a loop holds it."""
+    try:
+        return compiled(CentroidalCoordinates(model).jacobian_at)
+    except ModelError:
+        return None
 
 
 def _points(model: Model, rng: np.random.Generator, samples: int) -> tuple[Array, float]:

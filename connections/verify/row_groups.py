@@ -52,6 +52,10 @@ GROUPS = (
         ("Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8"),
     ),
     Group("bodies and robots: C is a sum over bodies", ("(18)", "(19)", "(20)", "(21)", "model")),
+    Group(
+        "R: Bianchi, loops, neighbouring motions",
+        ("Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)"),
+    ),
     Group("constraint forces and motions", ("Z (4)", "Z power", "Z (5)", "Z energy")),
     Group(
         "the connection of nonholonomic motions",

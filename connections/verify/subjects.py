@@ -72,11 +72,15 @@ class Bodies:
     jacobians : q (nq,) -> A (6 N, n), body twists [omega; v]; JAX-traceable.
     axes : q -> block diagonal motion of every joint in its own frame, per joint (slice of v, Phi (6, nv),
         D (6, nv, nv)) with D[:, j, k] = L_{X_j} Phi[:, k].
+    curvature_operator : (q, v) -> K (n, n), a^T K b = <<R(a, v) v, b>>, by recursion; None if there is none.
+    center_jacobian : q -> J (3, n), velocity of the centre of mass, if it moves freely; else None.
     """
 
     inertias: Array
     jacobians: Callable[[jax.Array], jax.Array]
     axes: Callable[[Array], list[tuple[slice, Array, Array]]]
+    curvature_operator: Callable[[Array, Array], Array] | None = None
+    center_jacobian: Callable[[Array], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def test_a_metric_is_verified(write: Callable[..., Path], command: Command, tmp_
     write(f"curved = {CURVED}")
     status, out, err = command("my_system.py:curved", "--samples", "1", "--json", "report.json")
     assert (status, err.strip()) == (0, "")
-    assert "30 of 30 checks hold on 1 system(s) at 1 point(s) each" in out
+    assert "34 of 34 checks hold on 1 system(s) at 1 point(s) each" in out
     assert "Left out, as they say nothing about curved: Cor III.1" in out
     report = json.loads((tmp_path / "report.json").read_text())
     assert {row["subject"] for row in report["rows"]} == {"curved"} and report["samples"] == 1

@@ -24,7 +24,7 @@ from connections.affine import (
     LeviCivita,
 )
 from connections.affine.combinations import TorsionFreePart
-from connections.affine.connection import AffineConnection
+from connections.affine.connection import AffineConnection, PointwiseConnection
 from connections.checks import Check
 from connections.coriolis.matrix import CoriolisConnection
 from connections.evaluation import compilation
@@ -80,6 +80,11 @@ def turning(Gamma):
     return np.abs(Gamma - np.swapaxes(Gamma, 1, 2))
 
 
+def falling(Gamma):
+    """The part of a floating robot's coefficients by which its base turns and falls."""
+    return np.abs(Gamma) * (np.arange(Gamma.shape[2]) // 3 == 1)
+
+
 GAMMA = Fault(LeviCivita, "coefficients_at")
 BRACKETS = Fault(FrameField, "structure_functions_at")
 HAMEL = Fault(coriolis.MechanicalSystem, "hamel_at")
@@ -88,6 +93,7 @@ LAW = Fault(induced, "induced_coriolis_matrix")
 FULL = Fault(FullConnection, "coefficients_at")
 CONSTRAINED = Fault(ConstrainedConnection, "coefficients_at")
 CURVATURE = Fault(ConstrainedConnection, "curvature_at")
+RIEMANN = Fault(PointwiseConnection, "curvature_at")
 FORWARD = Fault(coriolis.NonholonomicSystem, "forward_dynamics_at")
 FORCE = Fault(coriolis.NonholonomicSystem, "constraint_force_at")
 
@@ -128,6 +134,13 @@ FAULTS = {
     "(30)": [GAMMA, BRACKETS],
     "(31)": [GAMMA],
     "(32)": [GAMMA],
+    "Bianchi 1": [RIEMANN],
+    "Bianchi 2": [RIEMANN],
+    "R symmetries": [RIEMANN],
+    "Ricci identity": [RIEMANN],
+    "sectional": [RIEMANN],
+    "Jacobi": [RIEMANN],
+    "E (42)": [Fault(InducedConnection, "coefficients_at", falling)],
     "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
     "Z power": [FORCE],
     "Z (5)": [FORWARD],
@@ -198,6 +211,12 @@ def robot(seed=0):
     return robot_subject(from_urdf(path), "branched", samples=1, seed=seed)
 
 
+def floating(seed=0):
+    """The same robot on a free joint, made anew."""
+    path = Path(__file__).parents[1] / "data" / "branched.urdf"
+    return robot_subject(from_urdf(path, floating_base=True), "floating", samples=1, seed=seed)
+
+
 def sleigh(seed=0):
     """The Chaplygin sleigh made anew, with its group and one sample."""
     rng, system = np.random.default_rng([seed, *b"fresh"]), systems.chaplygin_sleigh().numeric()
@@ -209,11 +228,12 @@ SUBJECTS = {key: "random frame" for key in ORDER} | {
     key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
 }
 SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
+SUBJECTS |= {"E (42)": "floating"}
 
 
 def made(name):
     """A subject made anew."""
-    makers = {"generic": generic_system, "sleigh": sleigh, "robot": robot}
+    makers = {"generic": generic_system, "sleigh": sleigh, "robot": robot, "floating": floating}
     return makers[name]() if name in makers else fresh(name)
 
 
