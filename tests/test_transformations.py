@@ -59,6 +59,7 @@ JUDGES = {
     "ReducedSystem.checks",
     "ReducedSystem.require",
     "audit_coriolis",
+    "conjugate_times",
 } | {name for name in CALLS if ".check_" in name}
 
 

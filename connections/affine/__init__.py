@@ -5,6 +5,7 @@ from connections.affine.combinations import (
     ProductConnection,
     torsion_free_part,
 )
+from connections.affine.conjugate_times import ConjugateTimes, conjugate_times
 from connections.affine.connection import AffineConnection, ChangedConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
@@ -25,7 +26,9 @@ from connections.affine.motions.deviation import (
     transport_flow,
 )
 from connections.affine.motions.geodesics import exponential, geodesic
+from connections.affine.motions.jacobi import JacobiField, jacobi_field
 from connections.affine.motions.motion import Motion
+from connections.affine.motions.stability import GeodesicStability, geodesic_stability
 from connections.affine.motions.transport import covariant_derivative_along, holonomy, parallel_transport
 from connections.affine.symmetry import GroupAction
 
@@ -34,6 +37,7 @@ __all__ = [
     "AnnihilatedDistribution",
     "ChangedConnection",
     "CoefficientConnection",
+    "ConjugateTimes",
     "ConnectionOfMetric",
     "ConstrainedConnection",
     "ContorsionConnection",
@@ -41,19 +45,24 @@ __all__ = [
     "Distribution",
     "DistributionFrame",
     "FullConnection",
+    "GeodesicStability",
     "GroupAction",
     "InducedConnection",
+    "JacobiField",
     "LeviCivita",
     "Motion",
     "ProductConnection",
     "SpannedDistribution",
+    "conjugate_times",
     "covariant_derivative_along",
     "covariant_linearization",
     "deviation_map",
     "exponential",
     "geodesic",
     "geodesic_flow",
+    "geodesic_stability",
     "holonomy",
+    "jacobi_field",
     "linearization",
     "logarithm",
     "parallel_transport",

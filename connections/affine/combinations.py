@@ -78,6 +78,11 @@ class TorsionFreePart(AffineConnection):
         """The base's."""
         return self.base.known_metric
 
+    @property
+    def riemannian(self) -> AffineConnection | None:
+        """The base's."""
+        return self.base.riemannian
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid."""
         return self.base.valid_at(q)
@@ -139,6 +144,13 @@ class ProductConnection(AffineConnection):
         metrics = [nabla.known_metric for nabla in self.connections]
         known = [metric for metric in metrics if metric is not None]
         return ProductMetric(*known) if len(known) == len(metrics) else None
+
+    @property
+    def riemannian(self) -> ProductConnection | None:
+        """The product of the factors' Levi-Civita connections, if all have one."""
+        factors = [nabla.riemannian for nabla in self.connections]
+        known = [nabla for nabla in factors if nabla is not None]
+        return ProductConnection(*known) if len(known) == len(factors) else None
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """All factors are valid."""

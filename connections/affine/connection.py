@@ -131,6 +131,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return None
 
     @property
+    def riemannian(self) -> AffineConnection | None:
+        """The Levi-Civita connection with the same geodesics, if there is one by construction; else None."""
+        return None
+
+    @property
     def host(self) -> HostMechanics | None:
         """The connection in NumPy, by which its motions are integrated; None if there is none."""
         return None
@@ -547,6 +552,12 @@ class ChangedConnection(AffineConnection):
         """The base's, in the frame X'."""
         metric = self.base.known_metric
         return None if metric is None else metric.change(self.change_matrix)
+
+    @property
+    def riemannian(self) -> AffineConnection | None:
+        """The base's, in the frame X'."""
+        base = self.base.riemannian
+        return self if base is self.base else None if base is None else base.change(self.change_matrix)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The base is valid and A invertible."""

@@ -23,6 +23,7 @@ from connections.affine.koszul import (
     christoffel_first_kind,
     raise_first_index,
 )
+from connections.affine.levi_civita import LeviCivita
 from connections.affine.motions.jax_motions import by_rows
 from connections.checks import (
     NonFiniteError,
@@ -108,6 +109,11 @@ class ContorsionConnection(ConnectionOfMetric):
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
+
+    @property
+    def riemannian(self) -> LeviCivita | None:
+        """That of the metric, if D must be antisymmetric in its last two indices."""
+        return LeviCivita(self.metric) if self.symmetry in ("same_geodesics", "admissible") else None
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid and D has the required symmetry."""

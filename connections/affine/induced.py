@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
+from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame, require_type
 from connections.evaluation.parameters import is_same
 from connections.geometry.frames import FrameField, PointFunction
@@ -86,6 +87,14 @@ class InducedConnection(ConnectionOfMetric):
         carried = self.ambient.lowered_at(ambient, p, A @ v, A @ w)
         low: jax.Array = A.T @ (ambient.matrix_at(p) @ (A_dot @ w) + carried)
         return low
+
+    @property
+    def riemannian(self) -> InducedConnection | LeviCivita | None:
+        """Itself or that of the induced metric, if the ambient geodesics are those of the ambient metric."""
+        ambient = self.ambient.riemannian
+        if ambient is None or not is_same(ambient.known_metric, self.metric.ambient_metric):
+            return None
+        return self if ambient is self.ambient else LeviCivita(self.metric)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and `allowed_by_lengths`, (m, m, m)."""

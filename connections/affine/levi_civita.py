@@ -72,6 +72,11 @@ class LeviCivita(ConnectionOfMetric):
             return super().lowered_at(metric, q, v, w)
         return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
 
+    @property
+    def riemannian(self) -> LeviCivita:
+        """Itself."""
+        return self
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid."""
         return self.metric.valid_at(q)

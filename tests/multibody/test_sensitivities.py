@@ -3,8 +3,11 @@
 A ball and a hinge: qdot != v, brackets. The connection is by recursion, its first derivatives too.
 """
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import configuration_rate, move, normalized, random_body, random_placement
 from scipy.integrate import solve_ivp
 
@@ -73,6 +76,47 @@ def test_flow_and_logarithm(arm, start, differences):
     assert np.linalg.det(Phi[-1]) == pytest.approx(H[0] / H[1], rel=1e-8)
     assert abs(H[0] / H[1] - 1.0) > 1e-2  # control: a determinant of one is not the theorem
     np.testing.assert_allclose(cn.logarithm(nabla, q, points[-1]), DURATION * v, atol=1e-8)
+
+
+def test_jacobi_field(arm, start, differences):
+    """The same differences in a direction (eta, dv); without torsion, D_t eta = dv + Gamma(eta, v)."""
+    q, v, eta = start
+    deta = np.array([0.3, -0.2, 0.5, 0.4])
+    turned = np.linalg.solve(mb.mass_matrix(arm, q), mb.coriolis_product(arm, q, eta, v))
+    field = cn.jacobi_field(arm.connection, q, v, eta, deta, np.array([0.0, DURATION]))
+    change = differences[: 2 * arm.nv] @ np.concatenate([eta, deta - turned])
+    np.testing.assert_allclose(field.eta[-1], change[: arm.nv], atol=1e-6)
+    carried = np.linalg.solve(
+        mb.mass_matrix(arm, field.q[-1]), mb.coriolis_product(arm, field.q[-1], field.eta[-1], field.v[-1])
+    )
+    np.testing.assert_allclose(field.deta[-1], change[arm.nv :] + carried, atol=1e-6)
+    assert np.abs(turned).max() > 1e-2  # a control: dv is not D_t eta
+
+
+@pytest.fixture(scope="module")
+def ball():
+    """H = 0.8: all rotations by 2 pi end at one point, and every plane has the curvature 1 / (4 * 0.8)."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("ball", mass=1.0, center_of_mass=np.zeros(3), inertia=0.8 * np.eye(3))
+    mechanism.add_joint("joint", "world", "ball", mb.Spherical())
+    return mechanism.build()
+
+
+@pytest.mark.parametrize("which", always(("connection", "definition.connection"), "connection"))
+def test_conjugate_times_of_a_ball(ball, which):
+    nabla, q, v = attrgetter(which)(ball), np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.6, 0.0, 0.8])
+    found = cn.conjugate_times(nabla, q, v, 7.0)
+    np.testing.assert_allclose(found.times, [2.0 * np.pi], rtol=1e-9)
+    assert found.multiplicities.tolist() == [2] and found.index == 2
+
+
+@pytest.mark.further
+def test_stability_of_a_ball(ball):
+    """eta = 2 sin(t / 2) D_t eta(0), so the stretch is sin(t / 2) / (t / 2)."""
+    times = np.linspace(0.0, 3.0, 4)
+    found = cn.geodesic_stability(ball.connection, [0.0, 0.0, 0.0, 1.0], [0.6, 0.0, 0.8], times)
+    np.testing.assert_allclose(found.curvature, 1.0 / 3.2, rtol=1e-9)
+    np.testing.assert_allclose(found.stretch[:, 0], np.sinc(times / 2.0 / np.pi), rtol=1e-9)
 
 
 def test_transport_flow(arm, start, differences):

@@ -121,6 +121,11 @@ def _of_connections() -> dict[str, Call]:
             {"points": np.concatenate([samples, samples[:1]])},
         ),
         "geodesic_flow": Call(partial(cn.geodesic_flow, nabla), {"q0": Q, "v0": V, "times": TIMES}),
+        "jacobi_field": Call(
+            partial(cn.jacobi_field, nabla), {"q": Q, "v": V, "eta0": V, "deta0": W, "times": TIMES}
+        ),
+        "geodesic_stability": Call(partial(cn.geodesic_stability, nabla), {"q": Q, "v": V, "times": TIMES}),
+        "conjugate_times": Call(lambda q, v: cn.conjugate_times(nabla, q, v, 1.0).times, {"q": Q, "v": V}),
         "deviation_map": Call(partial(cn.affine.deviation_map, nabla), {"q": Q, "v": V}),
     }
 

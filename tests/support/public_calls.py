@@ -189,6 +189,11 @@ def _sampled(points: Any) -> Any:
     return cn.parallel_transport(NABLA, curve, ARGUMENTS["z"][0], TIMES)
 
 
+def _stability(q: Any, v: Any) -> Any:
+    found = cn.geodesic_stability(NABLA, q, v, TIMES)
+    return found.least, found.stretch  # the greatest curvature of this space is zero
+
+
 def _through(points: Any) -> Any:
     return cn.SampledCurve.through(FRAME, (np.linspace(0.0, 1.0, 5), points))(0.3)
 
@@ -258,6 +263,11 @@ CALLS: dict[str, Call] = {
         lambda q, v: cn.Motion(TIMES, TIMES[:, None] * q, 0.0 * TIMES[:, None] + v).member(), QV, False
     ),
     "geodesic_flow": Call(lambda q, v: cn.geodesic_flow(NABLA, q, v, TIMES), QV),
+    "jacobi_field": Call(
+        lambda q, v, z, w: cn.jacobi_field(ANY_NABLA, q, v, z, w, TIMES), ("q", "v", "z", "w")
+    ),
+    "geodesic_stability": Call(_stability, QV),
+    "conjugate_times": Call(lambda q, v: cn.conjugate_times(NABLA, q, v, 16.0).times, QV, False),
     "transport_flow": Call(lambda q, v, z: cn.transport_flow(NABLA, q, v, z, TIMES), ("q", "v", "z")),
     "exponential": Call(lambda q, v: cn.exponential(NABLA, q, v), QV),
     "parallel_transport": Call(lambda z: cn.parallel_transport(NABLA, _curve_of(Q0), z, TIMES), ("z",)),

@@ -22,6 +22,7 @@ import numpy as np
 from connections.affine.logarithms.shooting import DEGREE, Pieces
 
 MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point, the logarithm has no correct digits
+SHORTEST = 1e-8  # of the geodesic's length: a shorter piece is not halved
 _CLOSE = 0.95  # the bound used in place of 1, because of round-off
 _HALVINGS = 40
 _MOST_PIECES = 2_000  # of one geodesic
@@ -29,11 +30,7 @@ _MOST_PIECES = 2_000  # of one geodesic
 
 def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
     """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,)."""
-    P, row = _control_points(pieces.spread), pieces.row
-    P = P / _sizes_of_rows(P, row, count)[row][:, None, :, None]
-    first, last = pieces.t == 0.0, row != np.append(row[1:], -1)[: len(row)]
-    P[first] = _over_time(P[first])
-    P[last] = _split(P[last], 1.0 + MARGIN / pieces.h[last])[0]
+    (P, _), row = _longer(pieces, count, MARGIN), pieces.row
     proven = np.ones(count, dtype=bool)
     for _ in range(_HALVINGS):
         left, right = _split(P, np.full(len(P), 0.5))
@@ -46,6 +43,43 @@ def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
         P = np.stack([left[open_], right[open_]], axis=1).reshape(-1, *P.shape[1:])
     proven[row] = False
     return proven
+
+
+def unproven_intervals(pieces: Pieces) -> np.ndarray:
+    """(k, 2) intervals outside of which one geodesic, given by its steps, has no conjugate points.
+
+    Pieces without proof are halved to the length `SHORTEST`, or until there are `_MOST_PIECES`; those that
+    touch are joined. The geodesic is followed a little longer, so that a conjugate point at 1 lies inside of
+    an interval.
+    """
+    (P, h), t = _longer(pieces, 1, 4.0 * SHORTEST), pieces.t
+    found = [np.zeros((0, 2))]
+    while len(P):
+        left, right = _split(P, np.full(len(P), 0.5))
+        open_ = ~_injective(P, left[:, -1])
+        short = open_ & ((h < SHORTEST) | (np.count_nonzero(open_) > _MOST_PIECES))
+        found.append(np.stack([t, t + h], axis=1)[short])
+        open_ &= ~short
+        P, h = np.stack([left[open_], right[open_]], axis=1).reshape(-1, *P.shape[1:]), h[open_] / 2.0
+        t, h = np.stack([t[open_], t[open_] + h], axis=1).ravel(), np.repeat(h, 2)
+    begin, end = np.unique(np.concatenate(found), axis=0).T
+    apart = begin[1:] > end[:-1] + SHORTEST  # where a joined interval ends and the next one begins
+    whole = np.ones(min(len(begin), 1), dtype=bool)
+    return np.stack([begin[np.append(whole, apart)], end[np.append(apart, whole)]], axis=1)
+
+
+def _longer(pieces: Pieces, count: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """Control points (s, 8, nq, n) of J, or of J(t) / t in the first step, and the lengths of the steps (s,).
+
+    The rows of J are brought to one size; the last steps are extended by `margin`.
+    """
+    P, row, h = _control_points(pieces.spread), pieces.row, pieces.h.copy()
+    P = P / _sizes_of_rows(P, row, count)[row][:, None, :, None]
+    first, last = pieces.t == 0.0, row != np.append(row[1:], -1)[: len(row)]
+    P[first] = _over_time(P[first])
+    P[last] = _split(P[last], 1.0 + margin / h[last])[0]
+    h[last] += margin
+    return P, h
 
 
 def _injective(P: np.ndarray, middle: np.ndarray) -> np.ndarray:

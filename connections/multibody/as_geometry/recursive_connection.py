@@ -107,6 +107,11 @@ class RecursiveConnection(ConnectionOfMetric):
         object.__setattr__(self, "frame", self.model.frame)
         object.__setattr__(self, "metric", RecursiveMetric(self.model))
 
+    @property
+    def riemannian(self) -> RecursiveConnection:
+        """Itself."""
+        return self
+
     @cached_property
     def host(self) -> HostRobot:
         """The recursions in NumPy, by which motions are integrated."""

@@ -91,6 +91,11 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         object.__setattr__(self, "frame", metric.frame)
         object.__setattr__(self, "_inverses", _inverses(metric.inertias))
 
+    @property
+    def riemannian(self) -> RigidBodySystemConnection:
+        """Itself."""
+        return self
+
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """Gamma[i, j, k], (6N, 6N, 6N), block diagonal in all three indices; for small N."""
         return self._blocks(self._inverses, self._forces_of)

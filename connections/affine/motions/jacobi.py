@@ -1,0 +1,138 @@
+"""Jacobi fields: how the geodesics next to one geodesic separate from it.
+
+With the torsion T and the curvature R of the connection, and D_t x = xdot + Gamma(v, x), a Jacobi field
+satisfies
+
+    D_t^2 eta + D_t (T(eta, v)) + R(eta, v) v = 0.
+
+It is integrated in the form that needs neither T nor R, as the derivative of the geodesics' equation
+(`motions/deviation.py`): etadot = dv + s(eta, v), and the rate of dv is the derivative of -Gamma(v, v) along
+(eta, dv). Because T(v, eta) contains the bracket, D_t eta = dv + Gamma(v, eta) + s(eta, v).
+Source: [L] chapter 10; with torsion, equality of mixed derivatives of a variation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from connections._jax import Array
+from connections.affine.connection import AffineConnection
+from connections.affine.constrained import ConstrainedConnection
+from connections.affine.motions.flow import Flow, Record, Trajectories
+from connections.affine.motions.motion import Motion, largest, motion_class
+from connections.affine.motions.sizes import motion_sizes
+from connections.checks import require_type
+from connections.evaluation.boundary import Argument
+from connections.evaluation.parameters import Bound
+
+
+@motion_class
+class JacobiField(Motion):
+    """A geodesic with a Jacobi field along it: the field, and its covariant derivative along the geodesic."""
+
+    eta: Array
+    """(..., T, n) the field, frame components; in the units of v times seconds."""
+    deta: Array
+    """(..., T, n) D_t eta, frame components; in the units of v."""
+
+    PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *Motion.PANELS,
+        ("eta", "Jacobi field eta [rad, m]"),
+        ("deta", "D_t eta [rad/s, m/s]"),
+    )
+
+    def _summary(self) -> str:
+        return f"largest |eta| {largest(self.eta)}, |D_t eta| {largest(self.deta)}, |v| {largest(self.v)}"
+
+
+def jacobi_field(nabla: AffineConnection, q: Any, v: Any, eta0: Any, deta0: Any, times: Any) -> JacobiField:
+    """The Jacobi field with eta = eta0 and D_t eta = deta0 at times[0], along the geodesic through (q, v).
+
+    It is the derivative at s = 0 of geodesics that begin along a curve of points with the velocity eta0, with
+    the velocities v + s w, carried there by parallel transport, w = deta0 + T(eta0, v).
+
+    Parameters
+    ----------
+    nabla : the connection, with or without torsion and metric.
+    q : (..., nq) initial points, at times[0].
+    v : (..., n) initial velocities, frame components.
+    eta0, deta0 : (..., n) the field and its covariant derivative D_t eta, frame components; the batch axes of
+        q, v, eta0 and deta0 broadcast, so that many fields along one geodesic are one call.
+    times : (T,) strictly monotone.
+
+    Returns
+    -------
+    JacobiField : q (..., T, nq), v, eta and deta (..., T, n). A step's error is at most 1e-10 of the largest
+        value that a component has had.
+
+    Raises
+    ------
+    IntegrationError : the geodesic leaves the chart, or the integration fails; names the time and the point.
+    TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
+        in directions that violate them.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+    Source: [L] chapter 10; with torsion, docs/linearization.md.
+    """
+    require_unconstrained("jacobi_field", nabla)
+    n = nabla.frame.dim
+    arguments = (
+        Argument("q", q, (nabla.frame.ambient_dim,)),
+        Argument("v", v, (n,)),
+        Argument("eta0", eta0, (n,)),
+        Argument("deta0", deta0, (n,)),
+    )
+    return Trajectories.of(nabla).motion("jacobi_field", Bound(_jacobi_flow, nabla), arguments, times)
+
+
+def require_unconstrained(name: str, nabla: Any) -> None:
+    """`TypeError` unless `nabla` is a connection whose frame spans all directions.
+
+    Parameters
+    ----------
+    name : the function that is called.
+    nabla : any object.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    if isinstance(nabla, ConstrainedConnection):
+        why = "neighbours of its motions separate in directions that violate the constraints"
+        raise TypeError(f"{name}: nabla is a ConstrainedConnection, and {why}; give its .full connection")
+
+
+def _jacobi_flow(nabla: AffineConnection) -> Flow[JacobiField]:
+    frame = nabla.frame
+
+    def start(q: jax.Array, v: jax.Array, eta: jax.Array, deta: jax.Array) -> Any:
+        return q, v, eta, deta - turned(q, v, eta)
+
+    def turned(q: jax.Array, v: jax.Array, eta: jax.Array) -> jax.Array:
+        """D_t eta - dv."""
+        return nabla.apply_at(q, v, eta) + frame.bracket_of_constants_at(q, eta, v)
+
+    def rate(t: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, eta, dv = state
+
+        def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
+            return -nabla.apply_at(p, w, w)
+
+        X = frame.matrix_at(q)
+        v_dot, along = jax.jvp(acceleration, (q, v), (X @ eta, dv))
+        return X @ v, v_dot, dv + frame.bracket_of_constants_at(q, eta, v), along
+
+    def project(state: Any) -> Any:
+        return frame.project_at(state[0]), *state[1:]
+
+    def sizes(t0: jax.Array, s: jax.Array, state: Any, *given: jax.Array) -> Any:
+        q, v, eta, dv = state
+        own, elapsed = (motion_sizes(frame, nabla.known_metric, jnp.abs(s), q, x)[1] for x in (eta, dv))
+        moved, speeds = motion_sizes(frame, nabla.known_metric, jnp.abs(s), q, v)
+        return moved, speeds, own + jnp.abs(s) * elapsed, elapsed
+
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[JacobiField]:
+        q, v, eta, dv = state
+        return JacobiField(t, q, v, eta, dv + turned(q, v, eta)), q, jnp.asarray(True)
+
+    return Flow(start, rate, record, sizes, project=project)
