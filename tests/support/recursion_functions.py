@@ -164,8 +164,8 @@ FUNCTIONS = {
     "center_of_mass_jacobian": (mb.center_of_mass_jacobian, ("q",), lambda n, bodies: (3, n)),
 }
 
-#: What closed chains have no recursion for: they compute it by `polarization`, or by the definition in JAX, which
-#: takes up to a minute to compile, for each shape; `test_second_derivatives.test_closed_chains` calls that once.
+#: What closed chains have no recursion for: they compute it by `polarization`, or by the definition in JAX,
+#: which compiles for up to a minute for each shape; `test_second_derivatives.test_closed_chains` calls that.
 BY_DEFINITION = {name for name in FUNCTIONS if name in RECURSIONS and RECURSIONS[name].closed is None}
 BY_JAX = BY_DEFINITION - set(POLARIZED)
 COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
