@@ -10,6 +10,7 @@ from cases import always, further
 from closed_chains import PLANS
 from near_points import INTEGRATED, PUBLIC, configuration, quaternions, robot, stretched
 from oracles import random_quaternion
+from recursion_functions import FUNCTIONS, ON_TREES
 
 import connections as cn
 from connections import control
@@ -25,7 +26,11 @@ CURVE = "transport along a curve"  # compiled for every curve
 
 TOLERANCES = {name: 1e-10 if name in INTEGRATED else 1e-12 for name in PUBLIC}
 
-each_function = pytest.mark.parametrize("name", PUBLIC)
+#: Recursions that are called on trees with `--all` only, and their rows.
+FURTHER = {f"{name}{rows}" for name in FUNCTIONS if name not in ON_TREES for rows in ("", ", rows")}
+QUICK = [name for name in PUBLIC if name not in FURTHER]
+
+each_function = pytest.mark.parametrize("name", always(PUBLIC, *QUICK))
 
 
 def largest_error(value, expected):
@@ -46,7 +51,7 @@ def test_the_tolerance_lets_float32_in(rng):
     assert 5e-8 < worst[0] < worst[1] < 0.6 * POINT_TOLERANCE
 
 
-@pytest.mark.parametrize("name", always(PUBLIC, *[*PUBLIC][::3]))
+@pytest.mark.parametrize("name", always(PUBLIC, *QUICK[::3]))
 def test_a_norm_next_to_one_changes_nothing(name, rng):
     q = stretched(robot(), configuration(rng), 1.0)
     expected = PUBLIC[name](q)
@@ -70,7 +75,12 @@ FAR = (2.0 * POINT_TOLERANCE, -2.0 * POINT_TOLERANCE, 1e-3)
 
 @pytest.mark.parametrize(
     ("off", "name"),
-    [(off, name) for off in FAR for name in PUBLIC if off == FAR[-1] or name != CURVE],
+    [
+        pytest.param(off, name, marks=[pytest.mark.further] if name in FURTHER else [])
+        for off in FAR
+        for name in PUBLIC
+        if off == FAR[-1] or name != CURVE
+    ],
 )
 def test_a_norm_that_is_another_is_refused(name, off, rng):
     error = IntegrationError if name == CURVE else PointError  # at a time of the curve
@@ -178,7 +188,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("plan", ["belt leg", "four-bar with branches", further("Stewart platform")])
+@pytest.mark.parametrize("plan", ["belt leg", *map(further, ("four-bar with branches", "Stewart platform"))])
 def test_closed_chains(plan, rng):
     model = PLANS[plan]().build()
     q = stretched(model, np.stack([model.random(rng) for _ in range(5)]), 1.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from closed_chains import four_bar
-from recursion_functions import FUNCTIONS, agree, call, model, states
+from recursion_functions import agree, call, model, on_trees, states
 
 from connections import multibody as mb
 
@@ -29,7 +29,7 @@ def angles_of_a_tree():
     return columns
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@on_trees()
 def test_an_angle_of_many_turns(name, rng):
     q, *rest = states(name, rng, len(ANGLES))
     far, near = q.copy(), q.copy()

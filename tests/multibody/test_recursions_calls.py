@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from mechanisms import MOVING, random_mechanism
-from recursion_functions import FUNCTIONS, agree, call, core_shape, model, states
+from recursion_functions import FUNCTIONS, ON_TREES, agree, call, core_shape, model, on_trees, states
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
 from connections.multibody.program.table import RECURSIONS
 
-each_function = pytest.mark.parametrize("name", FUNCTIONS)
+each_function = on_trees()
 
 
 @each_function
@@ -50,7 +50,7 @@ def test_empty_batches(name, rng):
     assert empty.shape == (3, 0, *core_shape(name))
 
 
-@pytest.mark.parametrize("name", [name for name, (_, names, _) in FUNCTIONS.items() if len(names) > 1])
+@on_trees([name for name, (_, names, _) in FUNCTIONS.items() if len(names) > 1])
 def test_leading_axes_broadcast(name, rng):
     q, *rest = states(name, rng, 3, 2)
     q, rest = q[:, :1], [rest[0][:1], *(x[0, 0] for x in rest[1:])]
@@ -147,7 +147,7 @@ def test_results_are_independent_of_other_calls(name, batch, rng):
     first = call(name, *arguments)
     kept_first = first.copy()
     other = random_mechanism(np.random.default_rng(8), 4, MOVING[::-1])
-    for function in FUNCTIONS:
+    for function in {*ON_TREES, name}:
         call(function, *states(function, rng, *batch))
         call(function, *states(function, rng, *batch, of=other), of=other)
         wrong = states(function, rng, *batch)

@@ -171,8 +171,8 @@ BY_JAX = BY_DEFINITION - set(POLARIZED)
 COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
-#: One of each form of a row of the table: what tests of arguments and of batches call on closed chains, too.
-#: Entries are rendered from one template; all functions are compared with oracles on closed chains elsewhere.
+#: One of each form of a row of the table: what tests of arguments and batches call without `--all`. Entries
+#: are rendered from one template; all functions are compared with oracles elsewhere.
 SOME = (
     "mass_matrix",
     "christoffel_symbols with torsion",
@@ -181,17 +181,32 @@ SOME = (
     "forward_dynamics_derivatives",
     "frame_jacobian_rate",
 )
+#: On trees these, too.
+ON_TREES = (
+    *SOME,
+    "coriolis_transpose_product",
+    "regressor",
+    "curvature_operator",
+    "inverse_dynamics_hessian_product",
+)
+
+
+def on_trees(names=FUNCTIONS):
+    """Every function; those that are not in `ON_TREES` are further cases."""
+    return pytest.mark.parametrize("name", [name if name in ON_TREES else further(name) for name in names])
 
 
 def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
-    """Every function on every mechanism; on closed chains those that are not in `SOME` are further cases.
+    """Every function on every mechanism; those that are not in `ON_TREES` or `SOME` are further cases.
 
     What closed chains compute by polarization is called on one of them only.
     """
     return pytest.mark.parametrize(
         ("name", "of"),
         [
-            pytest.param(name, of) if name in SOME or of in MECHANISMS[:2] else further(name, of)
+            pytest.param(name, of)
+            if name in (ON_TREES if of in MECHANISMS[:2] else SOME)
+            else further(name, of)
             for of in mechanisms
             for name in names
             if of in MECHANISMS[:2] or name not in (BY_DEFINITION if of != "four-bar" else BY_JAX)
