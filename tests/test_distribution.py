@@ -91,7 +91,7 @@ def test_extras_in_messages_exist() -> None:
     named = {
         extra
         for path in texts()
-        for pattern in (r"how_to_install\([\"'](\w+)[\"']\)", r"affine-connections\\?\[([\w,]+)\\?\]")
+        for pattern in (r"how_to_install\([\"']([\w-]+)[\"']\)", r"affine-connections\\?\[([\w,-]+)\\?\]")
         for match in re.findall(pattern, path.read_text())
         for extra in match.split(",")
     }

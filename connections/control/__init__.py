@@ -39,6 +39,8 @@ from connections.control.linear.stabilizability import require_stabilizable
 from connections.control.plants.mujoco import FallenError, MuJoCoPlant, PlantMotion, Push
 from connections.control.plants.mujoco_robots import MuJoCoRobot, SeriesElastic
 from connections.control.plants.shapes import Box, Sphere
+from connections.control.whole_body.controller import WholeBodyCommand, WholeBodyController
+from connections.control.whole_body.hierarchy import InfeasibleError
 from connections.control.whole_body.tasks import (
     AngularMomentumTask,
     CenterOfMassTask,
@@ -73,6 +75,7 @@ __all__ = [
     "FieldReference",
     "GainError",
     "Identification",
+    "InfeasibleError",
     "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
@@ -99,6 +102,8 @@ __all__ = [
     "TaskError",
     "TaskState",
     "UnknownInertia",
+    "WholeBodyCommand",
+    "WholeBodyController",
     "configuration_controllability",
     "configuration_error_at",
     "decoupling_fields",

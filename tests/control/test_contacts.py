@@ -4,7 +4,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from differences import derivative_along
-from pages import run_page
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
 from scipy.optimize import linprog
@@ -211,7 +210,3 @@ def test_bad_contacts(anymal, rng):
         contacts.forward_dynamics(q, v, tau * np.inf)
     with pytest.raises(ShapeError, match="tau"):
         contacts.forward_dynamics(q, v, tau[:-1])
-
-
-def test_the_page_runs():
-    run_page("whole_body.md", blocks=4)

@@ -369,6 +369,8 @@ class RobotTask:
 
 def task_states(state: RobotState, tasks: Sequence[RobotTask], targets: Sequence[Any]) -> list[TaskState]:
     """The tasks at one state of the robot; all Jacobians are whitened by one call."""
+    if not tasks:
+        return []
     motions = [task.motion(state) for task in tasks]
     W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
     states, start = [], 0

@@ -1,0 +1,143 @@
+"""What bounds the whole-body law: friction of the contacts, torques of the motors, and limits of the joints.
+
+All bounds are of values that are affine in the unknowns: G_f f >= 0, tau between -limit and limit, and
+accelerations of joints, so that they stop before their limits,
+
+    vdot <= (q_max - q) / T^2 - 2 v / T,      vdot <= (v_max - v) / T,
+
+the first of which keeps q <= q_max from every state with v T <= q_max - q (d/dt of (q_max - q) - v T is at
+least -1/T of itself), and the same from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connections._words import no_such
+from connections.checks import ModelError, ShapeError, as_array, as_number
+from connections.control.contacts import Contacts
+from connections.control.whole_body.robot_state import RobotState
+from connections.control.whole_body.tasks import slots
+from connections.multibody import Free
+from connections.multibody.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Which values are bounded: forces of contacts, torques `motors`, accelerations `joints`."""
+
+    contacts: Contacts
+    labels: tuple[str, ...]  #: of the values
+    others: np.ndarray  #: indices of velocities without motors
+    motors: np.ndarray  #: indices of velocities whose torque has a finite limit
+    torques: np.ndarray  #: these limits
+    joints: np.ndarray  #: indices in v of joints with limits
+    places: np.ndarray  #: their indices in q
+    limits: np.ndarray  #: (3, k) of the joints: least and largest q, largest |v|
+    time: float  #: T, s
+
+    def values(self, tau: np.ndarray, forces: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
+        """The bounded values, (k,)."""
+        return np.concatenate([self.contacts.cone @ forces, tau[self.motors], acceleration[self.joints]])
+
+    def at(self, state: RobotState) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest values, (k,)."""
+        friction = np.zeros(len(self.contacts.cone))
+        if not len(self.joints):
+            parts = [friction, -self.torques], [friction + np.inf, self.torques]
+            return np.concatenate(parts[0]), np.concatenate(parts[1])
+        q, v, T = state.q[self.places], state.v[self.joints], self.time
+        least, largest, fastest = self.limits
+        below = np.maximum((least - q) / T**2 - 2.0 * v / T, (-fastest - v) / T)
+        above = np.minimum((largest - q) / T**2 - 2.0 * v / T, (fastest - v) / T)
+        return (
+            np.concatenate([friction, -self.torques, below]),
+            np.concatenate([friction + np.inf, self.torques, above]),
+        )
+
+    def rows(self, state: RobotState, W: np.ndarray, root_mass: float) -> np.ndarray:
+        """G (k, n + forces): how the values change with y = (L^T vdot, f / root_mass)."""
+        n, start = len(state.v), len(self.contacts.cone)
+        G, end = np.zeros((len(self.labels), n + W.shape[1])), start + len(self.motors)
+        G[:start, n:] = root_mass * self.contacts.cone
+        G[start:end, :n] = state.L[self.motors]
+        G[start:end, n:] = -root_mass * (G[start:end, :n] @ W)
+        G[end:, :n] = state.whitened(np.eye(n)[:, self.joints]).T
+        return G
+
+    def names(self, values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> str:
+        """The bounds that values do not keep."""
+        broken = np.flatnonzero(~((values >= lower) & (values <= upper)))
+        return ", ".join(dict.fromkeys(self.labels[k] for k in broken))
+
+
+def bounds_of(
+    model: Model,
+    contacts: Contacts,
+    actuated: Sequence[str] | None,
+    torque_limits: Any,
+    limit_time: float | None,
+) -> Bounds:
+    """The bounds of a robot; the arguments are those of `WholeBodyController`."""
+    names = _actuated(model, actuated)
+    motors = slots(model.velocity_slice, names)
+    torques = (
+        model.limits.effort[motors] if torque_limits is None else _torque_limits(torque_limits, len(motors))
+    )
+    finite = np.isfinite(torques)
+    at_q, at_v, limits, time = _joint_limits(model, limit_time)
+    of_velocity = np.repeat(
+        model.joint_names,
+        [model.velocity_slice(name).stop - model.velocity_slice(name).start for name in model.joint_names],
+    )
+    labels = [
+        f"the friction of '{contact.frame}'"
+        for contact in contacts.contacts
+        for _ in range(len(contact.cone))
+    ]
+    labels += [f"the torque of '{of_velocity[k]}'" for k in motors[finite]]
+    labels += [f"the limits of '{of_velocity[k]}'" for k in at_v]
+    others = np.setdiff1d(np.arange(model.nv), motors)
+    return Bounds(contacts, tuple(labels), others, motors[finite], torques[finite], at_v, at_q, limits, time)
+
+
+def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:
+    if actuated is None:
+        floating = isinstance(model.kinematics.joints[0], Free)
+        return tuple(model.joint_names[floating:])
+    names = tuple(actuated)
+    for name in names:
+        if name not in model.joint_names:
+            raise ModelError(f"actuated: {no_such('joint', name, model.joint_names)}")
+    if len(set(names)) < len(names):
+        raise ModelError("actuated: a joint is named twice")
+    return names
+
+
+def _torque_limits(given: Any, size: int) -> np.ndarray:
+    limits = np.asarray(as_array("torque_limits", given, ()), dtype=float)
+    if limits.shape not in ((), (size,)):
+        raise ShapeError("torque_limits", f"() or ({size},)", limits.shape)
+    if not (limits > 0.0).all():
+        raise ValueError("torque_limits must be positive; infinite ones are none")
+    return np.array(np.broadcast_to(limits, (size,)))
+
+
+def _joint_limits(model: Model, limit_time: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Indices in q and v of joints of one velocity that have limits, (3, k) limits, and T."""
+    time = np.inf if limit_time is None else as_number("limit_time", limit_time)
+    if not time > 0.0:
+        raise ValueError(f"limit_time must be positive, got {time:g}")
+    single = [
+        (model.configuration_slice(name).start, model.velocity_slice(name).start)
+        for name, joint in zip(model.joint_names, model.kinematics.joints, strict=True)
+        if joint.nq == joint.nv == 1
+    ]
+    at_q, at_v = np.array(single, dtype=int).reshape(-1, 2).T
+    limits = np.stack([model.limits.lower[at_q], model.limits.upper[at_q], model.limits.velocity[at_v]])
+    limited = np.isfinite(limits).any(axis=0) & (limit_time is not None)
+    return at_q[limited], at_v[limited], limits[:, limited], time

@@ -1,0 +1,324 @@
+"""The whole-body law: torques with which tasks are passive, contacts hold, and limits are kept.
+
+Every task asks for the acceleration with which it is passive (`tasks.py`). The robot's acceleration and the
+contacts' forces are the unknowns, the torques follow from them:
+
+    tau = H vdot + C v + g - J_c^T f,     zero where no motor is,     J_c vdot + Jdot_c v = -damping J_c v,
+
+with f in the friction cones, and torques and joints within their limits. Deviations of tasks are measured by
+r^T Lambda r, the kinetic metric, so that no choice of units or axes matters; so are the unknowns,
+
+    y = (L^T vdot, f / M^(1/2)),      H = L L^T,
+
+M being the robot's mass. What tasks leave open minimizes tau^T H^-1 tau + |f|^2 / M.
+Source: Englsberger et al., MPTC, RSS 2020, for the tasks; derived here for the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtrs
+
+from connections._words import no_such
+from connections.checks import Check, NonFiniteError, as_number, require_type
+from connections.control.contacts import Contact, Contacts
+from connections.control.whole_body.bounds import Bounds, bounds_of
+from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_nullspaces, by_programs, split
+from connections.control.whole_body.robot_state import Coriolis, RobotState
+from connections.control.whole_body.tasks import (
+    RobotTask,
+    Task,
+    TaskError,
+    TaskState,
+    task_states,
+    whitened_wishes,
+)
+from connections.multibody import total_mass
+from connections.multibody.model import Model, require_model
+
+_DEPENDENT = 1e-7  # of unit rows, as for those of one task
+_SHARE = 1e-6  # of a row in another one, that makes an error name it
+_CONTRADICTION = 1e-6  # of accelerations that dependent contacts ask for, relative to the largest
+
+
+@dataclass(frozen=True, eq=False)
+class WholeBodyCommand:
+    """What the law commands, and why."""
+
+    tau: np.ndarray  #: (nv,) generalized forces, N m and N; zero where no motor is
+    forces: np.ndarray  #: (k,) of the contacts, in their order and axes
+    acceleration: np.ndarray  #: (nv,) vdot of the model
+    tasks: tuple[TaskState, ...]  #: at this state
+    bounded: bool  #: whether friction or a limit changes it
+    multipliers: tuple[np.ndarray, ...]  #: of the bounds, for the next call's guess
+
+    def __getitem__(self, name: str) -> TaskState:
+        """The task of that name."""
+        for task in self.tasks:
+            if task.of.name == name:
+                return task
+        raise KeyError(no_such("task", name, [task.of.name for task in self.tasks]))
+
+    @property
+    def residuals(self) -> dict[str, np.ndarray]:
+        """{task: Lambda s' + (C_t + D) s + E^T K e}, (m,) forces: zero for tasks that are met."""
+        return {task.of.name: task.residual(self.acceleration) for task in self.tasks}
+
+    @property
+    def storage(self) -> dict[str, float]:
+        """{task: V = s^T Lambda s / 2 + e^T K e / 2}."""
+        return {task.of.name: task.storage for task in self.tasks}
+
+    def check_power_balance(self, tol: float = 1e-9) -> Check:
+        """V' = -s^T D s - rate e^T K e + s^T residual, for the task with the largest gap.
+
+        V' is computed from the rate of Lambda, without a Coriolis matrix, so that the balance fails if the
+        one that the law uses is not skew, Hdot - 2C.
+        """
+        worst = Check("power balance of tasks", 0.0, 0.0, tol)
+        for task in self.tasks:
+            rate, given = task.storage_rate(self.acceleration), task.dissipation
+            power = float(task.sliding @ task.residual(self.acceleration))
+            swing = float(np.abs(task.sliding) @ np.abs(task.inertia_rate) @ np.abs(task.sliding))
+            check = Check(
+                worst.name, abs(rate + given - power), abs(rate) + abs(given) + abs(power) + swing, tol
+            )
+            if not check.relative <= worst.relative:
+                worst = check
+        return worst
+
+
+@dataclass(frozen=True, eq=False)
+class WholeBodyController:
+    """Torques of a robot for several tasks at once, each passive with its own inertia and Coriolis matrix.
+
+    Parameters
+    ----------
+    model : the robot.
+    tasks : what it is to do; those of a smaller priority number come first, and within a priority they have
+        weights.
+    contacts : what it stands on; they hold, and their forces are bounded by friction.
+    actuated : names of the joints that have motors; None for all but a free first joint.
+    torque_limits : (k,) of the motors' velocities, N m and N, in the order of ``actuated``; None for those of
+        ``model.limits``.
+    limit_time : T, s: joints of one velocity approach the limits of ``model.limits`` as (q_max - q) / T^2 -
+        2 v / T >= vdot, and their velocities as (v_max - v) / T >= vdot; None leaves joint limits out.
+    contact_damping : 1/s, at which velocities of contacts fall.
+    coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
+        function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
+    trade_off : whether tasks of one priority may depend on each other, so that their weights decide.
+
+    Raises
+    ------
+    ModelError, TaskError, GainError, ShapeError, NonFiniteError, TypeError.
+
+    Source: Englsberger et al., MPTC, RSS 2020; [W] Remark 8.
+    """
+
+    model: Model
+    tasks: Sequence[Task]
+    contacts: Sequence[Contact] = ()
+    actuated: Sequence[str] | None = None
+    torque_limits: Any = None
+    limit_time: float | None = 0.05
+    contact_damping: float = 0.0
+    coriolis: Coriolis = "christoffel"
+    trade_off: bool = False
+    _tasks: tuple[RobotTask, ...] = field(init=False, repr=False)
+    _levels: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)
+    _shared: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)  #: levels of several tasks
+    _contacts: Contacts = field(init=False, repr=False)
+    _bounds: Bounds = field(init=False, repr=False)
+    _root_mass: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_model("WholeBodyController", self.model)
+        tasks = tuple(sorted(_checked(self.tasks), key=lambda task: task.priority))
+        on_robot = tuple(task.on(self.model) for task in tasks)
+        contacts = Contacts(self.model, self.contacts)
+        damping = as_number("contact_damping", self.contact_damping)
+        if not 0.0 <= damping < np.inf:
+            raise ValueError(f"contact_damping must be at least zero, got {damping:g}")
+        bounds = bounds_of(self.model, contacts, self.actuated, self.torque_limits, self.limit_time)
+        own = {"tasks": tasks, "contacts": contacts.contacts, "contact_damping": damping}
+        own |= {"_tasks": on_robot, "_contacts": contacts, "_bounds": bounds}
+        own |= {"_levels": _levels(on_robot, 1), "_shared": _levels(on_robot, 2)}
+        own |= {"_root_mass": float(np.sqrt(total_mass(self.model)))}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    def torque(self, q: Any, v: Any, targets: Mapping[str, Any]) -> np.ndarray:
+        """The forces tau, (nv,), of `command`."""
+        return self.command(q, v, targets).tau
+
+    def command(
+        self, q: Any, v: Any, targets: Mapping[str, Any], guess: WholeBodyCommand | None = None
+    ) -> WholeBodyCommand:
+        """Torques, forces of contacts and accelerations at one state.
+
+        Parameters
+        ----------
+        q : (nq,) configuration.
+        v : (nv,) velocity in the model's frame.
+        targets : {name of a task: `Target`, or the place alone, at rest}.
+        guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
+            the result by round-off only.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError : of q, v and targets.
+        TaskError : tasks of one priority, or components of one, depend on each other; it names them. A task
+            has no target, or a target no task.
+        InfeasibleError : no torques keep the contacts within all bounds; it names the bounds that are in the
+            way. There is no command then: what a robot does that cannot hold its contacts is the caller's
+            to say.
+        ConvergenceError : the solver failed, which is no statement about the program.
+
+        Source: Englsberger et al., MPTC, RSS 2020.
+        """
+        state = RobotState(self.model, q, v, self.coriolis)
+        tasks = task_states(state, self._tasks, self._places(targets))
+        n, root, J, W, wanted = self.model.nv, self._root_mass, *self._held(state)
+        h = state.whitened(state.bias)
+        y, Z = self._consistent(state, W, wanted, h)
+        rest = Level(np.zeros((n + len(wanted), n + len(wanted))), np.zeros(n + len(wanted)))
+        rest.A[:n, :n], rest.A[:n, n:], rest.b[:n] = np.eye(n), -root * W, -h
+        rest.A[n:, n:] = np.eye(len(wanted))
+        levels = self._asked(tasks, len(wanted))
+        y = by_nullspaces(levels, rest, y, Z)
+        found = self._of(state, J, y)
+        lower, upper = self._bounds.at(state)
+        values = self._bounds.values(*found)
+        multipliers: Sequence[np.ndarray] = ()
+        bounded = not ((values >= lower).all() and (values <= upper).all())
+        if bounded:
+            if not np.isfinite(y).all():
+                raise NonFiniteError("the accelerations that the tasks ask for are not finite")
+            G = self._bounds.rows(state, W, root)
+            length = np.sqrt((G * G).sum(axis=1))
+            shift = G @ y - values  # bounds of y are those of values, which are affine in y
+            solution = by_programs(
+                levels,
+                G / length[:, None],
+                (lower + shift) / length,
+                (upper + shift) / length,
+                None if guess is None else guess.multipliers,
+                y,
+                Z,
+            )
+            if solution is None:
+                raise InfeasibleError(
+                    "no torques and forces keep all bounds at this state; without bounds, the tasks ask for "
+                    f"more than {self._bounds.names(values, lower, upper)} can give"
+                )
+            y, multipliers = solution
+            found = self._of(state, J, y)
+        tau, forces, acceleration = found
+        return WholeBodyCommand(tau, forces, acceleration, tuple(tasks), bounded, tuple(multipliers))
+
+    def _places(self, targets: Mapping[str, Any]) -> list[Any]:
+        names = [task.name for task in self._tasks]
+        for name in targets:
+            if name not in names:
+                raise TaskError(f"targets: {no_such('task', name, names)}")
+        return [targets.get(name) for name in names]
+
+    def _held(self, state: RobotState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """J of the contacts, L^-1 J^T, and the accelerations J vdot with which they hold."""
+        if not self._contacts.contacts:
+            return np.zeros((0, len(state.v))), np.zeros((len(state.v), 0)), np.zeros(0)
+        J = self._contacts.jacobian(state.q)
+        wanted = -(self._contacts.jacobian_rate(state.q, state.v) @ state.v)
+        if self.contact_damping:
+            wanted -= self.contact_damping * (J @ state.v)
+        return J, state.whitened(J.T), wanted
+
+    def _consistent(
+        self, state: RobotState, W: np.ndarray, wanted: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A y without forces where no motor is and with contacts that hold, and a basis of all others."""
+        others, n, k = self._bounds.others, len(h), len(wanted)
+        if not len(others) + k:
+            return np.zeros(n), np.eye(n)
+        rows, E, e = state.L[others], np.zeros((len(others) + k, n + k)), np.empty(len(others) + k)
+        # rows of unit length that span those of the joints without motors
+        free = dtrtrs(dpotrf(state.H[np.ix_(others, others)], lower=1, clean=1)[0], rows, lower=1)[0]
+        E[: len(others), :n], E[: len(others), n:] = free, -self._root_mass * (free @ W)
+        length = np.sqrt((W * W).sum(axis=0))
+        E[len(others) :, :n] = (W / length).T
+        e[: len(others)], e[len(others) :] = -(free @ h), wanted / length
+        parts = split(E)
+        y = parts.least_squares(e)
+        if parts.rank < len(e) and not np.abs(E @ y - e).max() <= _CONTRADICTION * (1.0 + np.abs(e).max()):
+            raise InfeasibleError("the contacts, which repeat each other, move against each other")
+        return y, parts.open
+
+    def _asked(self, tasks: Sequence[TaskState], k: int) -> list[Level]:
+        """The tasks' levels, with orthonormal rows for each task."""
+        if not tasks:
+            return []
+        n, b = self.model.nv, np.concatenate(whitened_wishes(tasks))
+        A = np.zeros((len(b), n + k))
+        np.concatenate([task.rows for task in tasks], out=A[:, :n])
+        if not np.isfinite(b).all():
+            bad = [task.of.name for task in tasks if not np.isfinite(task.wanted).all()]
+            raise NonFiniteError(f"the target of '{bad[0]}' is NaN, infinite, or too far away")
+        if not self.trade_off:
+            for at, _ in self._shared:
+                self._require_independent(A[:, :n], at)
+        return [Level(A[at] * weights[:, None], b[at] * weights) for at, weights in self._levels]
+
+    def _require_independent(self, rows: np.ndarray, at: slice) -> None:
+        """Raise `TaskError` with the names of tasks of one level whose rows depend on each other."""
+        m, n = at.stop - at.start, rows.shape[1]
+        found = np.abs(dgeqrf(rows[at].T)[0].diagonal()) <= _DEPENDENT
+        if m <= n and not found.any():
+            return
+        last = int(np.argmax(found)) if found.any() else n
+        before = rows[at.start : at.start + last]
+        shares = np.linalg.lstsq(before.T, rows[at.start + last], rcond=None)[0]
+        used = [*np.flatnonzero(np.abs(shares) > _SHARE), last]
+        owners = np.repeat([task.name for task in self._tasks], [task.size for task in self._tasks])
+        names = list(dict.fromkeys(owners[at.start + row] for row in used))
+        raise TaskError(
+            f"the tasks {', '.join(map(repr, map(str, names)))} depend on each other at this configuration, "
+            "so that not all can be met: give them different priorities, or trade_off=True to weigh them"
+        )
+
+    def _of(self, state: RobotState, J: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        """tau, forces and vdot of y."""
+        n = len(state.v)
+        acceleration, forces = state.velocities(y[:n]), self._root_mass * y[n:]
+        tau = state.L @ y[:n] + state.bias - forces @ J
+        tau[self._bounds.others] = 0.0
+        return tau, forces, acceleration
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _checked(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    tasks = tuple(tasks)
+    for task in tasks:
+        require_type("a task", task, Task)
+    names = [task.name for task in tasks]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise TaskError(f"two tasks are called '{twice[0]}'; give one of them another name")
+    return tasks
+
+
+def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.ndarray], ...]:
+    """Where rows of each priority of at least so many tasks lie, and the roots of weights, at most one."""
+    levels, start = [], 0
+    for priority in sorted({task.task.priority for task in tasks}):
+        members = [task for task in tasks if task.task.priority == priority]
+        weights = np.concatenate([np.full(task.size, task.task.weight) for task in members])
+        if len(members) >= least:
+            levels.append((slice(start, start + len(weights)), np.sqrt(weights / weights.max())))
+        start += len(weights)
+    return tuple(levels)

@@ -1,0 +1,390 @@
+"""The whole-body law: closed loops, priorities, optimality within bounds, and a quadruped that stands."""
+
+import numpy as np
+import pytest
+from pages import run_page
+from scipy.optimize import nnls
+
+from connections import multibody as mb
+from connections.checks import ModelError, NonFiniteError, ShapeError
+from connections.control import (
+    AngularMomentumTask,
+    CenterOfMassTask,
+    Contacts,
+    InfeasibleError,
+    OrientationTask,
+    PointContact,
+    PointTask,
+    PoseTask,
+    PostureTask,
+    SurfaceContact,
+    Target,
+    TaskError,
+    WholeBodyController,
+)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return mb.example("arm")
+
+
+@pytest.fixture(scope="module")
+def quadruped():
+    return mb.example("quadruped")
+
+
+def feet(robot, friction=0.6, normal=(0.0, 0.0, 1.0)):
+    shanks = [name for name in robot.frame_names if name.endswith("shank")]
+    return [PointContact(shank, friction, (0.0, 0.0, -0.22), normal) for shank in shanks]
+
+
+def free_of_limits(robot, tasks, **more):
+    return WholeBodyController(robot, tasks, torque_limits=np.inf, limit_time=None, **more)
+
+
+def standing(robot, **more):
+    """Balance and orientation first, posture last."""
+    tasks = [
+        CenterOfMassTask(damping=150.0, stiffness=1500.0, name="balance"),
+        OrientationTask("trunk", damping=15.0, stiffness=150.0, name="upright"),
+        PostureTask(damping=2.0, stiffness=20.0, priority=1, name="posture"),
+    ]
+    return WholeBodyController(robot, tasks, feet(robot), **more)
+
+
+def at_rest(robot, shift=(0.0, 0.0, 0.0)):
+    q = robot.neutral()
+    return {"balance": mb.center_of_mass(robot, q) + shift, "upright": np.eye(3), "posture": q[7:]}
+
+
+def state(robot, rng, speed=1.0):
+    return mb.displace(
+        robot, robot.neutral(), 0.3 * rng.standard_normal(robot.nv)
+    ), speed * rng.standard_normal(robot.nv)
+
+
+# --- without bounds -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coriolis", ["christoffel", "force_cross", "contorsion"])
+def test_closed_loop(arm, rng, coriolis):
+    """Lambda s' + (C_t + D) s = 0 to 1e-9, with vdot of the forward dynamics."""
+    q, v = state(arm, rng)
+    q[4] = 0.8  # away from the singular wrist
+    if coriolis == "contorsion":
+        coriolis = arm.system(gamma=0.5, beta=0.1 * rng.standard_normal(20)).coriolis_matrix
+    task = PoseTask("tool", damping=(2.0, 3.0, 2.0, 30.0, 20.0, 10.0), rate=3.0, name="tool")
+    controller = free_of_limits(arm, [task], coriolis=coriolis)
+    goal = mb.frame_pose(arm, arm.neutral(), "tool")
+    command = controller.command(q, v, {"tool": Target(goal, 0.1 * np.ones(6), 0.2 * np.ones(6))})
+    a = mb.forward_dynamics(arm, q, v, command.tau)
+    at = command["tool"]
+    s_dot = at.jacobian @ a + at.jacobian_rate @ v - at.error.a_d + 3.0 * at.error.rate
+    closed = at.inertia @ s_dot + (at.coriolis_matrix + at.of.D) @ at.sliding
+    np.testing.assert_allclose(closed, 0.0, atol=1e-9)
+    np.testing.assert_allclose(command.acceleration, a, atol=1e-9 * np.abs(a).max())
+    assert np.abs(at.coriolis_matrix @ at.sliding).max() > 0.05 and not command.bounded
+    np.testing.assert_allclose(at.storage_rate(a), -at.dissipation, rtol=1e-10)
+    assert command.check_power_balance().require().residual < 1e-9
+
+
+def test_a_matrix_that_is_not_skew_breaks_the_balance(arm, rng):
+    """The negative control: C v is right, Hdot - 2C is not skew."""
+    q, v = state(arm, rng)
+
+    def wrong(p, u):
+        return mb.coriolis_matrix(arm, p, u) + np.outer(np.ones(6), [u[1], -u[0], 0.0, 0.0, 0.0, 0.0])
+
+    np.testing.assert_allclose(wrong(q, v) @ v, mb.coriolis_matrix(arm, q, v) @ v, atol=1e-12)
+    point = PointTask("tool", damping=20.0, rate=2.0, name="tool")
+    goal = mb.frame_pose(arm, arm.neutral(), "tool")[:3, 3]
+    for coriolis, holds in (("christoffel", True), (wrong, False)):
+        command = free_of_limits(arm, [point], coriolis=coriolis).command(q, v, {"tool": goal})
+        assert command.check_power_balance().ok is holds
+        assert np.abs(command.residuals["tool"]).max() < 1e-10  # the law of its own C holds
+
+
+def cost(command, a, f=None):
+    """The tasks' weighted cost at other accelerations."""
+    gaps = ((task.of.task.weight, task.jacobian @ a - task.wanted, task.inertia) for task in command.tasks)
+    return sum(weight * gap @ Lambda @ gap for weight, gap, Lambda in gaps)
+
+
+def test_weights_of_tasks_that_depend_on_each_other(arm, rng):
+    """The least weighted deviation in the kinetic metric, from the normal equations without whitening."""
+    q, v = state(arm, rng)
+    tasks = [
+        PointTask("tool", damping=20.0, rate=2.0, weight=3.0, name="tool"),
+        PostureTask(damping=2.0, rate=1.0, weight=0.2, name="posture"),
+    ]
+    targets = {"tool": np.array([0.4, 0.1, 0.5]), "posture": np.zeros(6)}
+    command = free_of_limits(arm, tasks, trade_off=True).command(q, v, targets)
+    matrix, right = np.zeros((6, 6)), np.zeros(6)
+    for at in command.tasks:
+        JL = at.of.task.weight * at.jacobian.T @ at.inertia
+        matrix, right = matrix + JL @ at.jacobian, right + JL @ at.wanted
+    expected = np.linalg.solve(matrix, right)
+    np.testing.assert_allclose(command.acceleration, expected, atol=1e-8 * np.abs(expected).max())
+    with pytest.raises(TaskError, match="'tool', 'posture'"):
+        free_of_limits(arm, tasks).command(q, v, targets)
+
+
+def test_priorities_are_strict(arm, rng):
+    """The point is met exactly; the posture is the nearest that is left, from its KKT system."""
+    q, v = state(arm, rng)
+    tasks = [
+        PostureTask(damping=2.0, rate=1.0, weight=1e6, priority=2, name="posture"),
+        PointTask("tool", damping=20.0, rate=2.0, weight=1e-6, priority=1, name="tool"),
+    ]
+    targets = {"tool": np.array([0.4, 0.1, 0.5]), "posture": np.ones(6)}
+    command = free_of_limits(arm, tasks).command(q, v, targets)
+    assert np.abs(command.residuals["tool"]).max() < 1e-10 < 1e-2 < np.abs(command.residuals["posture"]).max()
+    J, H = command["tool"].jacobian, mb.mass_matrix(arm, q)
+    system = np.block([[H, J.T], [J, np.zeros((3, 3))]])
+    right = np.concatenate([H @ command["posture"].wanted, command["tool"].wanted])
+    np.testing.assert_allclose(command.acceleration, np.linalg.solve(system, right)[:6], atol=1e-8)
+
+
+def test_what_tasks_leave_open_is_free_motion(arm, rng):
+    """No torque but those that the task needs: tau = J^T F."""
+    q, v = state(arm, rng)
+    command = free_of_limits(arm, [PointTask("tool", damping=20.0, name="tool")]).command(
+        q, v, {"tool": np.ones(3)}
+    )
+    J = command["tool"].jacobian
+    force = np.linalg.lstsq(J.T, command.tau, rcond=None)[0]
+    np.testing.assert_allclose(J.T @ force, command.tau, atol=1e-10 * np.abs(command.tau).max())
+    none = free_of_limits(arm, []).command(q, v, {})
+    np.testing.assert_allclose(none.tau, 0.0, atol=1e-10)
+
+
+def test_contacts_hold_and_forces_are_those_of_the_dynamics(quadruped, rng):
+    """Accelerations and forces against `Contacts.forward_dynamics`, given the torques alone."""
+    q, _ = state(quadruped, rng)
+    v = 0.3 * rng.standard_normal(18)
+    command = standing(quadruped, contact_damping=4.0, torque_limits=np.inf).command(q, v, at_rest(quadruped))
+    assert not np.any(command.tau[:6])
+    contacts = Contacts(quadruped, feet(quadruped))
+    a, f = contacts.forward_dynamics(q, v, command.tau, damping=4.0)
+    np.testing.assert_allclose(command.acceleration, a, atol=1e-8 * np.abs(a).max())
+    np.testing.assert_allclose(command.forces, f, atol=1e-8 * np.abs(f).max())
+    if not command.bounded:
+        assert max(np.abs(command.residuals[name]).max() for name in ("balance", "upright")) < 1e-9
+
+
+def test_soles_that_repeat_each_other(quadruped):
+    """Two soles under one body: the forces are shared, the motion is the same."""
+    soles = [SurfaceContact("trunk", 0.6, (0.1, 0.1), place) for place in (None, np.eye(4))]
+    tasks = [PostureTask(damping=1.0, name="posture")]
+    q, v = quadruped.neutral(), np.zeros(18)
+    commands = [
+        WholeBodyController(quadruped, tasks, soles[:count]).command(q, v, {"posture": q[7:]})
+        for count in (1, 2)
+    ]
+    np.testing.assert_allclose(commands[0].tau, commands[1].tau, atol=1e-8)
+    np.testing.assert_allclose(commands[1].forces[:6], commands[1].forces[6:], atol=1e-8)
+    np.testing.assert_allclose(commands[0].forces, 2.0 * commands[1].forces[:6], atol=1e-8)
+
+
+# --- within bounds ----------------------------------------------------------------------------------------
+
+
+def active_gradients(controller, command, q, v):
+    """The gradients of the bounds that hold with equality, as columns that push inward, of (vdot, f)."""
+    robot, contacts = controller.model, Contacts(controller.model, controller.contacts)
+    H, J, limit = mb.mass_matrix(robot, q), contacts.jacobian(q), robot.limits.effort
+    n, columns = robot.nv, []
+    for row, slack in zip(contacts.cone, contacts.cone @ command.forces, strict=True):
+        if slack < 1e-6:
+            columns.append(np.concatenate([np.zeros(n), row]))
+    for k in range(6, n):
+        if limit[k] - abs(command.tau[k]) < 1e-6:
+            columns.append(-np.sign(command.tau[k]) * np.concatenate([H[k], -J[:, k]]))
+    free = np.concatenate([np.hstack([H[:6], -J[:, :6].T]), np.hstack([J, np.zeros((len(J), len(J)))])])
+    return np.array(columns).T, free.T
+
+
+def test_it_is_optimal_within_friction_and_torques(quadruped, rng):
+    """Its gradient is a sum of the active bounds', with signs that push: by non-negative least squares."""
+    controller = standing(quadruped, limit_time=None)
+    q, v, targets = quadruped.neutral(), 0.1 * rng.standard_normal(18), at_rest(quadruped, (0.25, 0.1, 0.05))
+    targets.pop("posture")
+    controller = WholeBodyController(quadruped, controller.tasks[:2], controller.contacts, limit_time=None)
+    command = controller.command(q, v, targets)
+    contacts, limit = Contacts(quadruped, controller.contacts), quadruped.limits.effort
+    assert command.bounded
+    assert (contacts.cone @ command.forces > -1e-6).all() and (np.abs(command.tau) < limit + 1e-6).all()
+    a, f = contacts.forward_dynamics(q, v, command.tau)
+    np.testing.assert_allclose(command.acceleration, a, atol=1e-7 * np.abs(a).max())
+    np.testing.assert_allclose(command.forces, f, atol=1e-7 * np.abs(f).max())
+    gradient = sum(2.0 * at.jacobian.T @ at.residual(command.acceleration) for at in command.tasks)
+    gradient = np.concatenate([gradient, np.zeros(12)])
+    bounds, free = active_gradients(controller, command, q, v)
+    assert bounds.shape[1] > 2
+    _, gap = nnls(np.hstack([bounds, free, -free]), gradient)
+    assert gap < 1e-5 * np.abs(gradient).max()
+    _, without = nnls(np.hstack([free, -free]), gradient)
+    assert without > 1e-2 * np.abs(gradient).max()  # negative control: the bounds do act
+
+
+def test_a_guess_changes_nothing(quadruped, rng):
+    controller, v = standing(quadruped), 0.1 * rng.standard_normal(18)
+    q, targets = quadruped.neutral(), at_rest(quadruped, (0.25, 0.1, 0.05))
+    cold = controller.command(q, v, targets)
+    other = controller.command(q, -v, at_rest(quadruped, (-0.3, 0.0, 0.1)))
+    assert cold.bounded and other.bounded
+    for guess in (cold, other):
+        warm = controller.command(q, v, targets, guess)
+        np.testing.assert_allclose(warm.tau, cold.tau, atol=1e-6)
+        np.testing.assert_allclose(warm.forces, cold.forces, atol=1e-6)
+
+
+def test_higher_priorities_hold_within_bounds(quadruped):
+    """The posture, however far, costs the balance nothing; torques are at their limits."""
+    q, v = quadruped.neutral(), np.zeros(18)
+    tasks = [
+        OrientationTask("trunk", damping=15.0, stiffness=150.0, name="upright"),
+        PostureTask(damping=2.0, stiffness=2000.0, priority=1, name="posture"),
+    ]
+    command = WholeBodyController(quadruped, tasks, feet(quadruped)).command(
+        q, v, {"upright": np.eye(3), "posture": q[7:] + 1.0}
+    )
+    assert command.bounded
+    assert (
+        np.abs(command.residuals["upright"]).max() < 1e-5 < 1.0 < np.abs(command.residuals["posture"]).max()
+    )
+
+
+def test_joints_stop_before_their_limits(arm):
+    """A target beyond the limits, at full speed: q stays below q_max, and |v| below v_max."""
+    task = PostureTask(damping=20.0, stiffness=400.0, name="posture")
+    q, v, step, reached = np.zeros(6), np.zeros(6), 2e-3, []
+    q[1] = 1.5
+    controllers = [
+        WholeBodyController(arm, [task], limit_time=0.03),
+        WholeBodyController(arm, [task], limit_time=None),
+    ]
+    for controller in controllers:
+        place, speed, command = q, v, None
+        for _ in range(200):
+            command = controller.command(place, speed, {"posture": [0.0, 2.5, 0.0, 0.0, 0.0, 0.0]}, command)
+            assert (np.abs(command.tau) <= arm.limits.effort + 1e-6).all()
+            speed = speed + step * command.acceleration
+            place = place + step * speed
+            if controller.limit_time is not None:
+                assert (place <= arm.limits.upper).all() and (
+                    np.abs(speed) <= arm.limits.velocity + 1e-2
+                ).all()
+        reached.append(place[1])
+    assert arm.limits.upper[1] - 1e-2 < reached[0] <= arm.limits.upper[1] < reached[1]
+
+
+# --- a robot that stands ----------------------------------------------------------------------------------
+
+
+def simulate(robot, controller, q, v, targets, time=1.2, step=2e-3):
+    """The motion on contacts that hold, by the midpoint rule; V, what is dissipated, and the least margin."""
+    contacts, command = Contacts(robot, controller.contacts), None
+    margin, storage, losses = np.inf, [], []
+    for _ in range(round(time / step)):
+        command = controller.command(q, v, targets, command)
+        tau = command.tau
+        a, f = contacts.forward_dynamics(q, v, tau, damping=50.0)
+        middle = mb.displace(robot, q, 0.5 * step * v), v + 0.5 * step * a
+        a, _ = contacts.forward_dynamics(*middle, tau, damping=50.0)
+        q, v = mb.displace(robot, q, step * middle[1]), v + step * a
+        margin = min(margin, float(contacts.margin(f)))
+        storage.append(sum(command.storage[name] for name in ("balance", "upright")))
+        losses.append(sum(command[name].dissipation for name in ("balance", "upright")))
+    return q, v, np.array(storage), step * (np.sum(losses) - 0.5 * (losses[0] + losses[-1])), margin
+
+
+def test_a_quadruped_stands_after_a_push(quadruped):
+    """0.25 m/s of the trunk, sideways and ahead: it comes back, no foot slips, and V falls as it says."""
+    controller, q, targets = standing(quadruped), quadruped.neutral(), at_rest(quadruped)
+    J = Contacts(quadruped, controller.contacts).jacobian(q)
+    H, push = mb.mass_matrix(quadruped, q), np.zeros(18)
+    push[3:6] = 0.2, 0.15, 0.0
+    # the velocity after an impulse: what the contacts leave of it
+    v = push - np.linalg.solve(H, J.T @ np.linalg.solve(J @ np.linalg.solve(H, J.T), J @ push))
+    end, speed, storage, gone, margin = simulate(quadruped, controller, q, v, targets)
+    assert np.linalg.norm(mb.center_of_mass(quadruped, end) - targets["balance"]) < 2e-3
+    assert np.abs(speed).max() < 2e-2 and margin > 0.0
+    assert (np.diff(storage) < 1e-9).all() and storage[0] > 0.1
+    np.testing.assert_allclose(storage[0] - storage[-1], gone, rtol=2e-2)
+    assert np.abs(mb.difference(quadruped, q, end)).max() < 2e-2
+
+
+def test_without_the_law_it_falls(quadruped):
+    """The negative control: the torques that hold it at rest do not after a push."""
+    controller, q, targets = standing(quadruped), quadruped.neutral(), at_rest(quadruped)
+    tau = controller.torque(q, np.zeros(18), targets)
+    contacts, v = Contacts(quadruped, controller.contacts), np.zeros(18)
+    for k in range(300):
+        a, _ = contacts.forward_dynamics(q, v, tau + (0.05 if k < 20 else 0.0), damping=50.0)
+        q, v = mb.displace(quadruped, q, 4e-3 * (v + 4e-3 * a)), v + 4e-3 * a
+        if np.abs(v).max() > 5.0:
+            break
+    assert np.abs(mb.difference(quadruped, quadruped.neutral(), q)).max() > 0.2
+
+
+# --- bad input --------------------------------------------------------------------------------------------
+
+
+def test_bad_controllers(arm, quadruped):
+    point = PointTask("tool", damping=1.0, name="tool")
+    for make, error, word in (
+        (lambda: WholeBodyController(arm, [point, point]), TaskError, "tool"),
+        (lambda: WholeBodyController(arm, ["tool"]), TypeError, "task"),
+        (lambda: WholeBodyController(arm, [PointTask("tol", damping=1.0)]), ModelError, "tool"),
+        (lambda: WholeBodyController(quadruped, [], [PointContact("foot", 0.5)]), ModelError, "foot"),
+        (lambda: WholeBodyController(arm, [point], actuated=["elbow joint"]), ModelError, "elbow joint"),
+        (lambda: WholeBodyController(arm, [point], torque_limits=[1.0, 2.0]), ShapeError, "torque_limits"),
+        (lambda: WholeBodyController(arm, [point], torque_limits=0.0), ValueError, "positive"),
+        (lambda: WholeBodyController(arm, [point], limit_time=0.0), ValueError, "limit_time"),
+        (lambda: WholeBodyController(arm, [point], contact_damping=-1.0), ValueError, "contact_damping"),
+        (lambda: WholeBodyController("arm", [point]), TypeError, "Model"),
+    ):
+        with pytest.raises(error, match=word):
+            make()
+
+
+def test_bad_states_targets_and_programs(arm, quadruped):
+    q, v, targets = quadruped.neutral(), np.zeros(18), at_rest(quadruped)
+    controller = standing(quadruped)
+    point = WholeBodyController(arm, [PointTask("tool", damping=1.0, name="tool")])
+    fast = np.array([0.0, 80.0, 0.0, 0.0, 0.0, 0.0])
+    same = [AngularMomentumTask(damping=1.0, name="spin"), PostureTask(damping=1.0, name="posture")]
+    same.append(PostureTask(("front_left_knee",), damping=1.0, name="knee"))
+    dependent = WholeBodyController(quadruped, same, feet(quadruped))
+    for make, error, word in (
+        (lambda: controller.command(q, v * np.nan, targets), NonFiniteError, "v"),
+        (lambda: controller.command(q + np.inf, v, targets), NonFiniteError, "q"),
+        (
+            lambda: controller.command(q, v, targets | {"balance": [0.0, np.nan, 0.0]}),
+            NonFiniteError,
+            "balance",
+        ),
+        (lambda: controller.command(np.stack([q, q]), v, targets), ShapeError, "q"),
+        (lambda: controller.command(q, v, targets | {"upright": 2.0 * np.eye(3)}), TaskError, "upright"),
+        (lambda: controller.command(q, v, targets | {"arm": q}), TaskError, "arm"),
+        (lambda: controller.command(q, v, {"balance": targets["balance"]}), TaskError, "upright"),
+        (
+            lambda: point.command(np.zeros(6), fast, {"tool": np.zeros(3)}),
+            InfeasibleError,
+            "torque of 'lift'",
+        ),
+        (
+            lambda: dependent.command(q, v, {"posture": q[7:], "knee": q[9:10], "spin": Target(None)}),
+            TaskError,
+            "'knee'",
+        ),
+        (lambda: controller.command(q, v, targets)["arm"], KeyError, "balance"),
+    ):
+        with pytest.raises(error, match=word):
+            make()
+
+
+def test_the_page_runs():
+    run_page("whole_body.md", blocks=7)
