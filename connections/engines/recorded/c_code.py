@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.engines.recorded.expressions import Number, Record
+from connections.engines.recorded.expressions import OF_TWO, Number, Record
 
 _LONGEST = 90  # columns of an expression that is written where it is used
 _TURNS = ("sin", "cos")
@@ -170,8 +170,9 @@ class _Writer:
     def _finish(self, place: int, variables: dict[int, str]) -> None:
         name, *operands = self.operations[place]
         texts = [self.texts[operand] for operand in operands]
-        call = len(texts) == 1
-        text = f"{name}{self.real.suffix}({_bare(texts[0])})" if call else f"{texts[0]} {name} {texts[1]}"
+        call = len(texts) == 1 or name in OF_TWO
+        given = ", ".join(map(_bare, texts))
+        text = f"{name}{self.real.suffix}({given})" if call else f"{texts[0]} {name} {texts[1]}"
         if self.uses[place] == 1 and len(text) <= _LONGEST:
             self.texts[place] = text if call else f"({text})"
         else:

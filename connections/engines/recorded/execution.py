@@ -8,14 +8,16 @@ are executed; what remains is arithmetic on recorded numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from types import CellType, CodeType, FunctionType, ModuleType
+from functools import partial, reduce
+from types import CellType, CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from connections.engines.inlined import simd
-from connections.engines.recorded.expressions import applied
+from connections.engines.recorded.expressions import applied, applied_to_two
 
 _COMPILED = type(simd.sine_cosine)  # Numba's class of compiled functions
 
@@ -106,6 +108,15 @@ def _function(name: str) -> Any:
     return lambda x: applied(name, x)
 
 
+def _copied_sign(number: Any, sign: Any) -> Any:
+    return applied_to_two("copysign", number, sign)
+
+
+def largest(*numbers: Any) -> Any:
+    """The largest number, in the place of `max`."""
+    return reduce(partial(applied_to_two, "fmax"), numbers)
+
+
 def _same(slots: Slots) -> Slots:
     return slots
 
@@ -123,6 +134,8 @@ _INSTRUCTIONS: dict[Any, Any] = {
     simd.root: _function("sqrt"),
     simd.absolute: _function("fabs"),
     simd.floor: _function("floor"),
+    simd.copied_sign: _copied_sign,
+    math: SimpleNamespace(sqrt=_function("sqrt"), atan=_function("atan"), pi=math.pi),
 }
 
 
@@ -147,7 +160,7 @@ class Interpreter:
     def function(self, kernel: Any) -> Any:
         """The Python function of a kernel."""
         if kernel not in self._translated:
-            text, scope = kernel.py_func, {"__builtins__": __builtins__}
+            text, scope = kernel.py_func, {"__builtins__": __builtins__, "max": largest}
             closure = tuple(CellType(self._value(cell.cell_contents)) for cell in text.__closure__ or ())
             # The function is known before the names that it uses, because its own name may be among them.
             self._translated[kernel] = FunctionType(
@@ -160,12 +173,12 @@ class Interpreter:
     def _value(self, value: Any) -> Any:
         if isinstance(value, _COMPILED):
             return self.function(value)
-        if isinstance(value, ModuleType):
-            return _Translated(self, value)
         try:
-            return self._translated.get(value, value)
+            if value in self._translated:
+                return self._translated[value]
         except TypeError:  # not hashable
-            return value
+            pass
+        return _Translated(self, value) if isinstance(value, ModuleType) else value
 
 
 class _Translated:

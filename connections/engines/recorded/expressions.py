@@ -18,7 +18,8 @@ from typing import Any
 Operation = tuple[Any, ...]
 
 SYMMETRIC = ("+", "*")
-FUNCTIONS = ("sin", "cos", "sqrt", "floor", "fabs")
+FUNCTIONS = ("sin", "cos", "atan", "sqrt", "floor", "fabs")
+OF_TWO = ("fmax", "copysign")
 
 
 class Record:
@@ -27,8 +28,8 @@ class Record:
     Attributes
     ----------
     operations : ``("in", array, k)``, ``("unwritten", slot)``, ``("constant", x)``, ``(operator, i, j)``
-        with operators ``+ - * /``, or ``(function, i)`` with one of `FUNCTIONS`; i and j are places of
-        operands in this list.
+        with operators ``+ - * /``, ``(function, i)`` with one of `FUNCTIONS`, or ``(function, i, j)`` with
+        one of `OF_TWO`; i and j are places of operands in this list.
     """
 
     def __init__(self) -> None:
@@ -142,12 +143,23 @@ def applied(function: str, x: Any) -> Any:
     """A function of `FUNCTIONS` of a number or a constant."""
     if not isinstance(x, Number):
         return float(getattr(math, function)(x))
-    place = x.record.place(function, x.place)
     if function in ("cos", "fabs"):
-        return Number(x.record, place, False)
-    if function == "sin":
-        return Number(x.record, place, x.negated)
-    if x.negated:  # the argument itself has to be negative
-        zero = x.record.place("constant", 0.0)
-        place = x.record.place(function, x.record.place("-", zero, x.place))
-    return Number(x.record, place, False)
+        return Number(x.record, x.record.place(function, x.place), False)
+    if function in ("sin", "atan"):
+        return Number(x.record, x.record.place(function, x.place), x.negated)
+    return Number(x.record, x.record.place(function, _itself(x.record, x)), False)
+
+
+def applied_to_two(function: str, x: Any, y: Any) -> Any:
+    """A function of `OF_TWO`; of constants only `fmax`."""
+    if not isinstance(x, Number) and not isinstance(y, Number):
+        assert function == "fmax"
+        return max(x, y)
+    record = x.record if isinstance(x, Number) else y.record
+    return Number(record, record.place(function, _itself(record, x), _itself(record, y)), False)
+
+
+def _itself(record: Record, x: Any) -> int:
+    """The place of a number whose sign is not apart from it."""
+    place, negated = record.operand(x)
+    return record.place("-", record.place("constant", 0.0), place) if negated else place

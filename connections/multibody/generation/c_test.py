@@ -58,7 +58,7 @@ int main(void)
 {{
     static {real} out[{size}];
     {real} broken[{up}_NQ];
-    int bad = 0;
+{loops}    int bad = 0;
 {calls}
     printf(bad == 0 ? "all good\\n" : "%d BAD\\n", bad);
     return bad == 0 ? 0 : 1;
@@ -89,7 +89,7 @@ def states(model: Model, function: Exported, count: int, seed: int) -> list[list
     return [[model.random(rng), *rng.standard_normal((vectors, model.nv))] for _ in range(count)]
 
 
-def c_test_text(model: Model, made: list[CFunction], name: str, real: Real) -> str:
+def c_test_text(model: Model, made: list[CFunction], name: str, real: Real, loops: bool) -> str:
     """The text of the test."""
     tables, calls, up = list[str](), list[str](), name.upper()
     for c in made:
@@ -107,7 +107,11 @@ def c_test_text(model: Model, made: list[CFunction], name: str, real: Real) -> s
                 tables.append(
                     f"static const {real.name} {prefix}_{argument}[{max(1, len(values))}] = {{\n{text}\n}};"
                 )
-            call = f"{name}_{function.name}({', '.join(f'{prefix}_{x}' for x in arrays)}, out)"
+            vectors = "".join(f"{prefix}_{x}, " for x in function.row.vectors)
+            first = "loops" if loops else f"{prefix}_q"
+            call = f"{name}_{function.name}({first}, {vectors}out)"
+            if loops:
+                call = f"({name}_start(loops), {name}_close({prefix}_q, loops)) == {up}_OK ? {call} : -1"
             compared = f"difference(out, {prefix}_expected, {recorded.size})"
             calls += [
                 "    {",
@@ -116,6 +120,8 @@ def c_test_text(model: Model, made: list[CFunction], name: str, real: Real) -> s
                 "    }",
             ]
         broken = call.replace(f"{prefix}_q", "broken")
+        if loops:
+            broken = f"{name}_close(broken, loops)"
         calls += [
             f"    for (int i = 0; i < {up}_NQ; ++i) {{",
             f"        broken[i] = {prefix}_q[i];",
@@ -129,6 +135,7 @@ def c_test_text(model: Model, made: list[CFunction], name: str, real: Real) -> s
         real=real.name,
         tables="\n".join(tables) + "\n",
         tolerance=TOLERANCES[real.name],
+        loops=f"    double loops[{up}_LOOPS];\n" if loops else "",
         size=max(c.recorded.size for c in made),
         calls="\n".join(calls),
     )

@@ -21,14 +21,16 @@ from connections.checks import ModelError, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.function_text import (
-    STATUSES,
     UNROLLED,
     CFunction,
     c_function,
+    statuses,
     support_header,
 )
 from connections.multibody.generation.identifiers import robot_name
 from connections.multibody.generation.layout import JointLayout, joint_layouts
+from connections.multibody.generation.loop_text import declarations, loops_text
+from connections.multibody.generation.loops import RecordedLoops, record_loops
 from connections.multibody.generation.project_files import (
     cmake_text,
     example_text,
@@ -38,6 +40,7 @@ from connections.multibody.generation.project_files import (
 )
 from connections.multibody.generation.recording import exported_function, record
 from connections.multibody.kernels.layout import TREE
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
 
 
@@ -87,7 +90,8 @@ def generate_c(
 
     Parameters
     ----------
-    model : a tree, or a closed chain whose loops are all linear couplings, such as mimic joints.
+    model : a tree or a closed chain. If it has loops that have to be solved, there are two further functions
+        in C, ``NAME_start`` and ``NAME_close``, and the others take what these write instead of q.
     functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
         ``_force_cross`` at its end, a name is the function with that body-level factor.
     folder : where the files are written; it is made if it does not exist.
@@ -97,8 +101,9 @@ def generate_c(
     Raises
     ------
     TypeError, ValueError : there is no function of a name; a name is no identifier of C; another dtype.
-    ModelError : names of joints are the same in C; the text of a function would be larger than 2 MB; the
-        model's loops have to be solved.
+    ModelError : names of joints are the same in C; the text of a function would be larger than 2 MB; a loop
+        is closed by a Python function, or a joint with a quaternion is independent in it; a function is none
+        of closed chains; ``"float"`` with loops that have to be solved.
     OSError : the folder cannot be written.
 
     Examples
@@ -121,8 +126,9 @@ def generate_c(
     own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
     require_writable(folder)
     made = [_made(model, function, own, real) for function in wanted]
+    loops = _loops(model, real)
     digest = _digest(model, [function.name for function in wanted], own, dtype)
-    files = _files(model, made, own, real, joints, digest)
+    files = _files(model, made, own, real, joints, loops, digest)
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8", newline="\n")
@@ -141,6 +147,15 @@ def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
             "compile in a reasonable time"
         )
     return made
+
+
+def _loops(model: Model, real: Real) -> RecordedLoops | None:
+    """The loops that have to be solved, if there are any."""
+    if not isinstance(model.kinematics, ClosedKinematics) or not model.kinematics.implicit_clusters.any():
+        return None
+    if real.suffix:
+        raise ModelError("dtype: float has too few digits to close loops; use double")
+    return record_loops(model)
 
 
 def _about(made: CFunction) -> dict[str, Any]:
@@ -175,6 +190,7 @@ def _files(
     name: str,
     real: Real,
     joints: tuple[JointLayout, ...],
+    loops: RecordedLoops | None,
     digest: str,
 ) -> dict[str, str]:
     """The text of each file, by its name."""
@@ -184,21 +200,34 @@ def _files(
         "   This file belongs to whoever generated it, under any licence they choose. */\n"
     )
     files = {
-        f"{name}.h": comment + _header(model, made, name, joints),
+        f"{name}.h": comment + _header(model, made, name, joints, loops),
         f"{name}_support.h": support_header(name, real, comment),
-        "CMakeLists.txt": cmake_text(name, [c.recorded.function.name for c in made]),
-        "example.c": comment + example_text(model, made, name, real),
-        f"test_{name}.c": comment + c_test_text(model, made, name, real),
-        "README.md": readme_text(model, made, name, real, joints, digest),
-        f"{name}.json": _description(model, made, name, real, digest),
+        "CMakeLists.txt": cmake_text(name, _units(made, loops)),
+        "example.c": comment + example_text(model, made, name, real, loops is not None),
+        f"test_{name}.c": comment + c_test_text(model, made, name, real, loops is not None),
+        "README.md": readme_text(model, made, name, real, joints, loops is not None, digest),
+        f"{name}.json": _description(model, made, name, real, loops, digest),
     }
+    includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
+    if loops is not None:
+        files[f"{name}_close.c"] = comment + includes + loops_text(name, loops)
     for c in made:
-        includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
         files[f"{name}_{c.recorded.function.name}.c"] = comment + includes + c.text
     return files
 
 
-def _header(model: Model, made: list[CFunction], name: str, joints: tuple[JointLayout, ...]) -> str:
+def _units(made: list[CFunction], loops: RecordedLoops | None) -> list[str]:
+    """What the names of C files end with, after that of the robot."""
+    return ["close"] * (loops is not None) + [c.recorded.function.name for c in made]
+
+
+def _header(
+    model: Model,
+    made: list[CFunction],
+    name: str,
+    joints: tuple[JointLayout, ...],
+    loops: RecordedLoops | None,
+) -> str:
     """The text of the header that users include."""
     up = name.upper()
     lines = [f"#ifndef {up}_H", f"#define {up}_H", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
@@ -214,9 +243,11 @@ def _header(model: Model, made: list[CFunction], name: str, joints: tuple[JointL
         "/* What every function returns; unless it is OK, the content of `out` is undefined. */",
         "enum {",
     ]
-    for code, (status, meaning) in enumerate(STATUSES.items()):
+    for code, (status, meaning) in enumerate(statuses(loops is not None)):
         lines.append(f"    {up}_{status} = {code}, /* {meaning} */")
-    lines += ["};", "", "/* `out` must not overlap the arguments. */", ""]
+    lines += ["};", ""]
+    lines += [] if loops is None else declarations(name, loops)
+    lines += ["/* `out` must not overlap the arguments. */", ""]
     for c in made:
         shape = "".join(f"[{size}]" for size in c.recorded.shape)
         lines.append(f"/* out{shape}, row by row: {summary(c.recorded.function)} */")
@@ -224,17 +255,31 @@ def _header(model: Model, made: list[CFunction], name: str, joints: tuple[JointL
     return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
-def _description(model: Model, made: list[CFunction], name: str, real: Real, digest: str) -> str:
+def _description(
+    model: Model,
+    made: list[CFunction],
+    name: str,
+    real: Real,
+    loops: RecordedLoops | None,
+    digest: str,
+) -> str:
     """The JSON from which Python learns what the C functions take."""
     functions = {
         c.recorded.function.name: {
             "recursion": c.recorded.function.recursion,
-            "arguments": [argument for argument, _ in c.recorded.sizes],
-            "sizes": [size for _, size in c.recorded.sizes],
+            "arguments": ["q", *(argument for argument, _ in c.recorded.sizes[1:])],
+            "sizes": [model.nq, *(size for _, size in c.recorded.sizes[1:])],
             "shape": list(c.recorded.shape),
             "stacked": is_stacked(c.recorded.function),
         }
         for c in made
     }
-    about = {"name": name, "dtype": real.name, "digest": digest, "version": version(), "functions": functions}
+    about = {
+        "name": name,
+        "dtype": real.name,
+        "digest": digest,
+        "version": version(),
+        "loops": 0 if loops is None else loops.size,
+        "functions": functions,
+    }
     return json.dumps(about, indent=2) + "\n"

@@ -7,7 +7,9 @@ in a loop that a compiler can turn into vector instructions, and then computes t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from connections.engines.inlined.simd import sine_cosine
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
@@ -23,10 +25,18 @@ STATUSES = {  # name -> what it means
     "NOT_FINITE": "a number is not finite, in an argument or in the result",
     "NOT_UNIT": "the norm of a quaternion in q is not one",
     "SINGULAR": "the mass matrix is singular, or nearly so",
+    "NOT_CLOSED": "a loop does not close",
+    "SINGULAR_LOOP": "a loop is singular, or the way to q leads through a singular configuration",
 }
+_OF_LOOPS = ("NOT_CLOSED", "SINGULAR_LOOP")
 _UNIT_FLOAT = 1e-5  # float: the norm of a quaternion is one up to this
 _PIVOT_FLOAT = 1e-6  # float: the mass matrix is singular below this
 UNROLLED = 2_000_000  # bytes of the text of a function
+
+
+def statuses(loops: bool) -> list[tuple[str, str]]:
+    """Statuses and what they mean, in the order of their values; those of loops only if there are any."""
+    return [(name, meaning) for name, meaning in STATUSES.items() if loops or name not in _OF_LOOPS]
 
 
 @dataclass(frozen=True)
@@ -193,15 +203,18 @@ def _tests(recorded: Recorded, name: str, real: Real) -> list[str]:
     else:
         lines += [f"if (!({_within(name, recorded, largest)})) {{"]
     lines += [f"    return {status}_NOT_FINITE;", "}"]
+    return lines + quaternion_tests(recorded.record, recorded.squares, name, real)
+
+
+def quaternion_tests(record: Record, squares: Sequence[Any], name: str, real: Real) -> list[str]:
+    """Statements that refuse quaternions of these squared norms unless they are one."""
+    lines = []
     tolerance = real.literal(2.0 * (_UNIT_FLOAT if real.suffix else POINT_TOLERANCE))
-    squares = code(recorded.record, [("square", square) for square in recorded.squares], real)
-    if recorded.squares:
-        lines += ["{", f"    {real.name} square;"]
-        for line in squares.lines:
-            lines.append(f"    {line}")
-            lines.append(f"    if (!(fabs{real.suffix}(square - {real.literal(1.0)}) <= {tolerance})) {{")
-            lines += [f"        return {status}_NOT_UNIT;", "    }"]
-        lines.append("}")
+    for square in squares:
+        lines += ["{"]
+        lines += [f"    {line}" for line in code(record, [(f"const {real.name} square", square)], real).lines]
+        lines.append(f"    if (!(fabs{real.suffix}(square - {real.literal(1.0)}) <= {tolerance})) {{")
+        lines += [f"        return {name.upper()}_NOT_UNIT;", "    }", "}"]
     return lines
 
 

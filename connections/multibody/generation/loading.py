@@ -15,19 +15,25 @@ from typing import Any
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import MetricError, NonFiniteError, PointError, batch_axes
+from connections.checks import ClosureError, MetricError, NonFiniteError, PointError, batch_axes
 from connections.engines.arguments import as_rows, numbers, require_output
 from connections.multibody.generation.function_text import STATUSES
 from connections.multibody.generation.project_files import FLAGS
 
 _COMPILERS = ("cc", "gcc", "clang")
-_RAISED = {"NOT_FINITE": NonFiniteError, "NOT_UNIT": PointError, "SINGULAR": MetricError}
+_RAISED = {
+    "NOT_FINITE": NonFiniteError,
+    "NOT_UNIT": PointError,
+    "SINGULAR": MetricError,
+    "NOT_CLOSED": ClosureError,
+    "SINGULAR_LOOP": ClosureError,
+}
 _ROWS = """\
 int rows_{function}(long count, {given}, {real} *out);
 int rows_{function}(long count, {given}, {real} *out)
 {{
     for (long row = 0; row < count; ++row) {{
-        const int status = {name}_{function}({each}, out + {size} * row);
+{steps}
         if (status != 0) {{
             return status;
         }}
@@ -142,7 +148,8 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     with tempfile.TemporaryDirectory(prefix="connections-c-") as build:
         rows, library = Path(build) / "rows.c", Path(build) / "functions.so"
         rows.write_text(_rows(about), encoding="utf-8")
-        sources = [path / f"{about['name']}_{function}.c" for function in about["functions"]]
+        units = ["close"] * bool(about["loops"]) + [*about["functions"]]
+        sources = [path / f"{about['name']}_{unit}.c" for unit in units]
         options = [*FLAGS.split(), *flags, "-fPIC", "-shared", f"-I{path}", "-o", str(library)]
         finished = subprocess.run(
             [command, *options, str(rows), *map(str, sources), "-lm"],
@@ -169,18 +176,25 @@ def _compiler(given: str | None) -> str:
 
 def _rows(about: Mapping[str, Any]) -> str:
     """Functions in C that call those of the folder for rows of arguments, until a status is not 0."""
-    texts, real = [f'#include "{about["name"]}.h"\n\n'], about["dtype"]
+    name, real, texts = about["name"], about["dtype"], [f'#include "{about["name"]}.h"\n\n']
     for function, row in about["functions"].items():
         size = int(np.prod(row["shape"]))
         arguments = list(zip(row["arguments"], row["sizes"], strict=True))
+        each = [f"{argument} + {n} * row" for argument, n in arguments]
+        if about["loops"]:  # followed from the reference, as in the library
+            each[0] = "loops"
+        call = f"{name}_{function}({', '.join(each)}, out + {size} * row)"
+        steps = [f"const int status = {call};"]
+        if about["loops"]:
+            steps = [f"double loops[{about['loops']}];", f"{name}_start(loops);"]
+            steps += [f"int status = {name}_close(q + {arguments[0][1]} * row, loops);"]
+            steps += [f"status = status != 0 ? status : {call};"]
         texts.append(
             _ROWS.format(
                 function=function,
-                name=about["name"],
                 real=real,
                 given=", ".join(f"const {real} *{argument}" for argument, _ in arguments),
-                each=", ".join(f"{argument} + {n} * row" for argument, n in arguments),
-                size=size,
+                steps="\n".join(f"        {step}" for step in steps),
             )
         )
     return "".join(texts)

@@ -9,7 +9,7 @@ from typing import Any
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
 from connections.engines.recorded.c_code import Real
-from connections.multibody.generation.function_text import STATUSES, CFunction
+from connections.multibody.generation.function_text import CFunction, statuses
 from connections.multibody.generation.layout import JointLayout
 from connections.multibody.generation.recording import Exported
 from connections.multibody.model import Model
@@ -92,7 +92,7 @@ def numbers_text(values: Any, real: Real, indent: str = "    ") -> str:
     return "\n".join([*lines, line.rstrip().rstrip(",")])
 
 
-def example_text(model: Model, made: list[CFunction], name: str, real: Real) -> str:
+def example_text(model: Model, made: list[CFunction], name: str, real: Real, loops: bool) -> str:
     """A program that calls each function once."""
     up, r = name.upper(), real.name
     lines = ["#include <stdio.h>", "", f'#include "{name}.h"', "", "int main(void)", "{"]
@@ -101,7 +101,12 @@ def example_text(model: Model, made: list[CFunction], name: str, real: Real) -> 
     for vector in vectors:
         lines += [f"    const {r} {vector}[{up}_NV] = {{{real.literal(0.1)}}}; /* the others are 0 */"]
     size = max(c.recorded.size for c in made)
-    lines += [f"    static {r} out[{size}]; /* large enough for every result */", ""]
+    lines += [f"    static {r} out[{size}]; /* large enough for every result */"]
+    if loops:
+        lines += [f"    double loops[{up}_LOOPS];", "", f"    {name}_start(loops);"]
+        lines += [f"    if ({name}_close(q, loops) != {up}_OK) {{"]
+        lines += ['        printf("the loops do not close\\n");', "        return 1;", "    }"]
+    lines += [""]
     for c in made:
         arguments = ", ".join([argument for argument, _ in c.recorded.sizes] + ["out"])
         function = c.recorded.function.name
@@ -147,7 +152,7 @@ Every function returns a status. Unless it is `{up}_OK`, what `out` contains is 
 | status | value | meaning |
 |---|---|---|
 {statuses}
-
+{loops}
 Matrices and tensors are written row by row: `out[{up}_NV * i + j]` is entry (i, j). `out` must not overlap
 the arguments. The bytes of stack are those of a function's variables, if a compiler keeps all of them in
 memory; with optimization it needs less.
@@ -168,13 +173,28 @@ before.
 """
 
 
+_README_LOOPS = """
+The mechanism has loops that have to be solved. Keep `double loops[{up}_LOOPS]`, one array for each robot.
+Call `{name}_start(loops)` once: it is the reference configuration. Then call `{name}_close(q, loops)` for
+each new configuration; it follows the loops from the last one to q, and the functions take `loops` instead of
+q. If the status is not `{up}_OK`, `loops` still has the last configuration.
+"""
+
+
 def readme_text(
-    model: Model, made: list[CFunction], name: str, real: Real, joints: tuple[JointLayout, ...], digest: str
+    model: Model,
+    made: list[CFunction],
+    name: str,
+    real: Real,
+    joints: tuple[JointLayout, ...],
+    loops: bool,
+    digest: str,
 ) -> str:
     """The README: how to build and call, and the layout of q and v."""
     up, first = name.upper(), made[0].recorded
-    statuses = [
-        f"| `{up}_{status}` | {k} | {meaning} |" for k, (status, meaning) in enumerate(STATUSES.items())
+    status_rows = [
+        f"| `{up}_{status}` | {value} | {meaning} |"
+        for value, (status, meaning) in enumerate(statuses(loops))
     ]
     functions = [
         f"| `{name}_{c.recorded.function.name}` | ({', '.join(map(str, c.recorded.shape))}) "
@@ -196,7 +216,8 @@ def readme_text(
         digest=digest,
         flags="-O3 " + FLAGS,
         call=f"{name}_{first.function.name}({arguments})",
-        statuses="\n".join(statuses),
+        statuses="\n".join(status_rows),
+        loops=_README_LOOPS.format(up=up, name=name) if loops else "",
         functions="\n".join(functions),
         nq=model.nq,
         nv=model.nv,

@@ -16,18 +16,14 @@ from typing import Any
 
 from connections._words import no_such
 from connections.checks import ModelError
-from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import sine_cosine
-from connections.engines.inlined.vectors import reduced_angle, transpose_times
+from connections.engines.inlined.vectors import transpose_times
 from connections.engines.recorded.execution import (
-    Interpreter,
     Slots,
     Table,
-    Unbounded,
     Workspace,
-    sine_cosine_of,
 )
 from connections.engines.recorded.expressions import Record
+from connections.multibody.generation.loops import interpreter
 from connections.multibody.kernels.cluster_reading import read_solution
 from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
 from connections.multibody.kernels.layout import (
@@ -36,10 +32,12 @@ from connections.multibody.kernels.layout import (
     POSE,
     unpack_closure,
     unpack_clusters,
+    unpack_loop,
     unpack_tree,
 )
+from connections.multibody.kernels.loop_bias_rates import rates_of_loop
 from connections.multibody.kernels.poses import place_links
-from connections.multibody.kernels.reading import is_unit, read_configuration
+from connections.multibody.kernels.reading import read_configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model
 from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS, Recursion
@@ -144,14 +142,8 @@ class _Recording:
         self.model, self.function, self.row = model, function, function.row
         self.record, self.squares = Record(), list[Any]()
         self.table = Table(model.program.arrays_of(function.recursion)[0])
-        self.interpreter = Interpreter(
-            {
-                sine_cosine: sine_cosine_of,
-                reduced_angle: lambda angle: angle,  # C does it before it takes sines
-                is_unit: self._is_unit,
-                LARGEST: Unbounded(),
-            }
-        )
+        self.pivots = list[Any]()  # of loops, which C tests when it closes them
+        self.interpreter = interpreter(self)
         self.work = Workspace(self.record.unwritten)
         tree = self.run(unpack_tree, Slots(self.table))
         self.tree = tree._replace(work=Slots(self.work))
@@ -177,24 +169,46 @@ class _Recording:
         self._round_rotations()
         _, closure, clusters = self.model.program.arrays_of(self.function.recursion)
         reduced = self.run(unpack_clusters, Slots(Table(clusters)))
-        given = Slots(Table(closure)), False, self._given("q")
+        parts = self.run(unpack_closure, Slots(Table(closure)))
+        if parts.loops:
+            self.sizes[0] = ("loops", reduced.solution_size)
+            given = Slots(Table(closure)), True, self._solution(reduced, parts)
+        else:
+            given = Slots(Table(closure)), False, self._given("q")
         assert self.run(read_solution, self.tree, reduced, *given)
-        del self.squares[self.run(unpack_closure, given[0]).quaternions :]  # of q_s, which are the same
+        # Quaternions are tested once, not again in q_s, and not where loops are closed before.
+        del self.squares[0 if parts.loops else parts.quaternions :]
         self._write_vectors(reduced.vectors, reduced.nv)
-        for k in range(reduced.G_size * self.row.bias_rates):
-            self.work[reduced.bias_rates + k] = 0.0
+        if self.row.bias_rates:
+            self._write_bias_rates(reduced, parts)
         return self._recorded(file, (self.tree, reduced), reduced)
+
+    def _solution(self, reduced: Any, parts: Any) -> Slots:
+        """A solution of loops that is given; entries of G and LG that do not vary are constants."""
+        numbers = {k: parts.template[k] for k in range(reduced.solution_size)}
+        varying = [*range(self.tree.nq), *(reduced.varying[k] for k in range(reduced.varying_count))]
+        numbers.update((k, self.record.given("loops", k)) for k in varying)
+        return Slots(numbers, 0, (reduced.solution_size,))
+
+    def _write_bias_rates(self, reduced: Any, parts: Any) -> None:
+        """L_j (L_v G) v of all loops, as the program gives them to the kernel."""
+        rates = Slots(self.work, reduced.bias_rates)
+        for k in range(reduced.G_size):
+            self.work[reduced.bias_rates + k] = 0.0
+        solution = Slots(self.work, reduced.solution)
+        parts = parts._replace(work=Slots(Workspace(self.record.unwritten)))
+        for number in range(parts.loops):
+            loop = self.run(unpack_loop, parts, number)
+            v = Slots(self.work, reduced.vectors + loop.velocity)
+            self.run(rates_of_loop, loop, solution, v, parts.spanning_nq, rates)
 
     def _file_of_closed_chain(self) -> str:
         """The file of the kernel for closed chains; raises the error that says why there is none."""
         kinematics, name = self.model.kinematics, self.function.name
         assert isinstance(kinematics, ClosedKinematics)
         for condition in kinematics.functions:
-            raise ModelError(f"{name}: {condition.owner} is a Python function, which has no form in C")
-        if kinematics.implicit_clusters.any():
-            raise ModelError(
-                f"{name}: loops that have to be solved cannot be written in C; linear couplings can"
-            )
+            owner = kinematics.names[condition.owner]
+            raise ModelError(f"{name}: '{owner}' is closed by a Python function, which has no form in C")
         if self.row.closed is None:
             raise ModelError(f"{name}: it is no recursion for mechanisms with loops or couplings")
         return self.row.closed
@@ -203,10 +217,6 @@ class _Recording:
         size = dict(self.sizes)[name]
         numbers = {k: self.record.given(name, k) for k in range(size)}
         return Slots(numbers, 0, (size,))
-
-    def _is_unit(self, square: Any) -> bool:
-        self.squares.append(square)
-        return True
 
     def _write_vectors(self, first: int, nv: int) -> None:
         for number, vector in enumerate(self.row.vectors):

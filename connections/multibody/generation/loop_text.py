@@ -1,0 +1,239 @@
+"""The C file that closes loops: ``NAME_start`` and ``NAME_close``.
+
+The decisions are those of `kernels.loop_path`, without its ways across singular points: a path of straight
+steps of the independent coordinates, from where the loops closed before; a step is halved until no joint
+turns far, Newton's method contracts, and K_d changes little. So no step jumps to another assembly mode.
+"""
+
+from __future__ import annotations
+
+from connections.engines.recorded.c_code import Real, code
+from connections.multibody.generation.function_text import quaternion_tests
+from connections.multibody.generation.loops import Block, RecordedLoop, RecordedLoops
+from connections.multibody.kernels.loop_path import DONE, NO_MORE, POLISHED, SMALL
+from connections.multibody.tolerances import LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN, SINGULAR
+
+_SHORTEST = 2.0**-20  # of a step, relative to the path: a shorter one means a singular point
+
+_DRIVER = """\
+/* One loop; x is its configuration. */
+struct loop {{
+    int coordinates, dependent, rows;
+    void (*predict)(const double *, const double *, double *, double *);
+    void (*correct)(const double *, double *, double *, double *, double *);
+    void (*change)(const double *, const double *, double *);
+}};
+
+static int is_regular(const struct loop *loop, const double *pivots)
+{{
+    int good = 1;
+    for (int i = 0; i < loop->dependent; ++i) {{
+        good &= pivots[i] >= {singular};
+    }}
+    return good;
+}}
+
+/* Newton's method behind a prediction. Returns whether the step from `base` to x is accepted. */
+static int settle(const struct loop *loop, const double *base, double *x, int *regular)
+{{
+    double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, change, previous = 0.0;
+    for (int trial = 0; trial < 6; ++trial) {{
+        loop->correct(x, moved, &length, pivots, gaps);
+        *regular = is_regular(loop, pivots);
+        if (!*regular) {{
+            return 0;
+        }}
+        if (trial == 0 || length <= {small}) {{
+            loop->change(base, x, &change);
+            if (!(change <= {largest_change})) {{
+                return 0;
+            }}
+        }}
+        if (!(length <= (trial > 0 ? 0.5 * previous : {largest_correction}))) {{
+            return 0;
+        }}
+        memcpy(x, moved, (size_t)loop->coordinates * sizeof *x);
+        if (length <= {small}) {{
+            return 1;
+        }}
+        previous = length;
+    }}
+    return 0;
+}}
+
+/* Newton's method until its steps no longer shrink; returns the status. */
+static int polish(const struct loop *loop, double *x)
+{{
+    double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, previous = 1.0;
+    int closed = 1;
+    for (int trial = 0; trial < 20; ++trial) {{
+        loop->correct(x, moved, &length, pivots, gaps);
+        if (!is_regular(loop, pivots)) {{
+            return {up}_SINGULAR_LOOP;
+        }}
+        if (length <= {polished} && length > 0.25 * previous) {{
+            break;
+        }}
+        memcpy(x, moved, (size_t)loop->coordinates * sizeof *x);
+        previous = length;
+        if (length <= {no_more}) {{
+            break;
+        }}
+    }}
+    for (int i = 0; i < loop->rows; ++i) {{
+        closed &= gaps[i] <= 0.0;
+    }}
+    return closed && previous <= {done} ? {up}_OK : {up}_NOT_CLOSED;
+}}
+
+/* Follow a loop from x, where it closes, to the independent coordinates of `goal`; returns the status. */
+static int follow(const struct loop *loop, const double *goal, double *x)
+{{
+    double base[{coordinates}], part[{coordinates}], start[{coordinates}], turn, done = 0.0, step = 1.0;
+    int regular = 1;
+    memcpy(base, x, (size_t)loop->coordinates * sizeof *x);
+    memcpy(start, x, (size_t)loop->coordinates * sizeof *x);
+    while (done < 1.0) {{
+        const double next = done + step < 1.0 ? done + step : 1.0;
+        for (int i = 0; i < loop->coordinates; ++i) {{
+            part[i] = next < 1.0 ? start[i] + next * (goal[i] - start[i]) : goal[i];
+        }}
+        loop->predict(base, part, x, &turn);
+        if (turn <= {largest_turn} && settle(loop, base, x, &regular)) {{
+            memcpy(base, x, (size_t)loop->coordinates * sizeof *x);
+            done = next;
+            step *= 2.0;
+        }} else {{
+            step *= 0.5;
+            if (step < {shortest}) {{
+                return regular ? {up}_NOT_CLOSED : {up}_SINGULAR_LOOP;
+            }}
+        }}
+    }}
+    return polish(loop, x);
+}}
+"""
+
+_CLOSE = """\
+void {name}_start(double *loops)
+{{
+    static const double start[{size}] = {{
+{start}
+    }};
+    memcpy(loops, start, sizeof start);
+}}
+
+int {name}_close(const double *restrict q, double *restrict loops)
+{{
+    static const struct loop all[{count}] = {{
+{loops}
+    }};
+    static const int sources[{count}][{coordinates}] = {{
+{sources}
+    }};
+    double goal[{spanning}], part[{coordinates}], found[{count}][{coordinates}];
+    if (!({name}_are_within(q, {nq}, DBL_MAX) && {name}_are_within(loops, {size}, DBL_MAX))) {{
+        return {up}_NOT_FINITE;
+    }}
+{tests}    memcpy(goal, loops, sizeof goal);
+    linear(q, goal);
+    for (int k = 0; k < {count}; ++k) {{
+        for (int i = 0; i < all[k].coordinates; ++i) {{
+            part[i] = goal[sources[k][i]];
+            found[k][i] = loops[sources[k][i]];
+        }}
+        const int status = follow(&all[k], part, found[k]);
+        if (status != {up}_OK) {{
+            return status;
+        }}
+    }}
+    memcpy(loops, goal, sizeof goal);
+    for (int k = 0; k < {count}; ++k) {{
+        for (int i = 0; i < all[k].coordinates; ++i) {{
+            loops[sources[k][i]] = found[k][i];
+        }}
+    }}
+{derivatives}    return {name}_are_within(loops, {size}, DBL_MAX) ? {up}_OK : {up}_NOT_FINITE;
+}}
+"""
+
+
+def declarations(name: str, loops: RecordedLoops) -> list[str]:
+    """What the header says about loops."""
+    up = name.upper()
+    return [
+        f"#define {up}_LOOPS {loops.size} /* numbers that belong to a configuration in which loops close */",
+        "",
+        f"/* Write the reference configuration, in which loops close, to loops[{up}_LOOPS]. */",
+        f"void {name}_start(double *loops);",
+        "",
+        "/* Follow the loops from the configuration in `loops` to that of q. Functions take `loops` instead",
+        "   of q. Unless the status is OK, `loops` keeps the configuration before. */",
+        f"int {name}_close(const double *{up}_RESTRICT q, double *{up}_RESTRICT loops);",
+        "",
+    ]
+
+
+def loops_text(name: str, loops: RecordedLoops) -> str:
+    """The definitions of ``NAME_start`` and ``NAME_close``."""
+    from connections.multibody.generation.project_files import numbers_text
+
+    real = Real("double")
+    most = max(len(loop.source) for loop in loops.loops)
+    numbers = {
+        "up": name.upper(),
+        "coordinates": most,
+        "dependent": max(loop.dependent for loop in loops.loops),
+        "rows": max(loop.rows for loop in loops.loops),
+        "singular": SINGULAR,
+        "small": SMALL,
+        "largest_change": LARGEST_CHANGE,
+        "largest_correction": LARGEST_CORRECTION,
+        "largest_turn": LARGEST_TURN,
+        "polished": POLISHED,
+        "no_more": NO_MORE,
+        "done": DONE,
+        "shortest": _SHORTEST,
+    }
+    blocks = [_block("linear", loops.linear, name, real)]
+    for k, loop in enumerate(loops.loops):
+        for part in ("predict", "correct", "change", "derivatives"):
+            blocks.append(_block(f"{part}_{k}", getattr(loop, part), name, real))
+    tests = quaternion_tests(loops.linear.record, loops.squares, name, real)
+    close = _CLOSE.format(
+        name=name,
+        up=name.upper(),
+        size=loops.size,
+        spanning=loops.spanning,
+        nq=loops.nq,
+        count=len(loops.loops),
+        coordinates=most,
+        start=numbers_text(loops.start, real, "        "),
+        loops="\n".join(_loop_text(k, loop) for k, loop in enumerate(loops.loops)),
+        sources="\n".join(f"        {{{', '.join(map(str, loop.source))}}}," for loop in loops.loops),
+        tests="".join(f"    {line}\n" for line in tests),
+        derivatives="".join(f"    derivatives_{k}(found[{k}], loops);\n" for k in range(len(loops.loops))),
+    )
+    return "\n".join([*blocks, _DRIVER.format(**numbers), close])
+
+
+def _loop_text(number: int, loop: RecordedLoop) -> str:
+    parts = ", ".join(f"{part}_{number}" for part in ("predict", "correct", "change"))
+    return f"        {{{len(loop.source)}, {loop.dependent}, {loop.rows}, {parts}}},"
+
+
+def _block(function: str, block: Block, name: str, real: Real) -> str:
+    """A block as a static function."""
+    results = [(f"{array}[{k}]", x) for array, _, found in block.written for k, x in found.items()]
+    body = code(block.record, results, real)
+    arguments = [f"const double *{array}" for array, _ in block.given]
+    arguments += [f"double *{array}" for array, _, _ in block.written]
+    lines = [f"static void {function}({', '.join(arguments)})", "{"]
+    if body.angles:
+        lines.append(f"    double angles[{body.angles}], sines[{body.angles}], cosines[{body.angles}];")
+    lines += [f"    {line}" for line in body.before]
+    if body.angles:
+        lines.append(f"    {name}_turn({body.angles}, angles, sines, cosines);")
+    lines += [f"    {line}" for line in body.lines]
+    unused = [array for array, _ in block.given if not any(f"{array}[" in line for line in lines[2:])]
+    return "\n".join([*lines[:2], *(f"    (void){array};" for array in unused), *lines[2:], "}", ""])
