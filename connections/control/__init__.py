@@ -2,6 +2,7 @@
 
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.contacts import ContactError, Contacts, PointContact, SurfaceContact
+from connections.control.contraction import ContractionRates, contraction_rates, stiffness_and_damping
 from connections.control.controllability import (
     Closure,
     ControllabilityReport,
@@ -68,6 +69,7 @@ __all__ = [
     "Closure",
     "ContactError",
     "Contacts",
+    "ContractionRates",
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
@@ -106,6 +108,7 @@ __all__ = [
     "WholeBodyController",
     "configuration_controllability",
     "configuration_error_at",
+    "contraction_rates",
     "decoupling_fields",
     "gain_matrix",
     "identify",
@@ -117,6 +120,7 @@ __all__ = [
     "reachable_directions",
     "require_stabilizable",
     "state_names",
+    "stiffness_and_damping",
     "submanifold_reference",
     "symmetric_closure",
     "task_reference",
