@@ -33,6 +33,7 @@ EXAMPLES = (
     "torsion_monte_carlo",
     "parallel_ankle",
     "newton_swing",
+    "minimum_effort",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -53,6 +54,7 @@ SHOWN = {
     "sweep_of_torsion": (0.67, 0.08, 1.0, 1.0),
     "swing_up": (0.0, 0.0, 0.24, 1.0),
     "newton_swing": (0.0, 0.0, 0.355, 1.0),
+    "minimum_effort": (0.0, 0.0, 0.56, 1.0),
     "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
     "parallel_ankle": (0.0, 0.0, 0.33, 1.0),
 }

@@ -1,4 +1,4 @@
-"""Passivity-based control, adaptation, the momentum observer, controllability, LQR, and MuJoCo as a plant."""
+"""Control laws, observers, whole-body control, LQR, controllability, minimum effort, MuJoCo as a plant."""
 
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.contacts import ContactError, Contacts, PointContact, SurfaceContact
@@ -40,6 +40,8 @@ from connections.control.linear.stabilizability import require_stabilizable
 from connections.control.plants.mujoco import FallenError, MuJoCoPlant, PlantMotion, Push
 from connections.control.plants.mujoco_robots import MuJoCoRobot, SeriesElastic
 from connections.control.plants.shapes import Box, Sphere
+from connections.control.splines.effort_curve import EffortCurve, EffortMotion
+from connections.control.splines.minimum_effort import minimum_effort_curve
 from connections.control.whole_body.controller import WholeBodyCommand, WholeBodyController
 from connections.control.whole_body.hierarchy import InfeasibleError
 from connections.control.whole_body.tasks import (
@@ -73,6 +75,8 @@ __all__ = [
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
+    "EffortCurve",
+    "EffortMotion",
     "FallenError",
     "FieldReference",
     "GainError",
@@ -117,6 +121,7 @@ __all__ = [
     "is_decoupling",
     "kinematic_controllability",
     "lqr",
+    "minimum_effort_curve",
     "reachable_directions",
     "require_stabilizable",
     "state_names",

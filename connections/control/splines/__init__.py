@@ -1,0 +1,1 @@
+"""Curves of stationary effort: their pieces, the search, and the result."""
