@@ -54,6 +54,11 @@ class Contact(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def per_length(self) -> np.ndarray:
+        """What makes forces of the components, (rows,): 1, or 1/m for moments, over the contact's size."""
+
+    @property
+    @abc.abstractmethod
     def cone(self) -> np.ndarray:
         """G (k, rows), read-only: the force f is possible if G f >= 0; every row in N."""
 
@@ -115,6 +120,11 @@ class PointContact(Contact):
         place = np.eye(4)
         place[:3, 3] = self.point
         return place
+
+    @property
+    def per_length(self) -> np.ndarray:
+        """Ones, (3,)."""
+        return np.ones(3)
 
     @cached_property
     def axes(self) -> np.ndarray:
@@ -196,6 +206,12 @@ class SurfaceContact(Contact):
     def placement(self) -> np.ndarray:
         """The rectangle's centre and axes in the frame, (4, 4)."""
         return np.array(self.center)
+
+    @property
+    def per_length(self) -> np.ndarray:
+        """1 / Y, 1 / X, 1 / (X + Y), 1, 1, 1: as in the bounds of moments."""
+        X, Y = self.half_lengths
+        return np.array([1.0 / Y, 1.0 / X, 1.0 / (X + Y), 1.0, 1.0, 1.0])
 
     @cached_property
     def cone(self) -> np.ndarray:

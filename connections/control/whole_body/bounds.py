@@ -34,11 +34,12 @@ class Bounds:
     labels: tuple[str, ...]  #: of the values
     others: np.ndarray  #: indices of velocities without motors
     motors: np.ndarray  #: indices of velocities whose torque has a finite limit
-    torques: np.ndarray  #: these limits
     joints: np.ndarray  #: indices in v of joints with limits
     places: np.ndarray  #: their indices in q
     limits: np.ndarray  #: (3, k) of the joints: least and largest q, largest |v|
     time: float  #: T, s
+    lower: np.ndarray  #: of the values, without those of joints
+    upper: np.ndarray
 
     def values(self, tau: np.ndarray, forces: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
         """The bounded values, (k,)."""
@@ -46,18 +47,15 @@ class Bounds:
 
     def at(self, state: RobotState) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest values, (k,)."""
-        friction = np.zeros(len(self.contacts.cone))
         if not len(self.joints):
-            parts = [friction, -self.torques], [friction + np.inf, self.torques]
-            return np.concatenate(parts[0]), np.concatenate(parts[1])
+            return self.lower, self.upper
+        lower, upper = self.lower.copy(), self.upper.copy()
         q, v, T = state.q[self.places], state.v[self.joints], self.time
         least, largest, fastest = self.limits
-        below = np.maximum((least - q) / T**2 - 2.0 * v / T, (-fastest - v) / T)
-        above = np.minimum((largest - q) / T**2 - 2.0 * v / T, (fastest - v) / T)
-        return (
-            np.concatenate([friction, -self.torques, below]),
-            np.concatenate([friction + np.inf, self.torques, above]),
-        )
+        u, braking = v / T, q / T**2 + (2.0 / T) * v
+        lower[-len(q) :] = np.maximum(least / T**2 - braking, -fastest / T - u)
+        upper[-len(q) :] = np.minimum(largest / T**2 - braking, fastest / T - u)
+        return lower, upper
 
     def rows(self, state: RobotState, W: np.ndarray, root_mass: float) -> np.ndarray:
         """G (k, n + forces): how the values change with y = (L^T vdot, f / root_mass)."""
@@ -102,7 +100,10 @@ def bounds_of(
     labels += [f"the torque of '{of_velocity[k]}'" for k in motors[finite]]
     labels += [f"the limits of '{of_velocity[k]}'" for k in at_v]
     others = np.setdiff1d(np.arange(model.nv), motors)
-    return Bounds(contacts, tuple(labels), others, motors[finite], torques[finite], at_v, at_q, limits, time)
+    own, wide = torques[finite], np.full(len(at_v), np.inf)
+    lower = np.concatenate([np.zeros(len(contacts.cone)), -own, -wide])
+    upper = np.concatenate([np.full(len(contacts.cone), np.inf), own, wide])
+    return Bounds(contacts, tuple(labels), others, motors[finite], at_v, at_q, limits, time, lower, upper)
 
 
 def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ r^T Lambda r, the kinetic metric, so that no choice of units or axes matters; so
 
     y = (L^T vdot, f / M^(1/2)),      H = L L^T,
 
-M being the robot's mass. What tasks leave open minimizes tau^T H^-1 tau + |f|^2 / M.
+M being the robot's mass. What tasks leave open minimizes the forces |f|, moments being divided by the size of
+their contact, and then tau^T H^-1 tau.
 Source: Englsberger et al., MPTC, RSS 2020, for the tasks; derived here for the program.
 """
 
@@ -33,9 +34,8 @@ from connections.control.whole_body.tasks import (
     RobotTask,
     Task,
     TaskError,
+    TaskStack,
     TaskState,
-    task_states,
-    whitened_wishes,
 )
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
@@ -128,7 +128,10 @@ class WholeBodyController:
     contact_damping: float = 0.0
     coriolis: Coriolis = "christoffel"
     trade_off: bool = False
-    _tasks: tuple[RobotTask, ...] = field(init=False, repr=False)
+    _stack: TaskStack = field(init=False, repr=False)
+    _names: list[str] = field(init=False, repr=False)
+    _weighted: bool = field(init=False, repr=False)
+    _forces: Level = field(init=False, repr=False)
     _levels: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)
     _shared: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)  #: levels of several tasks
     _contacts: Contacts = field(init=False, repr=False)
@@ -145,7 +148,9 @@ class WholeBodyController:
             raise ValueError(f"contact_damping must be at least zero, got {damping:g}")
         bounds = bounds_of(self.model, contacts, self.actuated, self.torque_limits, self.limit_time)
         own = {"tasks": tasks, "contacts": contacts.contacts, "contact_damping": damping}
-        own |= {"_tasks": on_robot, "_contacts": contacts, "_bounds": bounds}
+        own |= {"_stack": TaskStack(on_robot), "_contacts": contacts, "_bounds": bounds}
+        own |= {"_names": [task.name for task in tasks], "_weighted": len({t.weight for t in tasks}) > 1}
+        own |= {"_forces": _least_forces(contacts, self.model.nv)}
         own |= {"_levels": _levels(on_robot, 1), "_shared": _levels(on_robot, 2)}
         own |= {"_root_mass": float(np.sqrt(total_mass(self.model)))}
         for name, value in own.items():
@@ -181,15 +186,16 @@ class WholeBodyController:
         Source: Englsberger et al., MPTC, RSS 2020.
         """
         state = RobotState(self.model, q, v, self.coriolis)
-        tasks = task_states(state, self._tasks, self._places(targets))
-        n, root, J, W, wanted = self.model.nv, self._root_mass, *self._held(state)
+        tasks = self._stack.at(state, self._places(targets))
+        J, W, wanted = self._held(state)
         h = state.whitened(state.bias)
-        y, Z = self._consistent(state, W, wanted, h)
-        rest = Level(np.zeros((n + len(wanted), n + len(wanted))), np.zeros(n + len(wanted)))
-        rest.A[:n, :n], rest.A[:n, n:], rest.b[:n] = np.eye(n), -root * W, -h
-        rest.A[n:, n:] = np.eye(len(wanted))
+        y_0, Z = self._consistent(state, W, wanted, h)
         levels = self._asked(tasks, len(wanted))
-        y = by_nullspaces(levels, rest, y, Z)
+        y, left = by_nullspaces([*levels, self._forces], y_0, Z)
+        # What is left is motion, without forces: no torque along it.
+        y[: len(h)] -= left[: len(h)] @ (
+            left[: len(h)].T @ (y[: len(h)] + h - self._root_mass * (W @ y[len(h) :]))
+        )
         found = self._of(state, J, y)
         lower, upper = self._bounds.at(state)
         values = self._bounds.values(*found)
@@ -198,7 +204,7 @@ class WholeBodyController:
         if bounded:
             if not np.isfinite(y).all():
                 raise NonFiniteError("the accelerations that the tasks ask for are not finite")
-            G = self._bounds.rows(state, W, root)
+            G = self._bounds.rows(state, W, self._root_mass)
             length = np.sqrt((G * G).sum(axis=1))
             shift = G @ y - values  # bounds of y are those of values, which are affine in y
             solution = by_programs(
@@ -221,11 +227,10 @@ class WholeBodyController:
         return WholeBodyCommand(tau, forces, acceleration, tuple(tasks), bounded, tuple(multipliers))
 
     def _places(self, targets: Mapping[str, Any]) -> list[Any]:
-        names = [task.name for task in self._tasks]
         for name in targets:
-            if name not in names:
-                raise TaskError(f"targets: {no_such('task', name, names)}")
-        return [targets.get(name) for name in names]
+            if name not in self._names:
+                raise TaskError(f"targets: {no_such('task', name, self._names)}")
+        return [targets.get(name) for name in self._names]
 
     def _held(self, state: RobotState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """J of the contacts, L^-1 J^T, and the accelerations J vdot with which they hold."""
@@ -242,16 +247,17 @@ class WholeBodyController:
     ) -> tuple[np.ndarray, np.ndarray]:
         """A y without forces where no motor is and with contacts that hold, and a basis of all others."""
         others, n, k = self._bounds.others, len(h), len(wanted)
-        if not len(others) + k:
+        u = len(others)
+        if u + k == 0:
             return np.zeros(n), np.eye(n)
-        rows, E, e = state.L[others], np.zeros((len(others) + k, n + k)), np.empty(len(others) + k)
-        # rows of unit length that span those of the joints without motors
-        free = dtrtrs(dpotrf(state.H[np.ix_(others, others)], lower=1, clean=1)[0], rows, lower=1)[0]
-        E[: len(others), :n], E[: len(others), n:] = free, -self._root_mass * (free @ W)
-        length = np.sqrt((W * W).sum(axis=0))
-        E[len(others) :, :n] = (W / length).T
-        e[: len(others)], e[len(others) :] = -(free @ h), wanted / length
-        parts = split(E)
+        E, e = np.zeros((u + k, n + k)), np.empty(u + k)
+        if u and others[-1] == u - 1:  # the first velocities: L is triangular
+            E[:u, :u], E[:u, n:], e[:u] = np.eye(u), -self._root_mass * W[:u], -h[:u]
+        else:  # rows of unit length that span those of L
+            free = dtrtrs(dpotrf(state.H[np.ix_(others, others)], lower=1)[0], state.L[others], lower=1)[0]
+            E[:u, :n], E[:u, n:], e[:u] = free, -self._root_mass * (free @ W), -(free @ h)
+        E[u:, :n], e[u:] = W.T, wanted
+        parts = split(E, None)
         y = parts.least_squares(e)
         if parts.rank < len(e) and not np.abs(E @ y - e).max() <= _CONTRADICTION * (1.0 + np.abs(e).max()):
             raise InfeasibleError("the contacts, which repeat each other, move against each other")
@@ -261,15 +267,17 @@ class WholeBodyController:
         """The tasks' levels, with orthonormal rows for each task."""
         if not tasks:
             return []
-        n, b = self.model.nv, np.concatenate(whitened_wishes(tasks))
-        A = np.zeros((len(b), n + k))
-        np.concatenate([task.rows for task in tasks], out=A[:, :n])
+        rows, b = self._stack.wishes(tasks)
         if not np.isfinite(b).all():
             bad = [task.of.name for task in tasks if not np.isfinite(task.wanted).all()]
             raise NonFiniteError(f"the target of '{bad[0]}' is NaN, infinite, or too far away")
         if not self.trade_off:
             for at, _ in self._shared:
-                self._require_independent(A[:, :n], at)
+                self._require_independent(rows, at)
+        A = np.zeros((len(b), self.model.nv + k))
+        A[:, : self.model.nv] = rows
+        if not self._weighted:
+            return [Level(A[at], b[at]) for at, _ in self._levels]
         return [Level(A[at] * weights[:, None], b[at] * weights) for at, weights in self._levels]
 
     def _require_independent(self, rows: np.ndarray, at: slice) -> None:
@@ -282,7 +290,9 @@ class WholeBodyController:
         before = rows[at.start : at.start + last]
         shares = np.linalg.lstsq(before.T, rows[at.start + last], rcond=None)[0]
         used = [*np.flatnonzero(np.abs(shares) > _SHARE), last]
-        owners = np.repeat([task.name for task in self._tasks], [task.size for task in self._tasks])
+        owners = np.repeat(
+            [task.name for task in self._stack.tasks], [task.size for task in self._stack.tasks]
+        )
         names = list(dict.fromkeys(owners[at.start + row] for row in used))
         raise TaskError(
             f"the tasks {', '.join(map(repr, map(str, names)))} depend on each other at this configuration, "
@@ -310,6 +320,14 @@ def _checked(tasks: Sequence[Task]) -> tuple[Task, ...]:
     if twice:
         raise TaskError(f"two tasks are called '{twice[0]}'; give one of them another name")
     return tasks
+
+
+def _least_forces(contacts: Contacts, n: int) -> Level:
+    """The forces of the contacts, all in N, which are to vanish."""
+    per_length = np.concatenate([np.zeros(0), *(contact.per_length for contact in contacts.contacts)])
+    A = np.zeros((len(per_length), n + len(per_length)))
+    A[:, n:] = np.diag(per_length)
+    return Level(A, np.zeros(len(per_length)))
 
 
 def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.ndarray], ...]:

@@ -13,7 +13,7 @@ A dual active-set solver for embedded quadratic programming using recursive LDL'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dgeqp3, dorgqr, dposv, dtrtrs
@@ -30,16 +30,14 @@ class InfeasibleError(RuntimeError):
     """No torques keep the contacts within all bounds; the message names bounds that stand against it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(NamedTuple):
     """Rows that are to be met as well as possible: A y = b."""
 
     A: np.ndarray  #: (m, n)
     b: np.ndarray  #: (m,)
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """Rows B (m, d) as Q R P^T of B^T: what they determine, and what they leave open."""
 
     Q: np.ndarray  #: (d, d), orthogonal
@@ -65,32 +63,29 @@ class Split:
         return np.asarray(self.Q[:, :k] @ x)
 
 
-def split(B: np.ndarray, size: float = 1.0) -> Split:
-    """The factorization of rows B (m, d), whose lengths are about `size`."""
+def split(B: np.ndarray, size: float | None = 1.0) -> Split:
+    """The factorization of rows B (m, d), parts of rows that are `size` long; of the longest one if None."""
     m, d = B.shape
     if m == 0 or d == 0:
         return Split(np.eye(d), np.zeros((0, m)), np.arange(m), 0)
     qr, pivots, tau, _, _ = dgeqp3(B.T)
     k = min(m, d)
-    rank = int(np.count_nonzero(np.abs(qr.diagonal()) > _RANK * size))
+    rank = int(np.count_nonzero(np.abs(qr.diagonal()) > _RANK * (size or abs(qr[0, 0]))))
     square = np.zeros((d, d), order="F")
     square[:, :k] = qr[:, :k]
     Q = dorgqr(square, tau, overwrite_a=1)[0]
     return Split(Q, qr[:k], pivots - 1, rank)
 
 
-def by_nullspaces(levels: Sequence[Level], rest: Level, y: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """The best y + Z z (n,) without bounds; `rest`, of full column rank, settles what levels leave open."""
+def by_nullspaces(levels: Sequence[Level], y: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best y + Z z without bounds, and a basis of what the levels leave open."""
     for level in levels:
         if Z.shape[1] == 0:
             break
         parts = split(level.A @ Z)
         y = y + Z @ parts.least_squares(level.b - level.A @ y)
         Z = Z @ parts.open
-    if Z.shape[1] == 0:
-        return y
-    F = rest.A @ Z
-    return np.asarray(y + Z @ dposv(F.T @ F, F.T @ (rest.b - rest.A @ y))[1])
+    return y, Z
 
 
 def by_programs(

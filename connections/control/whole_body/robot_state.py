@@ -86,23 +86,37 @@ class RobotState:
         """L^-T y: the velocities or accelerations whose whitened components are y (nv, ...)."""
         return np.asarray(dtrtrs(self.L, y, lower=1, trans=1)[0])
 
+    # Rows of H of a floating base, whose axes are R and whose origin is r, are the momenta per unit velocity
+    # about r in these axes.
+
     @cached_property
-    def momentum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The centre of mass c (3,), and h (6, nv) with its rate, h v = [k; p]; for a floating base.
+    def _base(self) -> np.ndarray:
+        return frame_pose(self.model, self.q, self.model.body_names[0])
 
-        k is the angular momentum about c, p the linear one, in world axes. Rows of H of the base, whose axes
-        are R and whose origin is r, are the momenta per unit velocity about r in these axes, so that
+    @cached_property
+    def center_of_mass(self) -> np.ndarray:
+        """c (3,), m, in the world."""
+        return center_of_mass(self.model, self.q)
 
-            p = R H_u,      k = R H_w + (r - c) x p.
+    @cached_property
+    def linear_momentum(self) -> tuple[np.ndarray, np.ndarray]:
+        """P (3, nv) and its rate, for a floating base: P v is the linear momentum in world axes; R H_u."""
+        R, H, H_dot = self._base[:3, :3], self.H, self.H_dot
+        return R @ H[3:6], R @ (skew(self.v[:3]) @ H[3:6] + H_dot[3:6])
+
+    @cached_property
+    def angular_momentum(self) -> tuple[np.ndarray, np.ndarray]:
+        """K (3, nv) and its rate, for a floating base: K v is the angular momentum about c, in world axes.
+
+        K = R H_w + (r - c) x P.
         """
-        base = self.model.body_names[0]
-        pose, c = frame_pose(self.model, self.q, base), center_of_mass(self.model, self.q)
-        R, spin, n = pose[:3, :3], skew(self.v[:3]), self.model.nv
-        turned = R @ np.concatenate([self.H[:3], self.H[3:6]], axis=1)
-        rates = self.H_dot[:6] + np.concatenate([spin @ self.H[:3], spin @ self.H[3:6]])
-        turned_rates = R @ np.concatenate([rates[:3], rates[3:]], axis=1)
-        p, p_dot, lever = turned[:, n:], turned_rates[:, n:], skew(pose[:3, 3] - c)
-        c_dot = p @ self.v / self.H[5, 5]  # over the mass
-        k = turned[:, :n] + lever @ p
-        k_dot = turned_rates[:, :n] + lever @ p_dot + skew(R @ self.v[3:6] - c_dot) @ p
-        return c, np.concatenate([k, p]), np.concatenate([k_dot, p_dot])
+        R, r, H, H_dot, (P, P_dot) = (
+            self._base[:3, :3],
+            self._base[:3, 3],
+            self.H,
+            self.H_dot,
+            self.linear_momentum,
+        )
+        lever, moving = skew(r - self.center_of_mass), skew(R @ self.v[3:6] - P @ self.v / H[5, 5])
+        turned = R @ (skew(self.v[:3]) @ H[:3] + H_dot[:3])
+        return R @ H[:3] + lever @ P, turned + lever @ P_dot + moving @ P

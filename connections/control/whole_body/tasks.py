@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
@@ -138,8 +138,7 @@ class Task(abc.ABC):
         return Error(place - x_d, None, u - u_d, u_d, a_d)
 
 
-@dataclass(frozen=True)
-class Error:
+class Error(NamedTuple):
     """The error of a task, and how it changes."""
 
     e: np.ndarray  #: (m,)
@@ -148,7 +147,7 @@ class Error:
     u_d: np.ndarray  #: (m,) the target's velocity in the axes of u
     a_d: np.ndarray  #: (m,) its rate
 
-    @cached_property
+    @property
     def rate(self) -> np.ndarray:
         """edot, (m,)."""
         return self.difference if self.E is None else self.E @ self.difference
@@ -290,8 +289,8 @@ class CenterOfMassTask(Task):
         mass = total_mass(model)
 
         def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
-            c, h, h_dot = state.momentum
-            return c, h[3:] / mass, h_dot[3:] / mass
+            p, p_dot = state.linear_momentum
+            return state.center_of_mass, p / mass, p_dot / mass
 
         return 3, motion
 
@@ -312,8 +311,7 @@ class AngularMomentumTask(Task):
         CentroidalCoordinates(model)  # which says what is missing
 
         def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
-            _, h, h_dot = state.momentum
-            return None, h[:3], h_dot[:3]
+            return None, *state.angular_momentum
 
         return 3, motion
 
@@ -361,41 +359,75 @@ class RobotTask:
         ------
         ShapeError, NonFiniteError, PointError; TaskError : the rows of J depend on each other.
         """
-        found = task_states(RobotState(self.model, q, v, coriolis), [self], [target])[0]
+        found = TaskStack([self]).at(RobotState(self.model, q, v, coriolis), [target])[0]
         if target is not None:
             require_finite(f"the target of '{self.name}'", found.error.e + found.error.u_d + found.error.a_d)
         return found
 
 
-def task_states(state: RobotState, tasks: Sequence[RobotTask], targets: Sequence[Any]) -> list[TaskState]:
-    """The tasks at one state of the robot; all Jacobians are whitened by one call."""
-    if not tasks:
-        return []
-    motions = [task.motion(state) for task in tasks]
-    W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
-    states, start = [], 0
-    for task, (place, J, J_dot), target in zip(tasks, motions, targets, strict=True):
-        at = slice(start, start := start + len(J))
-        states.append(TaskState(task, state, place, J, J_dot, W[:, at], target))
-    return states
+class TaskStack:
+    """Tasks of one robot that are computed together, M components in all.
 
-
-def whitened_wishes(states: Sequence[TaskState]) -> list[np.ndarray]:
-    """R^-1 J vdot (m,) of each of some tasks of one robot state, with which it is passive; R is its `root`.
-
-    With v_s = A s, J vdot is a_r - Jdot (v - v_s) - J H^-1 C v_s - Lambda^-1 (D s + E^T K e), in which Lambda
-    itself does not occur.
+    What belongs to one task alone is a block of (M, M) matrices that are zero elsewhere, so that one call
+    factors all inertias.
     """
-    robot = states[0].state
-    v_s = robot.velocities(np.stack([at.sliding_root @ at.rows for at in states], axis=1))
-    turned, rest = robot.whitened(robot.C @ v_s).T, robot.v - v_s.T
-    wishes = []
-    for at, c, r in zip(states, turned, rest, strict=True):
-        error, task = at.error, at.of
-        a_r = error.a_d - task.task.rate * error.rate - at.jacobian_rate @ r
-        force = task.D @ at.sliding + error.pull(task.K)
-        wishes.append(dtrtrs(at.root, a_r, lower=1)[0] - at.rows @ c - force @ at.root)
-    return wishes
+
+    def __init__(self, tasks: Sequence[RobotTask]) -> None:
+        ends = np.cumsum([0, *(task.size for task in tasks)]).tolist()
+        self.tasks = tuple(tasks)
+        self.slices = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        self._owners = np.zeros((ends[-1], len(tasks)))  #: whether a component belongs to a task
+        self._D, self._K = np.zeros((2, ends[-1], ends[-1]))
+        for k, (task, at) in enumerate(zip(tasks, self.slices, strict=True)):
+            self._owners[at, k], self._D[at, at], self._K[at, at] = 1.0, task.D, task.K
+        self._blocks = self._owners @ self._owners.T
+        self._rates = self._owners @ [task.task.rate for task in tasks]
+
+    def at(self, state: RobotState, targets: Sequence[Any]) -> list[TaskState]:
+        """The tasks at one state of the robot."""
+        if not self.tasks:
+            return []
+        motions = [task.motion(state) for task in self.tasks]
+        W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
+        states = zip(self.tasks, motions, self.slices, targets, strict=True)
+        return [TaskState(task, state, *motion, W, at, target) for task, motion, at, target in states]
+
+    def wishes(self, states: Sequence[TaskState]) -> tuple[np.ndarray, np.ndarray]:
+        """A (M, nv) and b (M,): the tasks are passive if A L^T vdot = b; the rows of each are orthonormal.
+
+        Of one task they are R^-1 W^T and R^-1 times J vdot, with R R^T = W^T W. With v_s = A s, J vdot is
+
+            a_r - Jdot (v - v_s) - J H^-1 C v_s - Lambda^-1 (D s + E^T K e),
+
+        in which Lambda itself does not occur.
+
+        Raises
+        ------
+        TaskError : the rows of the J of one task depend on each other.
+        """
+        robot, W, errors = states[0].state, states[0].stacked, [at.error for at in states]
+        G = (W.T @ W) * self._blocks
+        R, info = dpotrf(G, lower=1, clean=1)
+        if info or _dependent(R, G):
+            for one in states:
+                one.root  # noqa: B018  # which raises the error of the task
+        rows = dtrtrs(R, W.T, lower=1)[0]
+        e, difference = (
+            np.concatenate(parts) for parts in zip(*((x.e, x.difference) for x in errors), strict=True)
+        )
+        s = difference + self._rates * e
+        shares = self._owners * dtrtrs(R, s, lower=1)[0][:, None]
+        v_s = robot.velocities(rows.T @ shares)
+        turned, rest = robot.whitened(robot.C @ v_s), robot.v[:, None] - v_s
+        J_dot = np.concatenate([at.jacobian_rate for at in states])
+        pull = self._K @ e
+        for at, x in zip(self.slices, errors, strict=True):
+            if x.E is not None:
+                pull[at] = pull[at] @ x.E
+        a_r = np.concatenate([x.a_d for x in errors]) - ((J_dot @ rest) * self._owners).sum(axis=1)
+        a_r -= self._rates * np.concatenate([x.rate for x in errors])
+        b = dtrtrs(R, a_r, lower=1)[0] - ((rows @ turned) * self._owners).sum(axis=1)
+        return rows, b - (self._D @ s + pull) @ R
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,8 +439,14 @@ class TaskState:
     place: Any  #: in the form that the task's class says
     jacobian: np.ndarray  #: J (m, nv)
     jacobian_rate: np.ndarray  #: Jdot (m, nv)
-    whitened: np.ndarray  #: W = L^-1 J^T (nv, m): the rows of J in units of the mass matrix
+    stacked: np.ndarray  #: (nv, M), `whitened` of all tasks that were computed together
+    columns: slice  #: those of this task
     target: Any
+
+    @property
+    def whitened(self) -> np.ndarray:
+        """W = L^-1 J^T, (nv, m): its columns are the rows of J in units of the mass matrix."""
+        return self.stacked[:, self.columns]
 
     @cached_property
     def velocity(self) -> np.ndarray:
@@ -438,20 +476,9 @@ class TaskState:
         """
         G = self.whitened.T @ self.whitened
         R, info = dpotrf(G, lower=1, clean=1)
-        # R_jj / G_jj^(1/2) is the part of row j outside the span of those before it
-        if info or not (R.diagonal() > _DEPENDENT * np.sqrt(G.diagonal())).all():
+        if info or _dependent(R, G):
             raise TaskError(f"task '{self.of.name}': its components depend on each other at this q")
         return np.asarray(R)
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """R^-1 W^T (m, nv), orthonormal: with R R^T = W^T W, R^-1 J vdot = (R^-1 W^T) (L^T vdot)."""
-        return np.asarray(dtrtrs(self.root, self.whitened.T, lower=1)[0])
-
-    @cached_property
-    def sliding_root(self) -> np.ndarray:
-        """R^-1 s, (m,), whose square is s^T Lambda s."""
-        return np.asarray(dtrtrs(self.root, self.sliding, lower=1)[0])
 
     @cached_property
     def inertia(self) -> np.ndarray:
@@ -482,12 +509,13 @@ class TaskState:
     @cached_property
     def wanted(self) -> np.ndarray:
         """The acceleration J vdot (m,) with which the task is passive."""
-        return np.asarray(self.root @ whitened_wishes([self])[0])
+        alone = replace(self, stacked=self.whitened, columns=slice(None))
+        return np.asarray(self.root @ TaskStack([self.of]).wishes([alone])[1])
 
     @property
     def storage(self) -> float:
         """V = s^T Lambda s / 2 + e^T K e / 2; of places in J."""
-        y, e = self.sliding_root, self.error.e
+        y, e = dtrtrs(self.root, self.sliding, lower=1)[0], self.error.e
         return float(0.5 * (y @ y) + 0.5 * e @ self.of.K @ e)
 
     @property
@@ -524,6 +552,11 @@ def slots(slice_of: Callable[[str], slice], joints: Sequence[str]) -> np.ndarray
 # --- private -----------------------------------------------------------------------------------------------
 
 _POINT = "point of a task"
+
+
+def _dependent(R: np.ndarray, G: np.ndarray) -> bool:
+    """Whether R_jj / G_jj^(1/2), the part of row j outside the span of those before it, vanishes."""
+    return not (R.diagonal() > _DEPENDENT * np.sqrt(G.diagonal())).all()
 
 
 def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
