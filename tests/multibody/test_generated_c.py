@@ -239,13 +239,25 @@ def test_float(tmp_path) -> None:
 # --- compilers ----------------------------------------------------------------------------------------------
 
 
-def compiled(folder: Path, flags: list[str], program: str) -> subprocess.CompletedProcess[str]:
+def compiled(
+    folder: Path, flags: list[str], program: str, compiler: str = "cc"
+) -> subprocess.CompletedProcess[str]:
     """Compile all C files of the folder with one of its programs, and run it."""
     sources = [str(path) for path in folder.glob("robot_*.c")]
     built = folder / "program"
-    command = ["cc", *flags, str(folder / program), *sources, "-o", str(built), "-lm"]
+    command = [compiler, *flags, str(folder / program), *sources, "-o", str(built), "-lm"]
     subprocess.run(command, check=True, capture_output=True)
     return subprocess.run([str(built)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed; cc is tested")
+def test_clang_takes_it_without_a_warning(tmp_path) -> None:
+    for dtype in ("double", "float"):
+        mb.generate_c(mb.example("quadruped"), ["gravity"], tmp_path, name="robot", dtype=dtype)
+        done = compiled(tmp_path, STRICT, "test_robot.c", "clang")
+        assert done.returncode == 0, done.stdout
+    mb.generate_c(mb.example("four_bar"), ["gravity"], tmp_path, name="robot")
+    assert compiled(tmp_path, STRICT, "test_robot.c", "clang").returncode == 0
 
 
 @pytest.mark.parametrize("dtype", ["double", "float"])
