@@ -152,3 +152,7 @@ def test_bad_input_is_named(family, loop, body):
         loop.simulate([0.0, 0.0], [0.0, 0.0], TRUE[:3], TIMES)
     with pytest.raises(ShapeError, match="v_r"):
         family.regressor([0.0, 0.0], [0.0, 0.0], [0.0], [0.0, 0.0])
+    estimates, still = 1e308 * np.ones(5), np.ones((3, 2))
+    # Each is finite, and their products with the regressor are not.
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteError, match="tau is not finite"):
+        loop.controller.torque([0.1, 0.2], *still, estimates)

@@ -159,7 +159,8 @@ def _of_robot(kind: str) -> dict[str, Call]:
     robot, rng = recursions.model(kind), np.random.default_rng(11)
     found = {}
     few = robot.closed and EXAMPLES is None  # each of them would be compiled for a few examples
-    for name in recursions.SOME if few else recursions.FUNCTIONS:
+    slow = recursions.BY_JAX if robot.closed else ()
+    for name in recursions.SOME if few else [name for name in recursions.FUNCTIONS if name not in slow]:
         function, arguments, _ = recursions.FUNCTIONS[name]
         given = dict(zip(arguments, recursions.states(name, rng, of=robot), strict=True))
         found[name] = Call(partial(function, robot), given, out=True)

@@ -218,7 +218,8 @@ class AdaptiveController(Parametrized):
         """
         parameters = as_array("parameters", parameters, (self.family.size,))
         Y, known = self.family.regressor(q, v, v_r, a_r), self.family.known_force(q, v, v_r, a_r)
-        return finite(known + self.learned(Y, sliding(v, v_r), parameters), parameters=parameters)
+        tau = known + self.learned(Y, sliding(v, v_r), parameters)
+        return finite("tau", tau, parameters=parameters)
 
     def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """pihat_dot = -P Y^T s, (..., p): how the estimates change.
@@ -252,7 +253,7 @@ class AdaptiveController(Parametrized):
             for given in (("s", s, (len(self.gain),)), ("error", error, (len(self.adaptation),)))
         )
         rest = (error * (error @ np.linalg.inv(self.adaptation))).sum(-1)
-        return finite(0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest), s=s, error=error)
+        return finite("V", 0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest), s=s, error=error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections.checks import ShapeError, as_array, require_finite
+from connections.checks import ShapeError, as_array, finite_result, require_finite
 
 _SYMMETRIC = 1e-12
 
@@ -60,14 +60,15 @@ def sliding(v: Any, v_r: Any) -> Any:
     return as_array("v", v, ()) - as_array("v_r", v_r, ())
 
 
-def finite(result: Array, **vectors: Any) -> Array:
-    """The result; `NonFiniteError` if it is not finite because one of these vectors is not.
+def finite(what: str, result: Array, **vectors: Any) -> Array:
+    """The result; `NonFiniteError` if it is not finite: one of these vectors is not, or they are too large.
 
     One test of the result takes half the time of a test of each vector, which counts in a control loop.
     """
     if not isinstance(result, jax.core.Tracer) and not np.isfinite(result).all():
         for name, vector in vectors.items():
             require_finite(name, vector)
+        finite_result(what, result)
     return result
 
 

@@ -89,7 +89,7 @@ class MomentumObserver(Parametrized):
         z : (..., n) state of the observer.
         """
         z = as_array("z", z, (len(self.gain),))
-        return finite((self.model.momentum(q, v) - z) @ self.gain.T, z=z)
+        return finite("the residual", (self.model.momentum(q, v) - z) @ self.gain.T, z=z)
 
     def state_rate(self, q: Any, v: Any, tau: Any, z: Any, t: float = 0.0) -> Array:
         """Rate of z: tau + C^T v - g + known forces + r, (..., n), covector components.
@@ -105,7 +105,7 @@ class MomentumObserver(Parametrized):
         """
         tau, z = (as_array(name, x, (len(self.gain),)) for name, x in (("tau", tau), ("z", z)))
         r = (self.model.momentum(q, v) - z) @ self.gain.T
-        return finite(tau + self.model.momentum_rate(q, v, t) + r, tau=tau, z=z)
+        return finite("the rate of z", tau + self.model.momentum_rate(q, v, t) + r, tau=tau, z=z)
 
     def simulate(
         self,
