@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
@@ -334,6 +335,63 @@ def test_zeros_and_unused_operations_are_gone(tmp_path) -> None:
     text = (tmp_path / "robot_coriolis_matrix.c").read_text()
     assert not re.search(r"q\[0\]| 0\.0 [*+-]| 1\.0 \*", text)
     assert text.count("angles[") == 6  # the declaration, and five joints
+
+
+# --- CasADi -------------------------------------------------------------------------------------------------
+
+
+def called_as_by_casadi(folder: Path, symbol: str, given: list[np.ndarray], shapes) -> list[np.ndarray]:
+    """What CasADi gets from an external function, by its interface; matrices are stored by columns."""
+    library = folder / "casadi.so"
+    if not library.exists():
+        sources = [str(path) for path in folder.glob("robot_*.c")]
+        command = ["cc", *STRICT, "-O0", "-fPIC", "-shared", *sources, "-o", str(library), "-lm"]
+        subprocess.run(command, check=True, capture_output=True)
+    functions = ctypes.CDLL(str(library))
+    counts = [getattr(functions, f"{symbol}_n_{way}")() for way in ("in", "out")]
+    found = []
+    for way, count in zip(("in", "out"), counts, strict=True):
+        sparsity = getattr(functions, f"{symbol}_sparsity_{way}")
+        sparsity.restype = ctypes.POINTER(ctypes.c_longlong)
+        found.append([tuple(sparsity(ctypes.c_longlong(k))[:3]) for k in range(count)])
+    assert found[0][: len(given)] == [(x.size, 1, 1) for x in given]
+    assert found[1] == [(*shape, 1) for shape in shapes]
+    sizes = [ctypes.c_longlong() for _ in range(4)]
+    assert getattr(functions, f"{symbol}_work")(*map(ctypes.byref, sizes)) == 0
+    pointer = ctypes.POINTER(ctypes.c_double)
+    results, work = [np.empty(shape, order="F") for shape in shapes], np.empty(sizes[3].value)
+    arg = (pointer * counts[0])(*(x.ctypes.data_as(pointer) for x in given))
+    res = (pointer * counts[1])(*(x.ctypes.data_as(pointer) for x in results))
+    status = getattr(functions, symbol)(arg, res, None, work.ctypes.data_as(pointer), 0)
+    assert status == 0
+    return results
+
+
+def test_the_interface_of_casadi(tmp_path, rng) -> None:
+    """As it was tried with CasADi 3.8.2, whose Jacobians were these."""
+    model = mb.example("arm")
+    names = ["coriolis_matrix", "inverse_dynamics", "inverse_dynamics_derivatives"]
+    mb.generate_c(model, names, tmp_path, name="robot")
+    q, v, a = rng.normal(size=(3, 6))
+    (C,) = called_as_by_casadi(tmp_path, "casadi_robot_coriolis_matrix", [q, v], [(6, 6)])
+    assert np.allclose(C, mb.coriolis_matrix(model, q, v), rtol=0.0, atol=1e-13)
+    given = [q, v, a]
+    (tau,) = called_as_by_casadi(tmp_path, "casadi_robot_inverse_dynamics", given, [(6, 1)])
+    assert np.allclose(tau[:, 0], mb.inverse_dynamics(model, q, v, a), rtol=1e-12)
+    jacobians = called_as_by_casadi(tmp_path, "jac_casadi_robot_inverse_dynamics", given, [(6, 6)] * 3)
+    for found, expected in zip(jacobians, mb.inverse_dynamics_derivatives(model, q, v, a), strict=True):
+        assert np.allclose(found, expected, rtol=0.0, atol=1e-12)
+
+
+def test_casadi_gets_loops_and_no_jacobian_along_a_frame(tmp_path) -> None:
+    names = ["inverse_dynamics", "inverse_dynamics_derivatives"]
+    mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot")
+    assert "jac_casadi" not in (tmp_path / "robot_casadi.c").read_text()
+    model = PLANS["four-bar"]().build()
+    mb.generate_c(model, ["gravity"], tmp_path / "four_bar", name="robot")
+    q = np.array([0.7])
+    (g,) = called_as_by_casadi(tmp_path / "four_bar", "casadi_robot_gravity", [q], [(1, 1)])
+    assert np.allclose(g[0], mb.gravity(model, q), rtol=1e-12)
 
 
 # --- calls from Python --------------------------------------------------------------------------------------

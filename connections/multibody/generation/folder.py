@@ -20,6 +20,7 @@ from connections._words import words_of
 from connections.checks import ModelError, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
+from connections.multibody.generation.casadi_file import casadi_text
 from connections.multibody.generation.function_text import (
     UNROLLED,
     CFunction,
@@ -111,8 +112,8 @@ def generate_c(
     >>> from connections import multibody as mb
     >>> made = mb.generate_c(mb.example("arm"), ["coriolis_matrix"], "/tmp/arm_in_c", name="arm")
     >>> sorted(path.name for path in made.folder.iterdir())  # doctest: +NORMALIZE_WHITESPACE
-    ['CMakeLists.txt', 'README.md', 'arm.h', 'arm.json', 'arm_coriolis_matrix.c', 'arm_support.h',
-     'example.c', 'test_arm.c']
+    ['CMakeLists.txt', 'README.md', 'arm.h', 'arm.json', 'arm_casadi.c', 'arm_coriolis_matrix.c',
+     'arm_support.h', 'example.c', 'test_arm.c']
     """
     require_model("generate_c", model)
     if not isinstance(dtype, str) or dtype not in ("double", "float"):
@@ -202,7 +203,7 @@ def _files(
     files = {
         f"{name}.h": comment + _header(model, made, name, joints, loops),
         f"{name}_support.h": support_header(name, real, comment),
-        "CMakeLists.txt": cmake_text(name, _units(made, loops)),
+        "CMakeLists.txt": cmake_text(name, _units(made, loops), not real.suffix),
         "example.c": comment + example_text(model, made, name, real, loops is not None),
         f"test_{name}.c": comment + c_test_text(model, made, name, real, loops is not None),
         "README.md": readme_text(model, made, name, real, joints, loops is not None, digest),
@@ -211,6 +212,10 @@ def _files(
     includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
     if loops is not None:
         files[f"{name}_close.c"] = comment + includes + loops_text(name, loops)
+    if not real.suffix:
+        q_is_integral = bool(model.kinematics.nq == model.kinematics.nv)
+        size = 0 if loops is None else loops.size
+        files[f"{name}_casadi.c"] = comment + casadi_text(name, made, model.nq, size, q_is_integral)
     for c in made:
         files[f"{name}_{c.recorded.function.name}.c"] = comment + includes + c.text
     return files

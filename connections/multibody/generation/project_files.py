@@ -40,6 +40,7 @@ if({up}_LIBM)
   target_link_libraries({name} PUBLIC m)
 endif()
 
+{casadi}
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   add_executable({name}_example example.c)
   target_link_libraries({name}_example {name})
@@ -55,10 +56,21 @@ endif()
 FLAGS = "-ffp-contract=fast -fno-tree-slp-vectorize"
 
 
-def cmake_text(name: str, functions: list[str]) -> str:
-    """The CMake project: a library, the example and the test."""
+_CMAKE_CASADI = """\
+# For casadi.external("casadi_{name}_...", "lib{name}_casadi.so")
+add_library({name}_casadi SHARED EXCLUDE_FROM_ALL
+  {name}_casadi.c
+{sources})
+target_include_directories({name}_casadi PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_link_libraries({name}_casadi PRIVATE m)
+"""
+
+
+def cmake_text(name: str, functions: list[str], casadi: bool) -> str:
+    """The CMake project: a library, the example and the test, and a library for CasADi."""
     sources = "\n".join(f"  {name}_{function}.c" for function in functions)
-    return _CMAKE.format(name=name, up=name.upper(), sources=sources, flags=FLAGS)
+    for_casadi = _CMAKE_CASADI.format(name=name, sources=sources) if casadi else ""
+    return _CMAKE.format(name=name, up=name.upper(), sources=sources, flags=FLAGS, casadi=for_casadi)
 
 
 def summary(function: Exported) -> str:
