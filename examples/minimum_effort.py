@@ -36,8 +36,8 @@ REST = {"start_velocity": np.zeros(6), "end_velocity": np.zeros(6)}
 
 # %%
 # Two weights. The first one measures torques by their limits only. The second one adds a little of
-# tau^T H^-1 tau = |D_t v + grad U|^2, which does not depend on coordinates, and which is large if something
-# light is accelerated.
+# tau^T H^-1 tau, the square of the length of D_t v + grad U, which does not depend on coordinates, and which
+# is large if something light is accelerated.
 
 
 def calm(q):

@@ -241,6 +241,10 @@ CONTROL: dict[str, tuple[Callable[[Any], Any], bool]] = {
         False,
     ),
     "kinematic_controllability": (lambda q: control.kinematic_controllability(NABLA, inputs, q), False),
+    "minimum_effort_curve": (
+        lambda q: control.minimum_effort_curve(SYSTEM, [q, 2.0 * q], [0.0, 1.0]),
+        False,
+    ),
     "is_decoupling": (
         lambda q: control.is_decoupling(cn.LeviCivita(METRIC), lambda p: jnp.ones(3), inputs, q),
         False,

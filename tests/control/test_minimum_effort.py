@@ -107,6 +107,32 @@ def test_tension_has_its_closed_form():
     assert np.abs(x - plain).max() > 5e-3
 
 
+def test_friction_and_a_force_that_depends_on_time_have_their_closed_form():
+    """tau = q'' + k q' - sin t; the adjoint of the left side gives tau = A + B exp(k t)."""
+    k, t = 1.5, np.linspace(0.0, 1.0, 11)
+    line = cn.MechanicalSystem(
+        cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)), forces=lambda t, q, v: jnp.sin(t) - k * v
+    )
+    curve = minimum_effort_curve(
+        line, [[0.0], [1.0]], [0.0, 1.0], start_velocity=[0.0], end_velocity=[0.0], starts=1, tolerance=1e-8
+    )
+    a = -1.0 / (1.0 + k**2)
+
+    def row(t, order):
+        e, f = np.exp(k * t), np.exp(-k * t)
+        terms = [[t / k, e / (2 * k**2), 1.0, f], [1 / k, e / (2 * k), 0.0, -k * f]][order]
+        forced = [a * np.sin(t) + k * a * np.cos(t), a * np.cos(t) - k * a * np.sin(t)][order]
+        return np.array(terms, dtype=float), forced
+
+    rows, forced = zip(*(row(*place) for place in ((0.0, 0), (0.0, 1), (1.0, 0), (1.0, 1))), strict=True)
+    A, B, C, D = np.linalg.solve(np.array(rows), np.array([0.0, 0.0, 1.0, 0.0]) - forced)
+    motion = curve.at(t)
+    closed = [row(each, 0)[0] @ [A, B, C, D] + row(each, 0)[1] for each in t]
+    assert np.allclose(motion.q[:, 0], closed, atol=1e-9)
+    assert np.allclose(motion.tau[:, 0], A + B * np.exp(k * t), atol=1e-6)
+    assert np.ptp(np.concatenate(curve.hamiltonian)) > 1e-2  # forces that depend on time change it
+
+
 # --- Riemannian cubics ------------------------------------------------------------------------------------
 
 
@@ -332,6 +358,25 @@ def test_a_robot_follows_the_costate_equation():
     assert np.allclose(tau[-1], 0.0, atol=1e-6 * np.abs(tau).max())  # the last velocity is free
     both = np.concatenate(curve.hamiltonian)
     assert np.ptp(both) < 1e-6 * np.abs(both).max()
+
+
+@pytest.mark.further
+def test_the_centre_of_a_thrown_body_follows_a_cubic():
+    """A free joint under gravity: the centre of mass is in flat space, whatever the rotation is."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("body", 2.0, center_of_mass=(0.0, 0.0, 0.0), inertia=np.diag([0.1, 0.2, 0.25]))
+    mechanism.add_joint("base", "world", "body", mb.Free())
+    body = mechanism.build()
+    start, end = body.neutral(), mb.displace(body, body.neutral(), np.array([0.5, 1.0, -0.3, 1.0, 2.0, 0.5]))
+    twist = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 0.0])
+    curve = minimum_effort_curve(
+        body.system(), [start, end], [0.0, 1.0], start_velocity=twist, end_velocity=np.zeros(6), starts=1
+    )
+    assert curve.positive and curve.cost > 0.5 * 2.0 * 9.81**2  # it is held against gravity
+    t = np.linspace(0.0, 1.0, 9)
+    places = mb.forward_kinematics(body, np.stack([start, end]))[:, 0, :3, 3]
+    spline = CubicSpline([0.0, 1.0], places, bc_type=((1, twist[3:]), (1, np.zeros(3))))
+    assert np.allclose(mb.forward_kinematics(body, curve.at(t).q)[:, 0, :3, 3], spline(t), atol=1e-7)
 
 
 def weight_of(q):
