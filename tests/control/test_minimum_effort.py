@@ -436,6 +436,7 @@ GOOD = {"points": [[0.0, 0.0], [1.0, 2.0]], "times": [0.0, 1.0]}
         ({"end_velocity": [1.0, np.nan]}, NonFiniteError, "end_velocity"),
         ({"weight": [1.0, -1.0]}, GainError, "weight"),
         ({"weight": lambda q: -jnp.eye(2)}, GainError, "weight at q"),
+        ({"weight": lambda q: (1.0 - 8.0 * q[0] * (1.0 - q[0])) * jnp.eye(2)}, GainError, "weight at q"),
         ({"weight": lambda q: jnp.eye(3)}, ShapeError, "weight"),
         ({"tension": -1.0}, ValueError, "tension"),
         ({"tolerance": 0.0}, ValueError, "tolerance"),

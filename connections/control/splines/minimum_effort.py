@@ -30,12 +30,13 @@ from connections.checks import (
     require_shape,
     require_type,
     require_untraced,
+    text_of_point,
 )
 from connections.control.laws.gains import gain_matrix, one_vector
 from connections.control.splines.effort_curve import EffortCurve
 from connections.control.splines.integrand import Effort, bent_at
-from connections.control.splines.pieces import in_calls
-from connections.control.splines.solutions import Start, Task, solutions
+from connections.control.splines.pieces import Pieces, in_calls
+from connections.control.splines.solutions import FIRST, Start, Task, solutions
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate, the_point
 from connections.evaluation.compilation import compiled
@@ -98,7 +99,7 @@ def minimum_effort_curve(
     require_untraced(system=system, points=points, times=times, weight=weight, tension=tension)
     frame = system.frame
     q, t = _points_and_times(system, points, times)
-    effort = Effort(system, _weight(weight, system, q), _not_negative("tension", tension))
+    effort = Effort(system, _weight(weight, frame.dim, q), _not_negative("tension", tension))
     accuracy = as_number("tolerance", tolerance)
     if not 0.0 < accuracy < 1.0:
         raise ValueError(f"tolerance: expected a number between 0 and 1, got {tolerance}")
@@ -107,11 +108,17 @@ def minimum_effort_curve(
         _velocity("end_velocity", end_velocity, frame.dim),
     )
     task = Task(effort, t, q, velocities, accuracy)
-    found, failed = solutions(task, _starts(task, starts))
+    curves = _starts(task, starts)
+    if callable(weight):
+        _require_weight(weight, effort, task.pieces(curves[0], FIRST))
+    found, failed = solutions(task, curves)
     if not found:
         raise ConvergenceError(
             f"no stationary curve was found from {len(failed)} starts: {'; '.join(failed)}"
         )
+    if callable(weight):
+        for solution in found:
+            _require_weight(weight, effort, solution.found.pieces)
     best, *others = found
     beside = tuple(EffortCurve.of(effort, solution) for solution in others)
     return EffortCurve.of(effort, best, beside, tuple(failed))
@@ -144,17 +151,22 @@ def _velocity(name: str, velocity: Any, n: int) -> np.ndarray | None:
     return np.asarray(one_vector(name, velocity, n))
 
 
-def _weight(weight: Any, system: MechanicalSystem, points: np.ndarray) -> Any:
+def _weight(weight: Any, n: int, points: np.ndarray) -> Any:
     """W as `Effort` takes it."""
-    n = system.frame.dim
     if weight is None:
         return None
     if not callable(weight):
         return np.asarray(gain_matrix("weight", weight, n, symmetric=True))
-    for q in points:
-        W = np.asarray(require_shape("weight(q)", weight(jnp.asarray(q)), (n, n)))
-        gain_matrix(f"weight at q = {q}", W, n, symmetric=True)
+    require_shape("weight(q)", weight(jnp.asarray(points[0])), (n, n))
     return weight
+
+
+def _require_weight(weight: Callable[[jax.Array], Any], effort: Effort, pieces: Pieces) -> None:
+    """Raise `GainError` for the first point, of those where L is evaluated, at which W is not definite."""
+    q, v, *_ = pieces.instants(effort, pieces.gauss_times()[0])
+    for point in np.concatenate([pieces.q, q]):
+        name, W = f"weight at q = {text_of_point(point)}", np.asarray(weight(jnp.asarray(point)))
+        gain_matrix(name, W, v.shape[1], symmetric=True)
 
 
 def _not_negative(name: str, value: Any) -> float:

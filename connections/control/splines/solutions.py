@@ -22,7 +22,7 @@ from connections.control.splines.pieces import Pieces, in_calls
 #: Times (m,) to points and their rates, (m, nq) each.
 Start = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_FIRST, _FROM_START, _MOST = 16, 64, 256  # pieces: at first, at most in a start, at most
+FIRST, _FROM_START, _MOST = 16, 64, 256  # pieces: at first, at most in a start, at most
 _RESOLVED = 0.1  # a curve that changes by more when its pieces are halved is none of the system's
 _SAME = 4.0  # times the errors of two curves: they are one
 _ASIDE = 0.3  # step off a curve that is no minimum, relative to its cost
@@ -104,7 +104,7 @@ def solutions(task: Task, starts: list[Start]) -> tuple[list[Solution], list[str
 
 def _resolved(task: Task, start: Start) -> tuple[Solution | None, str]:
     """The stationary curve near a start, on pieces that are short enough; or None and why there is none."""
-    effort, count, why = task.effort, _FIRST, ""
+    effort, count, why = task.effort, FIRST, ""
     while count <= _FROM_START:
         coarse, why = _descended(effort, task.pieces(start, count))
         count *= 2
