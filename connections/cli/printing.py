@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from connections.control.tracking_example import TrackingResult
-    from connections.verify import AnySubject, Row
+    from connections.verify import AnySubject, MotionRates, Row
 
 
 WIDE = 120  # columns in which statements, residuals and scales have room
@@ -95,6 +95,25 @@ def print_verdicts(rows: Sequence[Row], subjects: Sequence[AnySubject], tol: flo
         f"system(s) at {_points(subjects)} each: largest relative residual {largest:.1e} "
         f"(tolerance {tol:.0e}); smallest negative control {smallest:.1e} (must be at least 1e-02)."
     )
+
+
+def print_rates(rates: MotionRates) -> None:
+    """Print contraction rates along a motion, and how its neighbours come together, at some times."""
+    table = new_table(f"{rates.subject}: contraction along a motion")
+    for head in (
+        "time\n\\[s]",
+        "bound\n\\[1/s]",
+        "indicator\n\\[1/s]",
+        "ln sqrt V\nallowed",
+        "ln sqrt V\nneighbours",
+    ):
+        table.add_column(head, justify="right", overflow="fold")
+    columns = rates.times, rates.bound, rates.indicator, rates.allowed, rates.neighbours
+    for index in range(0, len(rates.times), (len(rates.times) - 1) // 5):
+        table.add_row(*(f"{column[index]:.2f}" for column in columns))
+    console().print(table)
+    holds = "Neighbours are as close as the bound says; the indicator is neither a bound nor an estimate."
+    print_paragraph(holds if rates.holds else "DOES NOT HOLD: neighbours are farther than the bound says.")
 
 
 def print_groups(rows: Sequence[Row]) -> None:

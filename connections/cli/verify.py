@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connections.checks import SubjectError
 from connections.cli import options as arguments
-from connections.cli.printing import print_report, status
+from connections.cli.printing import print_rates, print_report, status
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ Each row also has a negative control: the same measurement on something that
 must fail, by at least 1e-2. One that is weaker is drawn again, with other
 random numbers; where none shows the fault, the row is inconclusive: nothing
 speaks against the proposition, but the test could not have failed. --controls
-shows them.
+shows them. --rates adds contraction rates along a motion: their bound has to
+hold.
 
 Exit status: 0 every row holds, 1 one does not hold, 2 bad input, 3 none fails
 but one is inconclusive.
@@ -66,6 +67,9 @@ def add(commands: Any) -> None:
         help="a built-in system; may be repeated; the names are below",
     )
     verify.add_argument(
+        "--rates", action="store_true", help="also show contraction rates along a motion of each system"
+    )
+    verify.add_argument(
         "--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE"
     )
     arguments.add_report_options(verify)
@@ -87,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         with explained(python, f"{subjects[0].name} cannot be verified"):
             rows = run_all(subjects, options.tol)
     print_report(rows, subjects, options)
+    verdicts = [row.verdict for row in rows] + (_rates(subjects) if options.rates else [])
     if options.json is not None:
         report = {
             "tol": options.tol,
@@ -96,7 +101,23 @@ def run(options: argparse.Namespace) -> int:
         }
         options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
         print(f"written: {options.json}")
-    return status(row.verdict for row in rows)
+    return status(verdicts)
+
+
+def _rates(subjects: Sequence[AnySubject]) -> list[str]:
+    """Print contraction rates along a motion of each system without constraints; their bounds' verdicts."""
+    from connections.verify import FAILS, HOLDS, Subject, rates_along_a_motion
+
+    verdicts = []
+    for subject in subjects:
+        print()
+        if isinstance(subject, Subject):
+            rates = rates_along_a_motion(subject)
+            print_rates(rates)
+            verdicts.append(HOLDS if rates.holds else FAILS)
+        else:
+            print(f"{subject.name}: contraction rates are of systems without constraints only")
+    return verdicts
 
 
 def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:

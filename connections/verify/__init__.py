@@ -2,6 +2,7 @@
 
 from connections.verify.built_in import built_in_subjects
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, nonholonomic_subject
+from connections.verify.rates import MotionRates, rates_along_a_motion
 from connections.verify.report import (
     FAILS,
     HOLDS,
@@ -27,6 +28,7 @@ __all__ = [
     "GroupResult",
     "HOLDS",
     "INCONCLUSIVE",
+    "MotionRates",
     "NonholonomicSubject",
     "Row",
     "Subject",
@@ -35,6 +37,7 @@ __all__ = [
     "built_in_subjects",
     "by_group",
     "nonholonomic_subject",
+    "rates_along_a_motion",
     "subject",
     "subject_from_file",
     "summary",

@@ -62,7 +62,7 @@ def _system(model: Model) -> tuple[MechanicalSystem, Bodies]:
     connection = InducedConnection(ambient, ambient.metric, model.frame, A, poses)  # A is traced only once
     system = MechanicalSystem(connection.metric, model.potential_at, connection=connection)
     operator = partial(curvature_operator, model)
-    return system, Bodies(ambient.inertias, A, axes, operator, _center_jacobian(model))
+    return system, Bodies(ambient.inertias, A, axes, operator, _center_jacobian(model), model)
 
 
 def _center_jacobian(model: Model) -> Callable[[Array], jax.Array] | None:

@@ -23,6 +23,7 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound, derived
 from connections.geometry import Metric
+from connections.multibody import Model
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
 
 
@@ -74,6 +75,7 @@ class Bodies:
         D (6, nv, nv)) with D[:, j, k] = L_{X_j} Phi[:, k].
     curvature_operator : (q, v) -> K (n, n), a^T K b = <<R(a, v) v, b>>, by recursion; None if there is none.
     center_jacobian : q -> J (3, n), velocity of the centre of mass, if it moves freely; else None.
+    robot : the robot, whose recursions move it; None if there is none.
     """
 
     inertias: Array
@@ -81,6 +83,7 @@ class Bodies:
     axes: Callable[[Array], list[tuple[slice, Array, Array]]]
     curvature_operator: Callable[[Array, Array], Array] | None = None
     center_jacobian: Callable[[Array], Any] | None = None
+    robot: Model | None = None
 
 
 @dataclass(frozen=True, eq=False)
