@@ -193,6 +193,36 @@ def test_soles_that_repeat_each_other(quadruped):
     np.testing.assert_allclose(commands[0].forces, 2.0 * commands[1].forces[:6], atol=1e-8)
 
 
+def test_points_of_one_body(quadruped):
+    """Twelve rows of rank six: their forces are the least ones, and a body that turns cannot rest on them."""
+    corners = [PointContact("trunk", 0.6, (x, y, 0.0)) for x in (0.2, -0.2) for y in (0.1, -0.1)]
+    controller = free_of_limits(quadruped, [PostureTask(damping=1.0, name="posture")], contacts=corners)
+    q, v = quadruped.neutral(), np.zeros(18)
+    command = controller.command(q, v, {"posture": q[7:]})
+    J = Contacts(quadruped, corners).jacobian(q)
+    residual = mb.inverse_dynamics(quadruped, q, v, command.acceleration) - J.T @ command.forces
+    np.testing.assert_allclose(residual, command.tau, atol=1e-9)
+    np.testing.assert_allclose(J @ command.acceleration, 0.0, atol=1e-9)
+    least = np.linalg.lstsq(J.T, J.T @ command.forces, rcond=None)[0]
+    np.testing.assert_allclose(command.forces, least, atol=1e-8)
+    v[0] = 1.0
+    with pytest.raises(InfeasibleError, match="against each other"):
+        controller.command(q, v, {"posture": q[7:]})
+
+
+def test_a_joint_without_motor(arm, rng):
+    """No torque there, whichever joint it is, and the forward dynamics do as predicted."""
+    q, v = state(arm, rng)
+    point = PointTask("tool", damping=20.0, rate=2.0, name="tool")
+    for passive in ("lift", "turn"):
+        motors = [name for name in arm.joint_names if name != passive]
+        command = free_of_limits(arm, [point], actuated=motors).command(q, v, {"tool": [0.4, 0.1, 0.5]})
+        assert command.tau[arm.velocity_slice(passive)] == 0.0
+        a = mb.forward_dynamics(arm, q, v, command.tau)
+        np.testing.assert_allclose(command.acceleration, a, atol=1e-9 * np.abs(a).max())
+        assert np.abs(command.residuals["tool"]).max() < 1e-9
+
+
 # --- within bounds ----------------------------------------------------------------------------------------
 
 
@@ -340,9 +370,11 @@ def test_without_the_law_it_falls(quadruped):
 
 def test_bad_controllers(arm, quadruped):
     point = PointTask("tool", damping=1.0, name="tool")
+    slight = PostureTask(damping=1.0, weight=1e-13, name="slight")
     for make, error, word in (
         (lambda: WholeBodyController(arm, [point, point]), TaskError, "tool"),
         (lambda: WholeBodyController(arm, ["tool"]), TypeError, "task"),
+        (lambda: WholeBodyController(arm, [point, slight]), TaskError, "slight"),
         (lambda: WholeBodyController(arm, [PointTask("tol", damping=1.0)]), ModelError, "tool"),
         (lambda: WholeBodyController(quadruped, [], [PointContact("foot", 0.5)]), ModelError, "foot"),
         (lambda: WholeBodyController(arm, [point], actuated=["elbow joint"]), ModelError, "elbow joint"),

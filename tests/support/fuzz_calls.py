@@ -212,6 +212,9 @@ def _of_control() -> dict[str, Call]:
     nominal, of_tree = control.PassivityController(tree.system(), 2.0), {"q": q, "v": v, "v_r": v, "a_r": v}
     family = control.UnknownInertia(tree.system(), [tree.body_names[-1]])
     adaptive = control.AdaptiveController(family, 2.0, 1.0)
+    contacts = control.Contacts(tree, [control.PointContact(tree.body_names[-1], 0.5)])
+    point = control.PointTask(tree.body_names[-1], damping=1.0, name="point")
+    whole = control.WholeBodyController(tree, [point], trade_off=True)
     pair = {"A": np.array([[0.0, 1.0], [0.0, 0.0]]), "B": np.array([[0.0], [1.0]])}
     weights = {"Q": np.eye(2), "R": np.eye(1)}
     states = {"q": Q, "v": V, "v_r": W, "a_r": V}
@@ -227,6 +230,10 @@ def _of_control() -> dict[str, Call]:
         "UnknownInertia.regressor": Call(family.regressor, of_tree),
         "AdaptiveController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
         "AdaptiveController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
+        "Contacts.forward_dynamics": Call(contacts.forward_dynamics, {"q": q, "v": v, "tau": v}),
+        "WholeBodyController.torque": Call(
+            lambda q, v, place: whole.torque(q, v, {"point": place}), {"q": q, "v": v, "place": np.ones(3)}
+        ),
         "identify": Call(_identified, _recording()),
         "lqr": Call(control.lqr, pair | weights),
         "reachable_directions": Call(control.reachable_directions, pair),

@@ -19,6 +19,7 @@ from connections import control
 from connections import multibody as mb
 from connections.explorer.robot import Robot
 
+_POSE = control.PoseTask("hand", damping=2.0, stiffness=3.0, name="pose")
 TIMES = np.linspace(0.0, 0.4, 3)
 KNOTS = np.linspace(0.0, 1.0, 5)
 
@@ -221,6 +222,12 @@ PUBLIC = {
     "robot observer": lambda q: control.MomentumObserver(robot().system(), 2.0).state_rate(q, *_state(3)),
     "regulator": _regulator,
     "trajectory_reference": _reference,
+    "contacts": lambda q: control.Contacts(robot(), [control.PointContact("hand", 0.5)]).forward_dynamics(
+        q, *_state(2)
+    ),
+    "whole body": lambda q: control.WholeBodyController(robot(), [_POSE]).torque(
+        q, _state(1)[0], {"pose": np.eye(4)}
+    ),
     "centroidal": lambda q: control.CentroidalCoordinates(robot()).coriolis_matrix(q, _state(1)[0]),
     "explorer": _motion,
     "audit": _audited,

@@ -37,10 +37,12 @@ from connections.control.whole_body.tasks import (
     TaskStack,
     TaskState,
 )
+from connections.evaluation.boundary import kind_kept
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
 
 _DEPENDENT = 1e-7  # of unit rows, as for those of one task
+_LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
 _SHARE = 1e-6  # of a row in another one, that makes an error name it
 _CONTRADICTION = 1e-6  # of accelerations that dependent contacts ask for, relative to the largest
 
@@ -156,6 +158,7 @@ class WholeBodyController:
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
+    @kind_kept
     def torque(self, q: Any, v: Any, targets: Mapping[str, Any]) -> np.ndarray:
         """The forces tau, (nv,), of `command`."""
         return self.command(q, v, targets).tau
@@ -335,6 +338,12 @@ def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.nda
     levels, start = [], 0
     for priority in sorted({task.task.priority for task in tasks}):
         members = [task for task in tasks if task.task.priority == priority]
+        lightest, heaviest = (end(members, key=lambda task: task.task.weight) for end in (min, max))
+        if lightest.task.weight < _LIGHTEST * heaviest.task.weight:
+            raise TaskError(
+                f"task '{lightest.name}' has less than {_LIGHTEST:g} of the weight of '{heaviest.name}': "
+                "give it another priority"
+            )
         weights = np.concatenate([np.full(task.size, task.task.weight) for task in members])
         if len(members) >= least:
             levels.append((slice(start, start + len(weights)), np.sqrt(weights / weights.max())))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
-from connections.checks import MetricError, ShapeError, as_array
+from connections.checks import MetricError, ShapeError, as_array, require_untraced
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody import (
     center_of_mass,
@@ -45,8 +45,10 @@ class RobotState:
     """
 
     def __init__(self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel") -> None:
-        self.model, self.q, self.v = model, as_array("q", q, (model.nq,)), as_array("v", v, (model.nv,))
-        self.coriolis = coriolis
+        require_untraced(q=q, v=v)
+        self.model, self.coriolis = model, coriolis
+        self.q = np.asarray(as_array("q", q, (model.nq,)))
+        self.v = np.asarray(as_array("v", v, (model.nv,)))
         if self.q.ndim != 1 or self.v.ndim != 1:
             name, size, value = ("v", model.nv, self.v) if self.q.ndim == 1 else ("q", model.nq, self.q)
             raise ShapeError(name, (size,), value.shape)
