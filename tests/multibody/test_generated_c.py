@@ -321,6 +321,16 @@ def test_the_same_model_gives_the_same_bytes(tmp_path) -> None:
     assert first.digest.encode() in files[0]["robot.h"]
 
 
+def test_files_of_an_earlier_call_are_gone(tmp_path) -> None:
+    """But no other file, even if it is named like them."""
+    (tmp_path / "robot_of_mine.c").write_text("/* mine */\n")
+    for functions in (["coriolis_matrix", "gravity"], ["mass_matrix"]):
+        mb.generate_c(mb.example("arm"), functions, tmp_path, name="robot")
+    found = {path.name for path in tmp_path.glob("*.c")}
+    own = {"robot_mass_matrix.c", "robot_casadi.c", "example.c", "test_robot.c"}
+    assert found == {*own, "robot_of_mine.c"}
+
+
 def test_cpp_takes_the_header(tmp_path) -> None:
     mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
     command = ["c++", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", "c++"]

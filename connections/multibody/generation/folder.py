@@ -44,6 +44,8 @@ from connections.multibody.kernels.layout import TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
 
+_WRITTEN_BY = f"/* Written by {PACKAGE}"
+
 
 @dataclass(frozen=True)
 class GeneratedC:
@@ -95,7 +97,8 @@ def generate_c(
         in C, ``NAME_start`` and ``NAME_close``, and the others take what these write instead of q.
     functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
         ``_force_cross`` at its end, a name is the function with that body-level factor.
-    folder : where the files are written; it is made if it does not exist.
+    folder : where the files are written; it is made if it does not exist. C files of an earlier call with the
+        same name are removed.
     name : an identifier of C with which all names in C begin; by default that of the folder.
     dtype : ``"double"`` or ``"float"``.
 
@@ -131,6 +134,7 @@ def generate_c(
     digest = _digest(model, [function.name for function in wanted], own, dtype)
     files = _files(model, made, own, real, joints, loops, digest)
     folder.mkdir(parents=True, exist_ok=True)
+    _remove_earlier(folder, own)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8", newline="\n")
     return GeneratedC(folder, own, dtype, digest, {c.recorded.function.name: _about(c) for c in made})
@@ -148,6 +152,13 @@ def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
             "compile in a reasonable time"
         )
     return made
+
+
+def _remove_earlier(folder: Path, name: str) -> None:
+    """Remove the C files that an earlier call wrote for this name, perhaps of other functions."""
+    for file in folder.glob(f"{name}_*.c"):
+        if file.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY):
+            file.unlink()
 
 
 def _loops(model: Model, real: Real) -> RecordedLoops | None:
@@ -196,7 +207,7 @@ def _files(
 ) -> dict[str, str]:
     """The text of each file, by its name."""
     comment = (
-        f"/* Written by {PACKAGE} {version()} for the robot {name}: {real.name}.\n"
+        f"{_WRITTEN_BY} {version()} for the robot {name}: {real.name}.\n"
         f"   SHA-256 of model and options: {digest}\n"
         "   This file belongs to whoever generated it, under any licence they choose. */\n"
     )
