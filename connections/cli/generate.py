@@ -18,6 +18,7 @@ README with the layout of q and v. It allocates nothing and needs only libm.
   ctest --test-dir DIR/build
 """
 _ENDING = "the functions that NAME may be, with _force_cross for another body-level factor:\n"
+_FRAMES = "and for a frame of the robot, in its axes or in those of the world:\n"
 
 
 def add(commands: Any) -> None:
@@ -47,9 +48,15 @@ def add(commands: Any) -> None:
 
 
 def _ending() -> str:
-    from connections.multibody.generation.recording import exported
+    from connections.multibody.generation.recording import exported, of_frames
 
-    return _ENDING + arguments.in_columns(", ".join(exported()), "  ")
+    frames = ", ".join(f"{name}:FRAME, {name}:FRAME:world" for name in of_frames() if name != "frame_pose")
+    return "".join(
+        [
+            _ENDING + arguments.in_columns(", ".join(exported()), "  ") + "\n",
+            _FRAMES + arguments.in_columns(f"frame_pose:FRAME, {frames}", "  "),
+        ]
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from connections.multibody.program.table import RECURSIONS
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion"]
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 QUICK = ("-O0",)  # how tests compile
-FEW = ("coriolis_matrix", "christoffel_symbols_force_cross", "forward_dynamics")
+FEW = ("christoffel_symbols_force_cross", "forward_dynamics")
 #: Second derivatives are long; a small mechanism has them all.
 SECOND = tuple(name for name, function in exported().items() if RECURSIONS[function.recursion].one_origin)
 FIRST = tuple(name for name in exported() if name not in SECOND)
@@ -195,6 +195,36 @@ def test_loops_that_do_not_close(tmp_path) -> None:
             else:
                 assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert 0 < refused < 31
+
+
+@pytest.mark.parametrize("robot", always(["arm", "four_bar"], "arm"))
+def test_frames(rng, tmp_path, robot) -> None:
+    """A frame of one's own, in both axes; also where a loop closes."""
+    place = np.eye(4)
+    place[:3, :3], place[:3, 3] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]], [0.1, 0.2, 0.3]
+    model = mb.example(robot)
+    model, frame = model.with_frames({"tool tip": (model.frame_names[-1], place)}), "tool tip"
+    wanted = [f"{name}:{frame}" for name in ("frame_pose", "frame_jacobian", "frame_jacobian_rate")]
+    loaded = generated(model, [*wanted, *(f"{name}:world" for name in wanted[1:])], tmp_path)
+    q, v = 0.3 * rng.standard_normal(model.nq), rng.standard_normal(model.nv)
+    assert np.allclose(loaded.frame_pose_tool_tip(q), mb.frame_pose(model, q, frame), atol=1e-13)
+    for axes, last in (("body", ""), ("world", "_world")):
+        J = getattr(loaded, f"frame_jacobian_tool_tip{last}")(q)
+        assert np.allclose(J, mb.frame_jacobian(model, q, frame, axes=axes), atol=1e-13)
+        rate = getattr(loaded, f"frame_jacobian_rate_tool_tip{last}")(q, v)
+        assert np.allclose(rate, mb.frame_jacobian_rate(model, q, v, frame, axes=axes), atol=1e-12)
+
+
+def test_frames_that_are_not_there(tmp_path) -> None:
+    model = mb.example("arm")
+    with pytest.raises(ModelError, match="nowhere"):
+        mb.generate_c(model, ["frame_pose:nowhere"], tmp_path, name="robot")
+    with pytest.raises(ValueError, match="frame_pose"):
+        mb.generate_c(model, ["frame_pose"], tmp_path, name="robot")
+    with pytest.raises(ModelError, match="same name in C"):
+        both = model.with_frames({"a b": ("hand", np.eye(4)), "a-b": ("hand", np.eye(4))})
+        mb.generate_c(both, ["frame_pose:a b", "frame_pose:a-b"], tmp_path, name="robot")
+    assert not list(tmp_path.iterdir())
 
 
 def test_armature_counts(rng, tmp_path) -> None:

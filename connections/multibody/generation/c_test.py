@@ -70,16 +70,8 @@ def computed(model: Model, function: Exported, given: list[np.ndarray]) -> np.nd
     """What the library computes for an exported function at one configuration."""
     program = model.program
     result = np.empty(program.cores[function.recursion])
-    names = {chosen: factor for factor, chosen in _factors().items()}
-    chosen = tuple(names[x] for x in function.chosen)
-    program.evaluate(function.recursion, tuple(given), result, chosen)
+    program.evaluate(function.recursion, tuple(given), result, function.chosen)
     return result
-
-
-def _factors() -> dict[str, bool]:
-    from connections.multibody.program.table import BODY_FACTORS
-
-    return BODY_FACTORS
 
 
 def states(model: Model, function: Exported, count: int, seed: int) -> list[list[np.ndarray]]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
 from connections._words import words_of
@@ -28,7 +30,7 @@ from connections.multibody.generation.function_text import (
     statuses,
     support_header,
 )
-from connections.multibody.generation.identifiers import robot_name
+from connections.multibody.generation.identifiers import identifiers, robot_name
 from connections.multibody.generation.layout import JointLayout, joint_layouts
 from connections.multibody.generation.loop_text import declarations, loops_text
 from connections.multibody.generation.loops import RecordedLoops, record_loops
@@ -39,7 +41,7 @@ from connections.multibody.generation.project_files import (
     readme_text,
     summary,
 )
-from connections.multibody.generation.recording import exported_function, record
+from connections.multibody.generation.recording import Exported, exported_function, record
 from connections.multibody.kernels.layout import TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
@@ -96,7 +98,8 @@ def generate_c(
     model : a tree or a closed chain. If it has loops that have to be solved, there are two further functions
         in C, ``NAME_start`` and ``NAME_close``, and the others take what these write instead of q.
     functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
-        ``_force_cross`` at its end, a name is the function with that body-level factor.
+        ``_force_cross`` at its end, a name is the function with that body-level factor; those of frames are
+        ``"frame_jacobian:tool"`` and ``"frame_jacobian:tool:world"``, for a frame of the model named tool.
     folder : where the files are written; it is made if it does not exist. C files of an earlier call with the
         same name are removed.
     name : an identifier of C with which all names in C begin; by default that of the folder.
@@ -126,12 +129,13 @@ def generate_c(
     wanted = [exported_function(function) for function in dict.fromkeys(functions)]
     if not wanted:
         raise ValueError("functions: expected at least one name, got none")
+    identifiers("function", [function.name for function in wanted])
     folder = Path(folder)
     own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
     require_writable(folder)
     made = [_made(model, function, own, real) for function in wanted]
     loops = _loops(model, real)
-    digest = _digest(model, [function.name for function in wanted], own, dtype)
+    digest = _digest(model, wanted, own, dtype)
     files = _files(model, made, own, real, joints, loops, digest)
     folder.mkdir(parents=True, exist_ok=True)
     _remove_earlier(folder, own)
@@ -179,11 +183,11 @@ def _about(made: CFunction) -> dict[str, Any]:
     }
 
 
-def _digest(model: Model, functions: list[str], name: str, dtype: str) -> str:
+def _digest(model: Model, functions: list[Exported], name: str, dtype: str) -> str:
     """SHA-256 of all that the files depend on."""
     options = {
         "version": version(),
-        "functions": functions,
+        "functions": [function.name for function in functions],
         "name": name,
         "dtype": dtype,
         "joints": model.joint_names,
@@ -193,6 +197,9 @@ def _digest(model: Model, functions: list[str], name: str, dtype: str) -> str:
         integers = array.view("<i8")  # the first is the fingerprint of sources, no property of the model
         end = TREE.read(array, "work") if array is model.program.memory else len(array)
         found.update(integers[1:end].tobytes())
+    for function in functions:
+        for choice in model.program.choice(function.recursion, function.chosen):
+            found.update(np.asarray(choice).tobytes())
     return found.hexdigest()
 
 

@@ -75,8 +75,10 @@ def cmake_text(name: str, functions: list[str], casadi: bool) -> str:
 
 def summary(function: Exported) -> str:
     """The first line of the documentation of the function in Python, in ASCII as all files."""
-    factor = " (factor (v x*) I)" if any(function.chosen) else ""
-    return str(_declared(function).__doc__).splitlines()[0].rstrip(".") + factor
+    usual = function.chosen in ((), ("christoffel",))
+    chosen = "" if usual else f" ({', '.join(function.chosen)})"
+    text = str(_declared(function).__doc__).splitlines()[0].rstrip(".") + chosen
+    return text.encode("ascii", "replace").decode().replace("*/", "* /")
 
 
 def is_stacked(function: Exported) -> bool:

@@ -23,6 +23,7 @@ from connections.engines.recorded.execution import (
     Workspace,
 )
 from connections.engines.recorded.expressions import Record
+from connections.multibody.generation.identifiers import identifier
 from connections.multibody.generation.loops import interpreter
 from connections.multibody.kernels.cluster_reading import read_solution
 from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
@@ -40,7 +41,14 @@ from connections.multibody.kernels.poses import place_links
 from connections.multibody.kernels.reading import read_configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model
-from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS, Recursion
+from connections.multibody.program.table import (
+    BODY_FACTOR,
+    BODY_FACTORS,
+    FRAME,
+    FRAME_AND_AXES,
+    RECURSIONS,
+    Recursion,
+)
 
 _KERNELS = "connections.multibody.kernels"
 _ROUND_OFF = 2.0**-52  # entries of rotations are rounded to -1, 0 and 1 if they differ by at most this
@@ -52,14 +60,14 @@ class Exported:
 
     Attributes
     ----------
-    name : of the C function: that of the recursion, followed by a body-level factor if it is not the usual.
+    name : of the C function: that of the recursion, followed by what is chosen if it is not the usual.
     recursion : its key in the table.
-    chosen : what the kernel takes for the body-level factor.
+    chosen : the body-level factor, or the frame and the axes, as the function in Python takes them.
     """
 
     name: str
     recursion: str
-    chosen: tuple[bool, ...]
+    chosen: tuple[str, ...]
 
     @property
     def row(self) -> Recursion:
@@ -68,7 +76,7 @@ class Exported:
 
 
 def exported() -> dict[str, Exported]:
-    """All functions that can be exported, by name."""
+    """All functions that can be exported, by name, except those of frames."""
     found = {}
     for recursion, row in RECURSIONS.items():
         if row.choice is None:
@@ -76,21 +84,35 @@ def exported() -> dict[str, Exported]:
         elif row.choice is BODY_FACTOR:
             for factor, chosen in BODY_FACTORS.items():
                 name = recursion if not chosen else f"{recursion}_{factor}"
-                found[name] = Exported(name, recursion, (chosen,))
+                found[name] = Exported(name, recursion, (factor,))
     return found
 
 
+def of_frames() -> list[str]:
+    """The recursions of frames."""
+    return [name for name, row in RECURSIONS.items() if row.choice in (FRAME, FRAME_AND_AXES)]
+
+
 def exported_function(name: str) -> Exported:
-    """The function of this name.
+    """The function of this name; ``RECURSION:FRAME`` or ``RECURSION:FRAME:world`` for one of a frame.
 
     Raises
     ------
     ValueError : there is none.
     """
+    recursion, colon, frame = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if colon and recursion in of_frames():
+        if RECURSIONS[recursion].choice is FRAME:
+            return Exported(f"{recursion}_{identifier(frame)}", recursion, (frame,))
+        axes = "world" if frame.endswith(":world") else "body"
+        frame = frame.removesuffix(f":{axes}")
+        end = "_world" if axes == "world" else ""
+        return Exported(f"{recursion}_{identifier(frame)}{end}", recursion, (frame, axes))
     try:
         return exported()[name]
     except (KeyError, TypeError):
-        raise ValueError(f"functions: {no_such('function', name, [*exported()])}") from None
+        known = [*exported(), *(f"{recursion}:FRAME" for recursion in of_frames())]
+        raise ValueError(f"functions: {no_such('function', name, known)}") from None
 
 
 @dataclass(frozen=True)
@@ -249,7 +271,9 @@ class _Recording:
 
     def _recorded(self, file: str, objects: tuple[Any, ...], of: Any) -> Recorded:
         kernel = getattr(importlib.import_module(f"{_KERNELS}.{file}"), self.function.recursion)
-        chosen = self.function.chosen + (True,) * (self.row.mirrored and not self.model.closed)
+        given = self.model.program.choice(self.function.recursion, self.function.chosen)
+        chosen = [x if isinstance(x, bool) else Slots(Table(x)) for x in given]
+        chosen += [True] * (self.row.mirrored and not self.model.closed)
         results = Workspace((lambda slot: 0.0) if self.row.sparse else self.record.unwritten)
         self.run(kernel, *objects, self.tree.work, Slots(results), *chosen)
         pivots = range(of.pivots, of.pivots + of.nv) if self.row.inverse else ()
