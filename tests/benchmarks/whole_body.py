@@ -67,7 +67,8 @@ def arm() -> dict[str, Callable[[], Any]]:
     goal = mb.frame_pose(robot, q + 0.01, "tool0")
     task = PoseTask("tool0", damping=5.0, stiffness=20.0, name="tool")
     free = WholeBodyController(robot, [task])
-    bounded = WholeBodyController(robot, [task], torque_limits=[40.0, 40.0, 20.0, 1.0, 1.0, 1.0])
+    most = 0.95 * np.abs(free.torque(q, v, {"tool": goal})).max()
+    bounded = WholeBodyController(robot, [task], torque_limits=most)
     return _cycles(q, v, {"free": (free, {"tool": goal}), "bounded": (bounded, {"tool": goal})})
 
 
