@@ -34,6 +34,7 @@ EXAMPLES = (
     "parallel_ankle",
     "newton_swing",
     "minimum_effort",
+    "torsion_on_arms",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -56,6 +57,7 @@ SHOWN = {
     "newton_swing": (0.0, 0.0, 0.355, 1.0),
     "minimum_effort": (0.0, 0.0, 0.56, 1.0),
     "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
+    "torsion_on_arms": (0.0, 0.0, 0.69, 0.5),
     "parallel_ankle": (0.0, 0.0, 0.33, 1.0),
 }
 
