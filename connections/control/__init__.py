@@ -44,6 +44,7 @@ from connections.control.splines.effort_curve import EffortCurve, EffortMotion
 from connections.control.splines.minimum_effort import minimum_effort_curve
 from connections.control.whole_body.controller import WholeBodyCommand, WholeBodyController
 from connections.control.whole_body.hierarchy import InfeasibleError
+from connections.control.whole_body.task import RobotTask, Target, TaskError, TaskState
 from connections.control.whole_body.tasks import (
     AngularMomentumTask,
     CenterOfMassTask,
@@ -51,10 +52,6 @@ from connections.control.whole_body.tasks import (
     PointTask,
     PoseTask,
     PostureTask,
-    RobotTask,
-    Target,
-    TaskError,
-    TaskState,
 )
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The whole-body law: torques with which tasks are passive, contacts hold, and limits are kept.
 
-Every task asks for the acceleration with which it is passive (`tasks.py`). The robot's acceleration and the
+Every task asks for the acceleration with which it is passive (`task.py`). The robot's acceleration and the
 contacts' forces are the unknowns, the torques follow from them:
 
     tau = H vdot + C v + g - J_c^T f,     zero where no motor is,     J_c vdot + Jdot_c v = -damping J_c v,
@@ -30,7 +30,7 @@ from connections.control.contacts import Contact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
 from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_nullspaces, by_programs, split
 from connections.control.whole_body.robot_state import Coriolis, RobotState
-from connections.control.whole_body.tasks import (
+from connections.control.whole_body.task import (
     RobotTask,
     Task,
     TaskError,

@@ -1,34 +1,20 @@
-"""Tasks of a robot: what is controlled, with its error, inertia and Coriolis matrix.
+"""The tasks: a point, an orientation, a pose, joints, the center of mass, the angular momentum.
 
-A task has a velocity u = J v, in axes that it defines, an error e of its place from a target, and
-
-    Lambda = (J H^-1 J^T)^-1,    A = H^-1 J^T Lambda,    C_t = A^T C A - Lambda Jdot A,    e' = E (u - u_d),
-
-the inertia and the Coriolis matrix of [W] Remark 8, A^T C A + A^T H Adot, with Adot written out by
-J A = 1. With the reference u_r = u_d - rate e and s = u - u_r, the law of the task is
-
-    Lambda s' + (C_t + D) s + E^T K e = 0,      V = s^T Lambda s / 2 + e^T K e / 2,
-    V' = -s^T D s - rate e^T K e,
-
-which holds for every C with Hdot - 2C skew: the task is passive whatever the others do.
-Source: [W] Remark 8, eq. (17); Englsberger et al., MPTC, RSS 2020, which has rate = 0.
+Each says what its place is, how J and Jdot are computed, and what its error from a target is; the rest is the
+same for every task (`task.py`).
 """
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from connections._words import no_such
-from connections.checks import ModelError, as_array, as_number, require_finite
+from connections.checks import ModelError, as_array
 from connections.control.centroidal import CentroidalCoordinates
-from connections.control.laws.gains import gain_matrix
 from connections.control.whole_body.group_errors import (
     bracket_matrix,
     logarithm_rate,
@@ -36,7 +22,8 @@ from connections.control.whole_body.group_errors import (
     rotation_logarithm,
     seen_from,
 )
-from connections.control.whole_body.robot_state import Coriolis, RobotState
+from connections.control.whole_body.robot_state import RobotState
+from connections.control.whole_body.task import Error, Motion, Target, Task, TaskError, target_motion
 from connections.multibody import (
     Free,
     Spherical,
@@ -45,116 +32,9 @@ from connections.multibody import (
     frame_pose,
     total_mass,
 )
-from connections.multibody.model import Model, require_model
+from connections.multibody.model import Model
 
 _ROTATION = 1e-6  # the largest entry of R R^T - 1 of a target
-_DEPENDENT = 1e-7  # of unit rows; W^T W has no digits left for smaller parts
-
-
-Motion = Callable[[RobotState], tuple[Any, np.ndarray, np.ndarray]]  # place, J (m, nv), Jdot (m, nv)
-
-
-class TaskError(ValueError):
-    """A task cannot be one, or tasks depend on each other; the message names them."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a task is to be, and how it moves there.
-
-    Parameters
-    ----------
-    place : the place in the task's own form (its class says which).
-    velocity : (m,) of the target, in the task's axes; for orientations and poses in the target's own.
-    acceleration : (m,), the rate of these components.
-    """
-
-    place: Any
-    velocity: Any = None
-    acceleration: Any = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task(abc.ABC):
-    """What a robot is to do; m is its number of components.
-
-    Parameters
-    ----------
-    damping : D, scalar, (m,) or (m, m), positive definite; the units of a force over a velocity of the task.
-    stiffness : K, the same, symmetric, or zero.
-    rate : 1/s, at which the error falls while s = 0.
-    weight : how much a deviation counts beside those of other tasks of the same priority.
-    priority : a task gives way to those of smaller numbers.
-    name : how targets and errors call it; made of the class and the frame if empty.
-    """
-
-    damping: Any
-    stiffness: Any = 0.0
-    rate: float = 0.0
-    weight: float = 1.0
-    priority: int = 0
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", str(self.name) or self._title())
-        for what in ("rate", "weight"):
-            object.__setattr__(self, what, as_number(what, getattr(self, what)))
-        if not 0.0 <= self.rate < np.inf:
-            raise TaskError(f"task '{self.name}': rate must be at least zero, got {self.rate:g}")
-        if not 0.0 < self.weight < np.inf:
-            raise TaskError(f"task '{self.name}': weight must be positive, got {self.weight:g}")
-        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
-            raise TaskError(f"task '{self.name}': priority must be an integer, got {self.priority!r}")
-
-    def on(self, model: Model) -> RobotTask:
-        """The task of a robot, with its gains as matrices.
-
-        Raises
-        ------
-        ModelError : the robot has no such frame or joint.
-        GainError, ShapeError, TaskError : of the gains.
-        """
-        require_model("a task", model)
-        size, motion = self._measured(model)
-        label = f"of task '{self.name}'"
-        D = gain_matrix(f"damping {label}", self.damping, size)
-        K = np.zeros((size, size))
-        if np.any(np.asarray(self.stiffness) != 0.0):
-            K = gain_matrix(f"stiffness {label}", self.stiffness, size, symmetric=True)
-        return RobotTask(self, model, motion, D, K)
-
-    @abc.abstractmethod
-    def _title(self) -> str:
-        """The name of the task, if it is given none."""
-
-    @abc.abstractmethod
-    def _measured(self, model: Model) -> tuple[int, Motion]:
-        """The number m of components, and how place, J and Jdot are computed."""
-
-    def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
-        """The error of a place that is a vector (m,)."""
-        x_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (len(u),)))
-        u_d, a_d = _target_motion(self, target, len(u))
-        return Error(place - x_d, None, u - u_d, u_d, a_d)
-
-
-class Error(NamedTuple):
-    """The error of a task, and how it changes."""
-
-    e: np.ndarray  #: (m,)
-    E: np.ndarray | None  #: (m, m), edot = E difference; None for the identity
-    difference: np.ndarray  #: (m,) the velocity relative to the target's
-    u_d: np.ndarray  #: (m,) the target's velocity in the axes of u
-    a_d: np.ndarray  #: (m,) its rate
-
-    @property
-    def rate(self) -> np.ndarray:
-        """edot, (m,)."""
-        return self.difference if self.E is None else self.E @ self.difference
-
-    def pull(self, K: np.ndarray) -> np.ndarray:
-        """E^T K e, the force of the potential e^T K e / 2."""
-        return np.asarray(K @ self.e if self.E is None else (K @ self.e) @ self.E)
 
 
 @dataclass(frozen=True)
@@ -302,6 +182,8 @@ class AngularMomentumTask(Task):
     It is the rate of no position, so that stiffness and rate must be zero. Target: its value and rate.
     """
 
+    has_place: ClassVar[bool] = False
+
     def _title(self) -> str:
         return "angular momentum"
 
@@ -318,223 +200,8 @@ class AngularMomentumTask(Task):
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
         if target.place is not None:
             raise TaskError(f"task '{self.name}': it has no place; give its value as the target's velocity")
-        u_d, a_d = _target_motion(self, target, 3)
+        u_d, a_d = target_motion(self, target, 3)
         return Error(np.zeros(3), np.zeros((3, 3)), u - u_d, u_d, a_d)
-
-
-@dataclass(frozen=True, eq=False)
-class RobotTask:
-    """A task of a robot, `Task.on`.
-
-    `at` gives its quantities at one state.
-    """
-
-    task: Task
-    model: Model
-    motion: Motion
-    D: np.ndarray
-    K: np.ndarray
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.task.name
-
-    @property
-    def size(self) -> int:
-        """The number m of components."""
-        return len(self.D)
-
-    def at(self, q: Any, v: Any, target: Any = None, coriolis: Coriolis = "christoffel") -> TaskState:
-        """The task at q (nq,) and v (nv,).
-
-        Parameters
-        ----------
-        q : (nq,) configuration.
-        v : (nv,) velocity in the model's frame.
-        target : `Target`, or the place alone, at rest; without it, there is no error.
-        coriolis : as of `WholeBodyController`.
-
-        Raises
-        ------
-        ShapeError, NonFiniteError, PointError; TaskError : the rows of J depend on each other.
-        """
-        found = TaskStack([self]).at(RobotState(self.model, q, v, coriolis), [target])[0]
-        if target is not None:
-            require_finite(f"the target of '{self.name}'", found.error.e + found.error.u_d + found.error.a_d)
-        return found
-
-
-class TaskStack:
-    """Tasks of one robot that are computed together, M components in all.
-
-    What belongs to one task alone is a block of (M, M) matrices that are zero elsewhere, so that one call
-    factors all inertias.
-    """
-
-    def __init__(self, tasks: Sequence[RobotTask]) -> None:
-        ends = np.cumsum([0, *(task.size for task in tasks)]).tolist()
-        self.tasks = tuple(tasks)
-        self.slices = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
-        self._owners = np.zeros((ends[-1], len(tasks)))  #: whether a component belongs to a task
-        self._D, self._K = np.zeros((2, ends[-1], ends[-1]))
-        for k, (task, at) in enumerate(zip(tasks, self.slices, strict=True)):
-            self._owners[at, k], self._D[at, at], self._K[at, at] = 1.0, task.D, task.K
-        self._blocks = self._owners @ self._owners.T
-        self._rates = self._owners @ [task.task.rate for task in tasks]
-
-    def at(self, state: RobotState, targets: Sequence[Any]) -> list[TaskState]:
-        """The tasks at one state of the robot."""
-        if not self.tasks:
-            return []
-        motions = [task.motion(state) for task in self.tasks]
-        W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
-        states = zip(self.tasks, motions, self.slices, targets, strict=True)
-        return [TaskState(task, state, *motion, W, at, target) for task, motion, at, target in states]
-
-    def wishes(self, states: Sequence[TaskState]) -> tuple[np.ndarray, np.ndarray]:
-        """A (M, nv) and b (M,): the tasks are passive if A L^T vdot = b; the rows of each are orthonormal.
-
-        Of one task they are R^-1 W^T and R^-1 times J vdot, with R R^T = W^T W. With v_s = A s, J vdot is
-
-            a_r - Jdot (v - v_s) - J H^-1 C v_s - Lambda^-1 (D s + E^T K e),
-
-        in which Lambda itself does not occur.
-
-        Raises
-        ------
-        TaskError : the rows of the J of one task depend on each other.
-        """
-        robot, W, errors = states[0].state, states[0].stacked, [at.error for at in states]
-        G = (W.T @ W) * self._blocks
-        R, info = dpotrf(G, lower=1, clean=1)
-        if info or _dependent(R, G):
-            for one in states:
-                one.root  # noqa: B018  # which raises the error of the task
-        rows = dtrtrs(R, W.T, lower=1)[0]
-        e, difference = (
-            np.concatenate(parts) for parts in zip(*((x.e, x.difference) for x in errors), strict=True)
-        )
-        s = difference + self._rates * e
-        shares = self._owners * dtrtrs(R, s, lower=1)[0][:, None]
-        v_s = robot.velocities(rows.T @ shares)
-        turned, rest = robot.whitened(robot.C @ v_s), robot.v[:, None] - v_s
-        J_dot = np.concatenate([at.jacobian_rate for at in states])
-        pull = self._K @ e
-        for at, x in zip(self.slices, errors, strict=True):
-            if x.E is not None:
-                pull[at] = pull[at] @ x.E
-        a_r = np.concatenate([x.a_d for x in errors]) - ((J_dot @ rest) * self._owners).sum(axis=1)
-        a_r -= self._rates * np.concatenate([x.rate for x in errors])
-        b = dtrtrs(R, a_r, lower=1)[0] - ((rows @ turned) * self._owners).sum(axis=1)
-        return rows, b - (self._D @ s + pull) @ R
-
-
-@dataclass(frozen=True, eq=False)
-class TaskState:
-    """A task at one state of the robot."""
-
-    of: RobotTask
-    state: RobotState
-    place: Any  #: in the form that the task's class says
-    jacobian: np.ndarray  #: J (m, nv)
-    jacobian_rate: np.ndarray  #: Jdot (m, nv)
-    stacked: np.ndarray  #: (nv, M), `whitened` of all tasks that were computed together
-    columns: slice  #: those of this task
-    target: Any
-
-    @property
-    def whitened(self) -> np.ndarray:
-        """W = L^-1 J^T, (nv, m): its columns are the rows of J in units of the mass matrix."""
-        return self.stacked[:, self.columns]
-
-    @cached_property
-    def velocity(self) -> np.ndarray:
-        """u = J v, (m,)."""
-        return np.asarray(self.jacobian @ self.state.v)
-
-    @cached_property
-    def error(self) -> Error:
-        """The error, and how it changes."""
-        target = self.target if isinstance(self.target, Target) else Target(self.target)
-        if target.place is None and not isinstance(self.of.task, AngularMomentumTask):
-            raise TaskError(f"task '{self.of.name}': it has no target")
-        return self.of.task._error(self.place, target, self.velocity)
-
-    @cached_property
-    def sliding(self) -> np.ndarray:
-        """s = u - u_d + rate e, (m,)."""
-        return np.asarray(self.error.difference + self.of.task.rate * self.error.e)
-
-    @cached_property
-    def root(self) -> np.ndarray:
-        """The Cholesky factor of J H^-1 J^T = W^T W, lower triangular (m, m).
-
-        Raises
-        ------
-        TaskError : the rows of J depend on each other.
-        """
-        G = self.whitened.T @ self.whitened
-        R, info = dpotrf(G, lower=1, clean=1)
-        if info or _dependent(R, G):
-            raise TaskError(f"task '{self.of.name}': its components depend on each other at this q")
-        return np.asarray(R)
-
-    @cached_property
-    def inertia(self) -> np.ndarray:
-        """Lambda = (J H^-1 J^T)^-1, (m, m)."""
-        half = dtrtrs(self.root, np.eye(self.of.size), lower=1)[0]
-        return np.asarray(half.T @ half)
-
-    @cached_property
-    def inclusion(self) -> np.ndarray:
-        """A = H^-1 J^T Lambda, (nv, m): J A = 1, and A^T H A = Lambda."""
-        return self.state.velocities(self.whitened @ self.inertia)
-
-    @cached_property
-    def coriolis_matrix(self) -> np.ndarray:
-        """C_t = A^T C A - Lambda Jdot A, (m, m).
-
-        Source: [W] Remark 8, eq. (17).
-        """
-        A = self.inclusion
-        return np.asarray(A.T @ self.state.C @ A - self.inertia @ self.jacobian_rate @ A)
-
-    @cached_property
-    def inertia_rate(self) -> np.ndarray:
-        """The derivative of Lambda along v, A^T Hdot A - Lambda Jdot A - (Lambda Jdot A)^T; without any C."""
-        turned = self.inertia @ self.jacobian_rate @ self.inclusion
-        return np.asarray(self.inclusion.T @ self.state.H_dot @ self.inclusion - turned - turned.T)
-
-    @cached_property
-    def wanted(self) -> np.ndarray:
-        """The acceleration J vdot (m,) with which the task is passive."""
-        alone = replace(self, stacked=self.whitened, columns=slice(None))
-        return np.asarray(self.root @ TaskStack([self.of]).wishes([alone])[1])
-
-    @property
-    def storage(self) -> float:
-        """V = s^T Lambda s / 2 + e^T K e / 2; of places in J."""
-        y, e = dtrtrs(self.root, self.sliding, lower=1)[0], self.error.e
-        return float(0.5 * (y @ y) + 0.5 * e @ self.of.K @ e)
-
-    @property
-    def dissipation(self) -> float:
-        """s^T D s + rate e^T K e, the rate at which V falls while the task's law holds; of places in W."""
-        s, e = self.sliding, self.error.e
-        return float(s @ self.of.D @ s + self.of.task.rate * e @ self.of.K @ e)
-
-    def residual(self, acceleration: np.ndarray) -> np.ndarray:
-        """Lambda s' + (C_t + D) s + E^T K e, (m,), of accelerations vdot (nv,): the force that is missing."""
-        return np.asarray(dpotrs(self.root, self.jacobian @ acceleration - self.wanted, lower=1)[0])
-
-    def storage_rate(self, acceleration: np.ndarray) -> float:
-        """The derivative of V while the robot accelerates at vdot (nv,), from Lambda's rate; without C."""
-        s, e, error = self.sliding, self.error.e, self.error
-        s_dot = self.jacobian @ acceleration + self.jacobian_rate @ self.state.v
-        s_dot = s_dot - error.a_d + self.of.task.rate * error.rate
-        kinetic = s @ self.inertia @ s_dot + 0.5 * s @ self.inertia_rate @ s
-        return float(kinetic + e @ self.of.K @ error.rate)
 
 
 def plain_joints(model: Model) -> tuple[str, ...]:
@@ -554,11 +221,6 @@ def slots(slice_of: Callable[[str], slice], joints: Sequence[str]) -> np.ndarray
 _POINT = "point of a task"
 
 
-def _dependent(R: np.ndarray, G: np.ndarray) -> bool:
-    """Whether R_jj / G_jj^(1/2), the part of row j outside the span of those before it, vanishes."""
-    return not (R.diagonal() > _DEPENDENT * np.sqrt(G.diagonal())).all()
-
-
 def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The pose of a frame, its Jacobian in its own axes, and the Jacobian's rate."""
     q, v = state.q, state.v
@@ -571,23 +233,12 @@ def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarra
 
 def _group_error(task: Task, X: np.ndarray, e: np.ndarray, target: Target, u: np.ndarray) -> Error:
     """The error e = log X; the target's motion is given in the target's own axes."""
-    u_d, a_d = _target_motion(task, target, len(u))
+    u_d, a_d = target_motion(task, target, len(u))
     if target.velocity is None and target.acceleration is None:
         return Error(e, logarithm_rate(e), u, u_d, a_d)
     u_d = seen_from(X, u_d)
     difference = u - u_d
     return Error(e, logarithm_rate(e), difference, u_d, seen_from(X, a_d) - bracket_matrix(difference) @ u_d)
-
-
-def _target_motion(task: Task, target: Target, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity and acceleration of the target, (size,) each."""
-    zero = np.zeros(size)
-    u_d, a_d = target.velocity, target.acceleration
-    if u_d is not None:
-        u_d = np.asarray(as_array(f"the velocity of the target of '{task.name}'", u_d, (size,)))
-    if a_d is not None:
-        a_d = np.asarray(as_array(f"the acceleration of the target of '{task.name}'", a_d, (size,)))
-    return zero if u_d is None else u_d, zero if a_d is None else a_d
 
 
 def _rotation(task: Task, R: np.ndarray) -> np.ndarray:
