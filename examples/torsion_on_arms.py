@@ -423,7 +423,12 @@ def draw(path):
             mean, low, high = ratio(results[arm.name, "rigid", name][:, 0], reference)
             if np.isfinite(mean):
                 first.errorbar(
-                    mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color=color, capsize=3
+                    mean,
+                    place,
+                    xerr=[[mean - low], [high - mean]] if LONG else None,
+                    fmt="o",
+                    color=color,
+                    capsize=3,
                 )
             else:
                 first.text(0.5, place, "all are lost", va="center", transform=first.get_yaxis_transform())
@@ -431,7 +436,10 @@ def draw(path):
             last.errorbar(mid, place, xerr=[[mid - low], [high - mid]], fmt="o", color=color, capsize=3)
             last.plot(np.median(found[arm.name, name][:, 2]), place, "x", color="#777777")
         first.axvline(1.0, color="#999999", lw=0.8)
-        first.set(title=f"{arm.name}, rigid: rms error, relative", xlabel="ratio of pairs, 95 % interval")
+        first.set(
+            title=f"{arm.name}, rigid: rms error, relative",
+            xlabel="ratio of pairs" + ", 95 % interval" * LONG,
+        )
         last.set(title="largest delay, rigid: quartiles; cross: expected", xlabel="ms")
         shares = [[100.0 * lost(results[arm.name, case, name])[0] for case in CASES] for name in names]
         middle.imshow(shares, cmap="Reds", vmin=0.0, vmax=130.0, aspect="auto")
