@@ -367,6 +367,27 @@ def test_cpp_takes_the_header(tmp_path) -> None:
     subprocess.run([*command, str(tmp_path / "robot.h")], check=True, capture_output=True)
 
 
+@pytest.mark.parametrize("robot", ["arm", "four_bar"])
+def test_the_stack_is_bounded(tmp_path, robot) -> None:
+    """By what is printed, without optimization, where it is largest; for loops the longest chain of calls."""
+    made = mb.generate_c(mb.example(robot), ["coriolis_matrix"], tmp_path, name="robot")
+    used = {}
+    for unit in ("coriolis_matrix", "close")[: 1 if robot == "arm" else 2]:
+        command = ["cc", "-O0", "-fstack-usage", "-c", f"robot_{unit}.c", "-o", f"{unit}.o"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        lines = next(tmp_path.glob(f"*{unit}.su")).read_text().splitlines()
+        used |= {line.split("\t")[0].rsplit(":", 1)[1]: int(line.split("\t")[1]) for line in lines}
+    helpers = max(used["robot_turn"], used["robot_are_within"])
+    stated = made.functions["coriolis_matrix"]["stack"]
+    assert 0.3 * stated < used["robot_coriolis_matrix"] + helpers <= stated
+    if robot == "four_bar":
+        blocks = max(size for name, size in used.items() if name.endswith("_0"))
+        chain = used["robot_close"] + used["follow"] + max(used["settle"], used["polish"]) + blocks
+        text = (tmp_path / "README.md").read_text()
+        stated = int(re.search(r"at most (\d+) bytes", text.replace("\n", " "))[1])
+        assert 0.3 * stated < chain + helpers <= stated
+
+
 def test_zeros_and_unused_operations_are_gone(tmp_path) -> None:
     """The arm's gravity needs a tenth of the operations of its C, and no sine of the first joint."""
     made = mb.generate_c(mb.example("arm"), ["coriolis_matrix", "gravity"], tmp_path, name="robot")

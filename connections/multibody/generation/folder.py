@@ -218,18 +218,19 @@ def _files(
         f"   SHA-256 of model and options: {digest}\n"
         "   This file belongs to whoever generated it, under any licence they choose. */\n"
     )
+    closing = None if loops is None else loops_text(name, loops)
     files = {
         f"{name}.h": comment + _header(model, made, name, joints, loops),
         f"{name}_support.h": support_header(name, real, comment),
         "CMakeLists.txt": cmake_text(name, _units(made, loops), not real.suffix),
         "example.c": comment + example_text(model, made, name, real, loops is not None),
         f"test_{name}.c": comment + c_test_text(model, made, name, real, loops is not None),
-        "README.md": readme_text(model, made, name, real, joints, loops is not None, digest),
+        "README.md": readme_text(model, made, name, real, joints, closing[1] if closing else 0, digest),
         f"{name}.json": _description(model, made, name, real, loops, digest),
     }
     includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
-    if loops is not None:
-        files[f"{name}_close.c"] = comment + includes + loops_text(name, loops)
+    if closing:
+        files[f"{name}_close.c"] = comment + includes + closing[0]
     if not real.suffix:
         q_is_integral = bool(model.kinematics.nq == model.kinematics.nv)
         size = 0 if loops is None else loops.size

@@ -31,6 +31,7 @@ STATUSES = {  # name -> what it means
 _OF_LOOPS = ("NOT_CLOSED", "SINGULAR_LOOP")
 _UNIT_FLOAT = 1e-5  # float: the norm of a quaternion is one up to this
 _PIVOT_FLOAT = 1e-6  # float: the mass matrix is singular below this
+FRAMES = 384  # bytes: arguments, what a compiler adds, and the functions of the support header
 UNROLLED = 2_000_000  # bytes of the text of a function
 
 
@@ -91,7 +92,7 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     arrays = 3 * body.angles + len(pivots)
     size = 4 if real.suffix else 8
     return CFunction(
-        recorded, declaration, text, body.counts, size * (arrays + body.variables) + 64, body.live
+        recorded, declaration, text, body.counts, size * (arrays + body.variables) + FRAMES, body.live
     )
 
 

@@ -8,7 +8,7 @@ turns far, Newton's method contracts, and K_d changes little. So no step jumps t
 from __future__ import annotations
 
 from connections.engines.recorded.c_code import Real, code
-from connections.multibody.generation.function_text import quaternion_tests
+from connections.multibody.generation.function_text import FRAMES, quaternion_tests
 from connections.multibody.generation.loops import Block, RecordedLoop, RecordedLoops
 from connections.multibody.kernels.loop_path import DONE, NO_MORE, POLISHED, SMALL
 from connections.multibody.tolerances import LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN, SINGULAR
@@ -174,17 +174,19 @@ def declarations(name: str, loops: RecordedLoops) -> list[str]:
     ]
 
 
-def loops_text(name: str, loops: RecordedLoops) -> str:
-    """The definitions of ``NAME_start`` and ``NAME_close``."""
+def loops_text(name: str, loops: RecordedLoops) -> tuple[str, int]:
+    """The definitions of ``NAME_start`` and ``NAME_close``, and the bytes of stack that they use at most."""
     from connections.multibody.generation.project_files import numbers_text
 
     real = Real("double")
     most = max(len(loop.source) for loop in loops.loops)
+    dependent = max(loop.dependent for loop in loops.loops)
+    rows = max(loop.rows for loop in loops.loops)
     numbers = {
         "up": name.upper(),
         "coordinates": most,
-        "dependent": max(loop.dependent for loop in loops.loops),
-        "rows": max(loop.rows for loop in loops.loops),
+        "dependent": dependent,
+        "rows": rows,
         "singular": SINGULAR,
         "small": SMALL,
         "largest_change": LARGEST_CHANGE,
@@ -195,10 +197,11 @@ def loops_text(name: str, loops: RecordedLoops) -> str:
         "done": DONE,
         "shortest": _SHORTEST,
     }
-    blocks = [_block("linear", loops.linear, name, real)]
+    parts = [("linear", loops.linear)]
     for k, loop in enumerate(loops.loops):
         for part in ("predict", "correct", "change", "derivatives"):
-            blocks.append(_block(f"{part}_{k}", getattr(loop, part), name, real))
+            parts.append((f"{part}_{k}", getattr(loop, part)))
+    blocks, deepest = zip(*(_block(function, block, name, real) for function, block in parts), strict=True)
     tests = quaternion_tests(loops.linear.record, loops.squares, name, real)
     close = _CLOSE.format(
         name=name,
@@ -214,7 +217,10 @@ def loops_text(name: str, loops: RecordedLoops) -> str:
         tests="".join(f"    {line}\n" for line in tests),
         derivatives="".join(f"    derivatives_{k}(found[{k}], loops);\n" for k in range(len(loops.loops))),
     )
-    return "\n".join([*blocks, _DRIVER.format(**numbers), close])
+    # `close` calls `follow`, which calls `settle`, which calls a block.
+    follow, settle = 4 * most + 4, most + dependent + rows + 4
+    stack = 8 * (loops.spanning + (1 + len(loops.loops)) * most + follow + settle + max(deepest)) + 2 * FRAMES
+    return "\n".join([*blocks, _DRIVER.format(**numbers), close]), stack
 
 
 def _loop_text(number: int, loop: RecordedLoop) -> str:
@@ -222,8 +228,8 @@ def _loop_text(number: int, loop: RecordedLoop) -> str:
     return f"        {{{len(loop.source)}, {loop.dependent}, {loop.rows}, {parts}}},"
 
 
-def _block(function: str, block: Block, name: str, real: Real) -> str:
-    """A block as a static function."""
+def _block(function: str, block: Block, name: str, real: Real) -> tuple[str, int]:
+    """A block as a static function, and how many numbers its variables are."""
     results = [(f"{array}[{k}]", x) for array, _, found in block.written for k, x in found.items()]
     body = code(block.record, results, real)
     arguments = [f"const double *{array}" for array, _ in block.given]
@@ -236,4 +242,5 @@ def _block(function: str, block: Block, name: str, real: Real) -> str:
         lines.append(f"    {name}_turn({body.angles}, angles, sines, cosines);")
     lines += [f"    {line}" for line in body.lines]
     unused = [array for array, _ in block.given if not any(f"{array}[" in line for line in lines[2:])]
-    return "\n".join([*lines[:2], *(f"    (void){array};" for array in unused), *lines[2:], "}", ""])
+    text = "\n".join([*lines[:2], *(f"    (void){array};" for array in unused), *lines[2:], "}", ""])
+    return text, body.variables + 3 * body.angles

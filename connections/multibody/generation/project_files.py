@@ -191,7 +191,8 @@ _README_LOOPS = """
 The mechanism has loops that have to be solved. Keep `double loops[{up}_LOOPS]`, one array for each robot.
 Call `{name}_start(loops)` once: it is the reference configuration. Then call `{name}_close(q, loops)` for
 each new configuration; it follows the loops from the last one to q, and the functions take `loops` instead of
-q. If the status is not `{up}_OK`, `loops` still has the last configuration.
+q. If the status is not `{up}_OK`, `loops` still has the last configuration. It needs at most {closing} bytes
+of stack.
 """
 
 
@@ -201,10 +202,14 @@ def readme_text(
     name: str,
     real: Real,
     joints: tuple[JointLayout, ...],
-    loops: bool,
+    closing: int,
     digest: str,
 ) -> str:
-    """The README: how to build and call, and the layout of q and v."""
+    """The README: how to build and call, and the layout of q and v.
+
+    `closing` is the stack of the function that closes loops, in bytes; 0 if there is none.
+    """
+    loops = closing > 0
     up, first = name.upper(), made[0].recorded
     status_rows = [
         f"| `{up}_{status}` | {value} | {meaning} |"
@@ -231,7 +236,7 @@ def readme_text(
         flags="-O3 " + FLAGS,
         call=f"{name}_{first.function.name}({arguments})",
         statuses="\n".join(status_rows),
-        loops=_README_LOOPS.format(up=up, name=name) if loops else "",
+        loops=_README_LOOPS.format(up=up, name=name, closing=closing) if loops else "",
         functions="\n".join(functions),
         nq=model.nq,
         nv=model.nv,
