@@ -6,7 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import further
+from cases import always
 from closed_chains import PLANS
 from robots import robot_path
 from scipy.integrate import cumulative_trapezoid
@@ -18,6 +18,7 @@ from connections.affine import covariant_linearization, deviation_map
 from connections.checks import NonFiniteError, ShapeError
 from connections.control import contraction_rates, stiffness_and_damping
 
+BRANCHED = Path(__file__).parents[1] / "data" / "branched.urdf"
 N = 3
 
 
@@ -74,6 +75,7 @@ def test_terms_are_those_of_the_covariant_linearization():
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.further
 def test_forces_of_the_system_and_feedback_are_one():
     """The same forces, half of them given by K and D."""
     (q, v, t), system = states(4), swirling()
@@ -139,17 +141,25 @@ def test_volumes_of_states_shrink_at_the_rate():
 # --- robots -----------------------------------------------------------------------------------------------
 
 
-def robots():
-    data = Path(__file__).parents[1] / "data"
-    return {
-        "floating": lambda: mb.from_urdf(data / "branched.urdf", floating_base=True),
-        "belt leg": lambda: PLANS["belt leg"]().build(),
-    }
+def pendulum():
+    """A body on a ball joint, whose velocities are not rates of coordinates."""
+    mechanism = mb.Mechanism()
+    inertia = np.diag([0.3, 0.4, 0.2])
+    mechanism.add_body("bob", 1.5, center_of_mass=(0.1, 0.2, -0.6), inertia=inertia)
+    mechanism.add_joint("pivot", "world", "bob", mb.Spherical())
+    return mechanism.build()
 
 
-@pytest.mark.parametrize("name", ["floating", further("belt leg")])
+ROBOTS = {
+    "pendulum": pendulum,
+    "floating": lambda: mb.from_urdf(BRANCHED, floating_base=True),
+    "belt leg": lambda: PLANS["belt leg"]().build(),
+}
+
+
+@pytest.mark.parametrize("name", always(ROBOTS, "pendulum"))
 def test_robots_by_recursion_are_their_definition(name, rng):
-    robot = robots()[name]()
+    robot = ROBOTS[name]()
     q, v = robot.random(rng), rng.standard_normal(robot.nv)
     system = cn.MechanicalSystem(robot.definition.metric, robot.potential_at)
     K, D = rng.normal(size=(2, robot.nv, robot.nv))
