@@ -49,7 +49,11 @@ class Effort(Parametrized):
     def value_at(self, t: Any, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
         """L, a scalar."""
         tau = self.force_at(t, q, v, a)
-        squares: jax.Array = tau @ self.weighted_at(q, tau) + self.tension * v @ self.system.momentum_at(q, v)
+        if self.weight is None:  # H^-1 tau, for robots by a recursion whose derivatives are recursions, too
+            raised = a - self.system.forward_dynamics_at(q, v, jnp.zeros_like(v), t)
+        else:
+            raised = self.weighted_at(q, tau)
+        squares: jax.Array = tau @ raised + self.tension * v @ self.system.momentum_at(q, v)
         return 0.5 * squares
 
 
