@@ -35,6 +35,7 @@ EXAMPLES = (
     "newton_swing",
     "minimum_effort",
     "torsion_on_arms",
+    "how_curved_is_a_robot",
 )
 
 THUMBNAILS = Path(__file__).parent / "figures" / "thumbnails"
@@ -58,6 +59,7 @@ SHOWN = {
     "minimum_effort": (0.0, 0.0, 0.56, 1.0),
     "torsion_monte_carlo": (0.345, 0.0, 0.675, 1.0),
     "torsion_on_arms": (0.0, 0.0, 0.69, 0.5),
+    "how_curved_is_a_robot": (0.0, 0.0, 0.5, 0.5),
     "parallel_ankle": (0.0, 0.0, 0.33, 1.0),
 }
 

@@ -127,6 +127,7 @@ def _recursion(name: str) -> Callable[[Any], Any]:
 
 
 ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
+    "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: p, q, 1e-3),
     "audit_coriolis": lambda q: mb.audit_coriolis(
         robot(), partial(mb.coriolis_matrix, robot()), q, VECTORS[0]

@@ -35,6 +35,7 @@ _TABLES = (
     "christoffel_bounds",
     "christoffel_symbols",
     "coriolis_matrix",
+    "curvatures",
     "gravity",
     "inverse_mass_matrix",
     "mass_matrix",
@@ -60,7 +61,7 @@ def add(commands: Any) -> None:
 def _add_table(kinds: Any) -> None:
     table = kinds.add_parser(
         "table",
-        help="H, C, Christoffel symbols, or bounds of them, over a robot's configurations",
+        help="H, C, Christoffel symbols, bounds of them, or curvatures, over a robot's configurations",
         description="Quantities of a robot at random configurations, or at those of a Zarr array.",
     )
     table.add_argument("robot", type=arguments.robot, metavar="ROBOT.urdf")

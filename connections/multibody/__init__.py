@@ -8,6 +8,7 @@ from connections.affine.independent_forms import SelectedForms, independent_form
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
+from connections.multibody.curvature_extremes import CurvatureExtremes, extreme_sectional_curvatures
 from connections.multibody.curvatures import ricci, scalar_curvature, sectional_curvature
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
@@ -89,6 +90,7 @@ __all__ = [
     "Coincident",
     "ConstantVelocity",
     "Contact",
+    "CurvatureExtremes",
     "Cylindrical",
     "Distance",
     "Fixed",
@@ -128,6 +130,7 @@ __all__ = [
     "example",
     "example_path",
     "examples",
+    "extreme_sectional_curvatures",
     "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",

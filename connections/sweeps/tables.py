@@ -1,4 +1,4 @@
-"""Tables over a robot's configurations: H, C, Christoffel symbols, or bounds of the symbols.
+"""Tables over a robot's configurations: H, C, Christoffel symbols, bounds of the symbols, curvatures.
 
 The two numbers of ``christoffel_bounds``, for Gamma_ijk = <<X_i, nabla_X_j X_k>> at a configuration,
 
@@ -70,6 +70,22 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
     return {"christoffel_largest": largest, "christoffel_norm": norm}
 
 
+def _extremes_of(model: mb.Model, q: np.ndarray) -> dict[str, np.ndarray]:
+    found = mb.extreme_sectional_curvatures(model, q)
+    return {f"sectional_{name}": array for name, array in found._asdict().items() if name != "scalar"} | {
+        "scalar_curvature": found.scalar
+    }
+
+
+def _extremes_arrays(n: int) -> dict[str, Output]:
+    plane = Output((n, 2), dims=("velocity", "vector"))
+    numbers = dict.fromkeys(
+        ("scalar_curvature", *(f"sectional_{name}" for name in ("least", "greatest", "lower", "upper"))),
+        Output(),
+    )
+    return numbers | dict.fromkeys(("sectional_least_plane", "sectional_greatest_plane"), plane)
+
+
 QUANTITIES: dict[str, _Quantity] = {
     "mass_matrix": _recursion("mass_matrix", "ij"),
     "inverse_mass_matrix": _recursion("inverse_mass_matrix", "ij"),
@@ -83,6 +99,7 @@ QUANTITIES: dict[str, _Quantity] = {
         True,
         christoffel_bounds,
     ),
+    "curvatures": _Quantity(_extremes_arrays, False, False, _extremes_of),
 }
 
 
@@ -103,7 +120,8 @@ def table_sweep(
     ----------
     model : the robot.
     quantities : of ``"mass_matrix"``, ``"inverse_mass_matrix"``, ``"gravity"``, ``"coriolis_matrix"``,
-        ``"mass_matrix_rate"``, ``"christoffel_symbols"``, ``"christoffel_bounds"``.
+        ``"mass_matrix_rate"``, ``"christoffel_symbols"``, ``"christoffel_bounds"``, ``"curvatures"`` (scalar
+        curvature, extreme sectional curvatures, their planes and bounds).
     rows : number of random configurations; not with `configurations`.
     chunk : rows per chunk; if None, as many as fit into 32 MB, at most 50,000.
     seed : of the random configurations (as ``model.random``) and velocities (normal, 1 rad/s and 1 m/s).

@@ -196,6 +196,7 @@ PUBLIC = {
     "recursive metric": lambda q: robot().connection.metric.matrix(q),
     "ricci": lambda q: mb.ricci(robot(), q),
     "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
+    "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
     "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *_state(2)),
     "curvature of the connection": lambda q: robot().connection.curvature(q),
     "system": lambda q: (
