@@ -21,8 +21,8 @@ import numpy as np
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.conjugate import unproven_intervals
 from connections.affine.logarithms.shooting import TIGHT, Shooting
+from connections.affine.motions.deviation import require_unconstrained
 from connections.affine.motions.geodesics import geodesic
-from connections.affine.motions.jacobi import require_unconstrained
 from connections.affine.motions.lagrangian_plane import turning_rate, turns
 from connections.checks import (
     IntegrationError,

@@ -23,10 +23,11 @@ import jax.numpy as jnp
 
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
+from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.geodesics import Acceleration, recorded
 from connections.affine.motions.sizes import motion_sizes
-from connections.checks import require_shape
+from connections.checks import require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound
 from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of, sizes_of_columns
@@ -51,7 +52,10 @@ def linearization(
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
+        in directions that violate them; give its ``full`` connection.
     """
+    require_unconstrained("linearization", nabla)
     return _evaluate(linearization_at, nabla, q, v, acceleration, t)
 
 
@@ -67,7 +71,10 @@ def covariant_linearization(
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
+        in directions that violate them; give its ``full`` connection.
     """
+    require_unconstrained("covariant_linearization", nabla)
     return _evaluate(covariant_linearization_at, nabla, q, v, acceleration, t)
 
 
@@ -100,8 +107,9 @@ def geodesic_flow(
 
     Raises
     ------
-    As `geodesic`.
+    As `geodesic`; TypeError as `linearization`.
     """
+    require_unconstrained("geodesic_flow", nabla)
     frame = nabla.frame
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
     return Trajectories.of(nabla).run(
@@ -127,8 +135,9 @@ def transport_flow(
 
     Raises
     ------
-    As `geodesic`.
+    As `geodesic`; TypeError as `linearization`.
     """
+    require_unconstrained("transport_flow", nabla)
     frame = nabla.frame
     n = frame.dim
     arguments = (
@@ -139,6 +148,20 @@ def transport_flow(
     return Trajectories.of(nabla).run(
         "transport_flow", Bound(_transport_flow, nabla, acceleration), arguments, times
     )
+
+
+def require_unconstrained(name: str, nabla: Any) -> None:
+    """`TypeError` unless `nabla` is a connection whose frame spans all directions.
+
+    Parameters
+    ----------
+    name : the function that is called.
+    nabla : any object.
+    """
+    require_type("nabla", nabla, AffineConnection)
+    if isinstance(nabla, ConstrainedConnection):
+        why = "neighbours of its motions separate in directions that violate the constraints"
+        raise TypeError(f"{name}: nabla is a ConstrainedConnection, and {why}; give its .full connection")
 
 
 # --- at one point ----------------------------------------------------------------------------------------

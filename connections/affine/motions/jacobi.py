@@ -20,11 +20,10 @@ import jax.numpy as jnp
 
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
-from connections.affine.constrained import ConstrainedConnection
+from connections.affine.motions.deviation import require_unconstrained
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.affine.motions.sizes import motion_sizes
-from connections.checks import require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
 
@@ -86,20 +85,6 @@ def jacobi_field(nabla: AffineConnection, q: Any, v: Any, eta0: Any, deta0: Any,
         Argument("deta0", deta0, (n,)),
     )
     return Trajectories.of(nabla).motion("jacobi_field", Bound(_jacobi_flow, nabla), arguments, times)
-
-
-def require_unconstrained(name: str, nabla: Any) -> None:
-    """`TypeError` unless `nabla` is a connection whose frame spans all directions.
-
-    Parameters
-    ----------
-    name : the function that is called.
-    nabla : any object.
-    """
-    require_type("nabla", nabla, AffineConnection)
-    if isinstance(nabla, ConstrainedConnection):
-        why = "neighbours of its motions separate in directions that violate the constraints"
-        raise TypeError(f"{name}: nabla is a ConstrainedConnection, and {why}; give its .full connection")
 
 
 def _jacobi_flow(nabla: AffineConnection) -> Flow[JacobiField]:

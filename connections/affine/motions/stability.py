@@ -19,9 +19,8 @@ import numpy as np
 
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
-from connections.affine.motions.deviation import geodesic_flow
+from connections.affine.motions.deviation import geodesic_flow, require_unconstrained
 from connections.affine.motions.flow import as_times
-from connections.affine.motions.jacobi import require_unconstrained
 from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import PointError, ShapeError, as_array, is_traced
 from connections.evaluation.boundary import Argument, evaluate
