@@ -283,6 +283,43 @@ PAPERS = {
         "2008",
         doi="10.1137/1.9780898717761",
     ),
+    "A": _book("Atkinson, F. V.", "Discrete and Continuous Boundary Problems", "Academic Press", "1964"),
+    "MT": _book("Milnor, J.", "{Morse} Theory", "Princeton University Press", "1963"),
+    "LS": Paper(
+        "misc",
+        {
+            "author": "Lohmiller, W. and Slotine, J.-J. E.",
+            "title": "Natural metrics in contraction analysis",
+            "year": "2023",
+            "eprint": "2306.06628",
+            "archiveprefix": "arXiv",
+        },
+    ),
+    "NHP": _article(
+        "Noakes, L. and Heinzinger, G. and Paden, B.",
+        "Cubic splines on curved spaces",
+        "IMA Journal of Mathematical Control and Information",
+        "6",
+        "4",
+        "1989",
+    ),
+    "CL": _article(
+        "Crouch, P. and Silva Leite, F.",
+        "The dynamic interpolation problem: on {Riemannian} manifolds, {Lie} groups, and symmetric spaces",
+        "Journal of Dynamical and Control Systems",
+        "1",
+        "2",
+        "1995",
+    ),
+    "DD": _article(
+        "Douglas, J. and Dupont, T.",
+        "{Galerkin} approximations for the two point boundary problem using continuous, piecewise polynomial "
+        "spaces",
+        "Numerische Mathematik",
+        "22",
+        "",
+        "1974",
+    ),
     "GUW": _article(
         "Griewank, A. and Utke, J. and Walther, A.",
         "Evaluating higher derivative tensors by forward propagation of univariate {Taylor} series",

@@ -104,7 +104,9 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
         Argument("elapsed", times - times[0], ()),
     )
     found = evaluate(metrical, Bound(_stability_at, metrical), *arguments)
-    return GeodesicStability(times, points, velocities, *found)
+    return GeodesicStability(
+        jnp.asarray(times) if isinstance(points, jax.Array) else times, points, velocities, *found
+    )
 
 
 def _stability_at(

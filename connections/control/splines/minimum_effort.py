@@ -7,7 +7,7 @@ D_t^2 a + R(a, v) v - sigma a = 0, a = D_t v. In general, with lambda = W tau,
 
 which nothing here uses: the integral itself is made stationary, on pieces of polynomials. There may be
 several such curves, so several starts are compared, and the second variation is tested.
-Sources: [NHP]; [CS].
+Sources: [NHP]; [CL].
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def minimum_effort_curve(
     ShapeError, NonFiniteError, TypeError, PointError (off the manifold), MetricError, FrameError.
     ValueError : the tension is negative, or the tolerance not between 0 and 1.
 
-    Source: [NHP]; [CS]; docs/minimum_effort.md.
+    Source: [NHP]; [CL]; docs/minimum_effort.md.
     """
     require_type("system", system, MechanicalSystem)
     require_untraced(system=system, points=points, times=times, weight=weight, tension=tension)
