@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections._distribution import how_to_install
 from connections._words import words_of
 from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of, mujoco_names
@@ -33,7 +32,7 @@ from connections.control.plants.mujoco_matching import differences
 from connections.control.plants.shapes import Box, Sphere
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.frames import frame_of
-from connections.multibody.description.mjcf import joint_name
+from connections.multibody.description.mjcf import joint_name, mujoco_for
 from connections.multibody.joints import ElementaryJoint, Free, Prismatic, Revolute, Spherical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
@@ -127,7 +126,7 @@ class MuJoCoRobot:
             names the loop or joint.
         """
         require_model("MuJoCoRobot.of", model)
-        mujoco = _mujoco()
+        mujoco = mujoco_for("MuJoCoRobot")
         _refuse(model)
         spec, tree = mujoco.MjSpec(), model.kinematics.tree
         spec.option.gravity = model.gravity
@@ -180,7 +179,7 @@ class MuJoCoRobot:
             masses, centres of mass, inertias, gravity.
         """
         require_model("MuJoCoRobot.from_mjcf", model)
-        mujoco = _mujoco()
+        mujoco = mujoco_for("MuJoCoRobot")
         _refuse(model)
         try:
             spec = mujoco.MjSpec.from_file(str(path))
@@ -219,15 +218,6 @@ class MuJoCoRobot:
             compiled.body_mass[still], compiled.body_inertia[still] = 0.0, 0.0
             mujoco.mj_setConst(compiled, mujoco.MjData(compiled))
         return cls(model, compiled, coordinates, bodies, motors, elastic)
-
-
-def _mujoco() -> ModuleType:
-    try:
-        import mujoco
-    except ImportError as error:
-        raise ImportError(f"MuJoCoRobot needs MuJoCo: {how_to_install('mjcf')}") from error
-    module: ModuleType = mujoco
-    return module
 
 
 def _refuse(model: Model) -> None:

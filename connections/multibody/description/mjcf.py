@@ -76,7 +76,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         names the file and the constraint, actuator or tendon.
     """
     path = file_of(path)
-    mujoco = _mujoco()
+    mujoco = mujoco_for("from_mjcf")
     try:
         compiled = _compile(mujoco, path)
         refuse_couplings(mujoco, compiled)
@@ -97,11 +97,12 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     return model
 
 
-def _mujoco() -> ModuleType:
+def mujoco_for(what: str) -> ModuleType:
+    """The module of MuJoCo; an `ImportError` that says what needs it, and how to install it."""
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError(f"from_mjcf needs MuJoCo: {how_to_install('mjcf')}") from error
+        raise ImportError(f"{what} needs MuJoCo: {how_to_install('mjcf')}") from error
     module: ModuleType = mujoco
     return module
 
@@ -116,7 +117,7 @@ def _compile(mujoco: ModuleType, path: Path) -> Any:
 
 def gravity_of(compiled: Any) -> np.ndarray:
     """The acceleration of free fall (3,), m/s^2, zero if the file disables it."""
-    off = compiled.opt.disableflags & _mujoco().mjtDisableBit.mjDSBL_GRAVITY
+    off = compiled.opt.disableflags & mujoco_for("from_mjcf").mjtDisableBit.mjDSBL_GRAVITY
     return np.zeros(3) if off else np.array(compiled.opt.gravity)
 
 
@@ -124,7 +125,7 @@ def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
     """What to write in the file in place of a free or ball joint that equality constraints bind in part."""
     number = next(joint for joint in range(compiled.njnt) if joint_name(compiled, joint) == error.joint)
     body, anchor = int(compiled.jnt_bodyid[number]), compiled.jnt_pos[number]
-    free = compiled.jnt_type[number] == _mujoco().mjtJoint.mjJNT_FREE
+    free = compiled.jnt_type[number] == mujoco_for("from_mjcf").mjtJoint.mjJNT_FREE
     old = ("<freejoint>" if free else "the ball joint") + f" of body '{_body_name(compiled, body)}'"
     if error.pin is not None:  # a connect
         loop, outward = error.pin

@@ -32,9 +32,9 @@ from connections.engines.recorded.execution import (
 from connections.engines.recorded.expressions import Record, applied
 from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
 from connections.multibody.kernels.layout import unpack_closure, unpack_loop
-from connections.multibody.kernels.loop_continuation import _write_derivatives, solve_linear
+from connections.multibody.kernels.loop_continuation import solve_linear, write_derivatives
 from connections.multibody.kernels.loop_motion import advance, move_dependent
-from connections.multibody.kernels.loop_path import _predict, change_of_K, keep, newton
+from connections.multibody.kernels.loop_path import change_of_K, keep, newton, predict
 from connections.multibody.kernels.reading import is_unit
 from connections.multibody.model import Model
 from connections.multibody.tolerances import CLOSED
@@ -228,8 +228,8 @@ def _predict_block(model: Model, number: int) -> Block:
     recording.run(keep, loop)
     copy(recording.given("goal", count), loop.goal, count)
     turn = recording.run(advance, loop, 1.0)[0]
-    turn = largest(turn, recording.run(_predict, loop))
-    # `_predict` begins at the base, and the independent coordinates stay where `advance` put them.
+    turn = largest(turn, recording.run(predict, loop))
+    # `predict` begins at the base, and the independent coordinates stay where `advance` put them.
     written = ("x", count, entries(loop.x, count)), ("turn", 1, {0: turn})
     return Block((("base", count), ("goal", count)), recording.record, written)
 
@@ -266,5 +266,5 @@ def _derivatives_block(model: Model, number: int) -> Block:
     loop, size = recording.loop(number), recording.parts.size
     recording.factorized_at(loop, recording.given("x", loop.coordinates))
     solution = Workspace(recording.record.unwritten)
-    recording.run(_write_derivatives, loop, Slots(solution))
+    recording.run(write_derivatives, loop, Slots(solution))
     return Block((("x", loop.coordinates),), recording.record, (("loops", size, dict(solution)),))

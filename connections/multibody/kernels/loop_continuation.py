@@ -129,12 +129,12 @@ def _solve_loop(loop, start, solution):
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(solution, loop.source[i], loop.x[i])
-    _write_derivatives(loop, solution)
+    write_derivatives(loop, solution)
     return 0
 
 
 @exact
-def _write_derivatives(loop, solution):
+def write_derivatives(loop, solution):
     """Write G and LG of the dependent columns to the solution."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
     K_d = beyond(loop.now, m * p)

@@ -99,7 +99,7 @@ def _try(loop, fraction):
     pivot of K_d.
     """
     turn = advance(loop, fraction)[0]
-    turn = max(turn, _predict(loop))
+    turn = max(turn, predict(loop))
     if not turn <= LARGEST_TURN:
         return -0.9 * LARGEST_TURN / turn, 1.0
     pivot, previous, change = 0.0, 0.0, 0.0
@@ -197,7 +197,7 @@ def change_of_K(loop):
 
 
 @exact
-def _predict(loop):
+def predict(loop):
     """Move the dependent coordinates of x by -K_d^+ K_i y from the last accepted point.
 
     Returns the largest turn, rad.
