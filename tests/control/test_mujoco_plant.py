@@ -376,6 +376,10 @@ def test_a_ball_stays_on_the_floor_and_falls_without_it():
         falling.simulate(law, start, np.zeros(6), 1.0)
     assert caught.value.body == "ball"
     assert caught.value.time == pytest.approx(np.sqrt(2.0 * 0.05 / 9.81), abs=2e-3)
+    fall = caught.value.motion
+    assert fall.times[-1] == caught.value.time and len(fall.q) == len(fall.tau) == len(fall.times)
+    np.testing.assert_allclose(fall.q[:, 2], 0.1 - 0.5 * 9.81 * fall.times**2, atol=1e-3)
+    assert fall.q[-1, 2] == pytest.approx(caught.value.height) and fall.q[-2, 2] >= 0.05 > fall.q[-1, 2]
 
 
 def test_friction_and_boxes():

@@ -40,21 +40,6 @@ _BEYOND = 1e4  # rad, m, rad/s, m/s: no robot gets there, and MuJoCo can still c
 INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast")  # of MuJoCo
 
 
-class FallenError(RuntimeError):
-    """A robot has fallen: one of its bodies is below the height that was given.
-
-    Parameters
-    ----------
-    body : its name.
-    height : of its origin, m.
-    time : s.
-    """
-
-    def __init__(self, body: str, height: float, time: float) -> None:
-        super().__init__(f"the robot has fallen: at t = {time:g} s '{body}' is at a height of {height:.3g} m")
-        self.body, self.height, self.time = body, height, time
-
-
 @dataclass(frozen=True, eq=False)
 class Push:
     """A constant force at the centre of mass of a body for some time.
@@ -98,6 +83,23 @@ class PlantMotion(Motion):
         *Motion.PANELS,
         ("tau", "force of the actuators tau [N m, N]"),
     )
+
+
+class FallenError(RuntimeError):
+    """A robot has fallen: one of its bodies is below the height that was given.
+
+    Parameters
+    ----------
+    body : its name.
+    height : of its origin, m.
+    motion : until then; the last row is the fall, without forces.
+    """
+
+    def __init__(self, body: str, height: float, motion: PlantMotion) -> None:
+        self.body, self.height, self.motion, self.time = body, height, motion, float(motion.times[-1])
+        super().__init__(
+            f"the robot has fallen: at t = {self.time:g} s '{body}' is at a height of {height:.3g} m"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +196,7 @@ class MuJoCoPlant:
 
         Raises
         ------
-        FallenError : a body is below its height. NonFiniteError : the law returned a number that is not
+        FallenError : a body is below its height; it has the motion until then. NonFiniteError : the law returned a number that is not
             finite. IntegrationError : a position or velocity is beyond 1e4, because the loop is unstable.
             Each gives the time. ShapeError : q0, v0 or tau have another shape. PointError : a quaternion of
             norm other than one. ValueError : a time is no multiple of the period.
@@ -228,7 +230,7 @@ class MuJoCoPlant:
                 run.data.xfrc_applied[body, :3] += force
             for age, steps in plan:
                 run.advance(forces[k - age] if k >= age else none, steps)
-        return run.motion(self.period * np.arange(count + 1))
+        return run.motion(count + 1)
 
     def _body(self, name: str) -> int:
         """MuJoCo's number of a body."""
@@ -254,7 +256,7 @@ class _Run:
     def __init__(self, plant: MuJoCoPlant, q: np.ndarray, v: np.ndarray, rows: int, seed: int) -> None:
         import mujoco
 
-        self.mujoco, self.compiled = mujoco, plant._compiled
+        self.mujoco, self.compiled, self.period = mujoco, plant._compiled, plant.period
         robot, self.data = plant.robot, mujoco.MjData(plant._compiled)
         self.coordinates, self.motors, nv = robot.coordinates, robot.motors, robot.model.nv
         self.qpos, self.qvel, self.qfrc = self.data.qpos, self.data.qvel, self.data.qfrc_applied
@@ -286,11 +288,6 @@ class _Run:
             raise IntegrationError(
                 f"the motion diverges: at t = {t:g} s a position or velocity is beyond {_BEYOND:g}"
             )
-        if self.heights:
-            self.mujoco.mj_kinematics(self.compiled, self.data)
-            for name, place, least in self.heights:
-                if place[2] < least:
-                    raise FallenError(name, float(place[2]), t)
         q, v = self.coordinates.read(self.qpos, self.qvel)
         self.q[k], self.v[k] = q, v
         if self.motors is not None and self.of_motors is not None:
@@ -306,6 +303,11 @@ class _Run:
                 q[element.q] = element.joint.displaced(q[element.q], error[element.v])
             v = v + rate_error
         self.measured_q[k], self.measured_v[k] = q, v
+        if self.heights:
+            self.mujoco.mj_kinematics(self.compiled, self.data)
+            for name, place, least in self.heights:
+                if place[2] < least:
+                    raise FallenError(name, float(place[2]), self.motion(k + 1))
         return q, v
 
     def advance(self, force: np.ndarray, steps: int) -> None:
@@ -313,10 +315,11 @@ class _Run:
         self.qfrc[self.drives] = force
         self.mujoco.mj_step(self.compiled, self.data, steps)
 
-    def motion(self, times: np.ndarray) -> PlantMotion:
-        """What was recorded."""
-        motors = (None, None) if self.of_motors is None else self.of_motors
-        return PlantMotion(times, self.q, self.v, self.tau, self.measured_q, self.measured_v, *motors)
+    def motion(self, rows: int) -> PlantMotion:
+        """What was recorded in so many control instants."""
+        motors = (None, None) if self.of_motors is None else self.of_motors[:, :rows]
+        recorded = (self.q, self.v, self.tau, self.measured_q, self.measured_v)
+        return PlantMotion(self.period * np.arange(rows), *(x[:rows] for x in recorded), *motors)
 
 
 def _multiple(name: str, value: Any, unit: float) -> int:
