@@ -226,16 +226,16 @@ def test_a_joint_without_motor(arm, rng):
 # --- within bounds ----------------------------------------------------------------------------------------
 
 
-def active_gradients(controller, command, q, v):
+def active_gradients(controller, command, q, v, tol=1e-6):
     """The gradients of the bounds that hold with equality, as columns that push inward, of (vdot, f)."""
     robot, contacts = controller.model, Contacts(controller.model, controller.contacts)
     H, J, limit = mb.mass_matrix(robot, q), contacts.jacobian(q), robot.limits.effort
     n, columns = robot.nv, []
     for row, slack in zip(contacts.cone, contacts.cone @ command.forces, strict=True):
-        if slack < 1e-6:
+        if slack < tol:
             columns.append(np.concatenate([np.zeros(n), row]))
     for k in range(6, n):
-        if limit[k] - abs(command.tau[k]) < 1e-6:
+        if limit[k] - abs(command.tau[k]) < tol:
             columns.append(-np.sign(command.tau[k]) * np.concatenate([H[k], -J[:, k]]))
     free = np.concatenate([np.hstack([H[:6], -J[:, :6].T]), np.hstack([J, np.zeros((len(J), len(J)))])])
     return np.array(columns).T, free.T
@@ -314,6 +314,64 @@ def test_joints_stop_before_their_limits(arm):
                 ).all()
         reached.append(place[1])
     assert arm.limits.upper[1] - 1e-2 < reached[0] <= arm.limits.upper[1] < reached[1]
+
+
+def test_a_lifted_foot_leaves_the_program(quadruped):
+    """The command is that of a controller without its contact; the foot rises as its task says."""
+    swing = PointTask(
+        feet(quadruped)[0].frame, (0.0, 0.0, -0.22), damping=20.0, stiffness=100.0, name="swing"
+    )
+    posture = PostureTask(damping=2.0, stiffness=20.0, priority=2, name="posture")
+    tasks, stands = [*standing(quadruped).tasks[:2], swing, posture], feet(quadruped)
+    four, three = (WholeBodyController(quadruped, tasks, stands[k:], limit_time=None) for k in (0, 1))
+    q, v = quadruped.neutral(), np.full(18, 0.01)
+    foot = swing.on(quadruped).at(q, v).place
+    targets = at_rest(quadruped, (-0.03, -0.03, 0.0)) | {"swing": foot + [0.0, 0.0, 0.05]}
+    lifted = four.command(q, v, targets, lifted=[stands[0].frame])
+    expected = three.command(q, v, targets)
+    np.testing.assert_array_equal(lifted.tau, expected.tau)
+    np.testing.assert_array_equal(lifted.forces, np.append(np.zeros(3), expected.forces))
+    held = four.command(q, v, targets)
+    assert held.forces[2] > 1.0 and lifted.forces[5::3].min() > -1e-6  # N
+    rise = [c["swing"].jacobian[2] @ c.acceleration for c in (lifted, held)]
+    assert rise[0] > 1.0 and abs(rise[1]) < 0.1 and lifted.holds
+    with pytest.raises(ModelError, match="lifted"):
+        four.command(q, v, targets, lifted=["trunk"])
+
+
+def test_contacts_give_way(quadruped, rng):
+    """Where no torques hold the feet, they miss as little as friction and torques allow: its KKT system."""
+    q, v = state(quadruped, rng, speed=60.0)
+    strict, soft = (standing(quadruped, give_way=way, limit_time=None) for way in (False, True))
+    with pytest.raises(InfeasibleError, match="friction"):
+        strict.command(q, v, at_rest(quadruped))
+    command, contacts = soft.command(q, v, at_rest(quadruped)), Contacts(quadruped, soft.contacts)
+    assert not command.holds and command.bounded
+    assert (contacts.cone @ command.forces > -1e-4).all()
+    assert (np.abs(command.tau) < quadruped.limits.effort + 1e-4).all()
+    J, H = contacts.jacobian(q), mb.mass_matrix(quadruped, q)
+    a = mb.forward_dynamics(quadruped, q, v, command.tau + J.T @ command.forces)
+    np.testing.assert_allclose(command.acceleration, a, atol=1e-8 * np.abs(a).max())
+    miss = J @ a + contacts.jacobian_rate(q, v) @ v
+    gradient = np.concatenate([J.T @ np.linalg.solve(J @ np.linalg.solve(H, J.T), miss), np.zeros(12)])
+    bounds, free = active_gradients(soft, command, q, v, tol=1e-4)
+    free = free[:, :6]  # the trunk's dynamics, without contacts that hold
+    gap, without = (nnls(np.hstack(parts), gradient)[1] for parts in ((bounds, free, -free), (free, -free)))
+    assert np.abs(miss).max() > 1.0 and gap < 1e-5 * np.abs(gradient).max() < 1e-3 * without
+    calm = np.zeros(18)
+    np.testing.assert_array_equal(
+        strict.command(q, calm, at_rest(quadruped)).tau, soft.command(q, calm, at_rest(quadruped)).tau
+    )
+
+
+@pytest.mark.parametrize("speed", [5.0, 80.0])
+def test_a_robot_that_tumbles_has_a_command(quadruped, rng, speed):
+    """Fifteen states in which no torques hold the feet: finite torques, within limits."""
+    soft = standing(quadruped, give_way=True)
+    for _ in range(15):
+        q = mb.displace(quadruped, quadruped.neutral(), 0.6 * rng.standard_normal(18))
+        command = soft.command(q, speed * rng.standard_normal(18), at_rest(quadruped))
+        assert (np.abs(command.tau) <= quadruped.limits.effort + 1e-2).all()
 
 
 # --- a robot that stands ----------------------------------------------------------------------------------
@@ -425,4 +483,4 @@ def test_bad_states_targets_and_programs(arm, quadruped):
 
 
 def test_the_page_runs():
-    run_page("whole_body.md", blocks=7)
+    run_page("whole_body.md", blocks=8)

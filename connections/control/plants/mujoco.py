@@ -196,10 +196,11 @@ class MuJoCoPlant:
 
         Raises
         ------
-        FallenError : a body is below its height; it has the motion until then. NonFiniteError : the law returned a number that is not
-            finite. IntegrationError : a position or velocity is beyond 1e4, because the loop is unstable.
-            Each gives the time. ShapeError : q0, v0 or tau have another shape. PointError : a quaternion of
-            norm other than one. ValueError : a time is no multiple of the period.
+        FallenError : a body is below its height; it has the motion until then. NonFiniteError : the law
+            returned a number that is not finite. IntegrationError : a position or velocity is beyond 1e4,
+            because the loop is unstable. Each gives the time. ShapeError : q0, v0 or tau have another
+            shape. PointError : a quaternion of norm other than one. ValueError : a time is no multiple of
+            the period.
         """
         require_function("law", law, "(t, q, v) -> tau (m,)")
         model = self.robot.model

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtrs
 
 from connections._words import no_such
-from connections.checks import Check, NonFiniteError, as_number, require_type
+from connections.checks import Check, ConvergenceError, ModelError, NonFiniteError, as_number, require_type
 from connections.control.contacts import Contact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
 from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_nullspaces, by_programs, split
@@ -52,10 +52,11 @@ class WholeBodyCommand:
     """What the law commands, and why."""
 
     tau: np.ndarray  #: (nv,) generalized forces, N m and N; zero where no motor is
-    forces: np.ndarray  #: (k,) of the contacts, in their order and axes
+    forces: np.ndarray  #: (k,) of the contacts, in their order and axes; zero of those that are lifted
     acceleration: np.ndarray  #: (nv,) vdot of the model
     tasks: tuple[TaskState, ...]  #: at this state
     bounded: bool  #: whether friction or a limit changes it
+    holds: bool  #: whether the contacts that are not lifted hold; else they give way
     multipliers: tuple[np.ndarray, ...]  #: of the bounds, for the next call's guess
 
     def __getitem__(self, name: str) -> TaskState:
@@ -94,6 +95,16 @@ class WholeBodyCommand:
         return worst
 
 
+class Support(NamedTuple):
+    """What bears the robot."""
+
+    contacts: Contacts
+    forces: Level  #: the forces are to vanish
+    rows: np.ndarray  #: of its forces among those of all contacts
+    bounds: Bounds
+    loose: Bounds  #: without limits of joints
+
+
 @dataclass(frozen=True, eq=False)
 class WholeBodyController:
     """Torques of a robot for several tasks at once, each passive with its own inertia and Coriolis matrix.
@@ -110,6 +121,10 @@ class WholeBodyController:
     limit_time : T, s: joints of one velocity approach the limits of ``model.limits`` as (q_max - q) / T^2 -
         2 v / T >= vdot, and their velocities as (v_max - v) / T >= vdot; None leaves joint limits out.
     contact_damping : 1/s, at which velocities of contacts fall.
+    give_way : what is done where no torques let the contacts hold within all bounds, or the solver fails:
+        False raises the error; True lets the contacts give way, and leaves out the limits of joints.
+        Friction and torques keep their bounds, and how far the contacts' accelerations miss is least (in
+        the kinetic metric); tasks come after that.
     coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
         function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
     trade_off : whether tasks of one priority may depend on each other, so that their weights decide.
@@ -128,16 +143,15 @@ class WholeBodyController:
     torque_limits: Any = None
     limit_time: float | None = 0.05
     contact_damping: float = 0.0
+    give_way: bool = False
     coriolis: Coriolis = "christoffel"
     trade_off: bool = False
     _stack: TaskStack = field(init=False, repr=False)
     _names: list[str] = field(init=False, repr=False)
     _weighted: bool = field(init=False, repr=False)
-    _forces: Level = field(init=False, repr=False)
+    _supports: dict[tuple[str, ...], Support] = field(init=False, repr=False)
     _levels: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)
     _shared: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)  #: levels of several tasks
-    _contacts: Contacts = field(init=False, repr=False)
-    _bounds: Bounds = field(init=False, repr=False)
     _root_mass: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -148,15 +162,14 @@ class WholeBodyController:
         damping = as_number("contact_damping", self.contact_damping)
         if not 0.0 <= damping < np.inf:
             raise ValueError(f"contact_damping must be at least zero, got {damping:g}")
-        bounds = bounds_of(self.model, contacts, self.actuated, self.torque_limits, self.limit_time)
         own = {"tasks": tasks, "contacts": contacts.contacts, "contact_damping": damping}
-        own |= {"_stack": TaskStack(on_robot), "_contacts": contacts, "_bounds": bounds}
+        own |= {"_stack": TaskStack(on_robot), "_supports": {}}
         own |= {"_names": [task.name for task in tasks], "_weighted": len({t.weight for t in tasks}) > 1}
-        own |= {"_forces": _least_forces(contacts, self.model.nv)}
         own |= {"_levels": _levels(on_robot, 1), "_shared": _levels(on_robot, 2)}
         own |= {"_root_mass": float(np.sqrt(total_mass(self.model)))}
         for name, value in own.items():
             object.__setattr__(self, name, value)
+        self._support(())  # which checks the bounds
 
     @kind_kept
     def torque(self, q: Any, v: Any, targets: Mapping[str, Any]) -> np.ndarray:
@@ -164,7 +177,12 @@ class WholeBodyController:
         return self.command(q, v, targets).tau
 
     def command(
-        self, q: Any, v: Any, targets: Mapping[str, Any], guess: WholeBodyCommand | None = None
+        self,
+        q: Any,
+        v: Any,
+        targets: Mapping[str, Any],
+        guess: WholeBodyCommand | None = None,
+        lifted: Sequence[str] = (),
     ) -> WholeBodyCommand:
         """Torques, forces of contacts and accelerations at one state.
 
@@ -175,6 +193,8 @@ class WholeBodyController:
         targets : {name of a task: `Target`, or the place alone, at rest}.
         guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
             the result by round-off only.
+        lifted : frames whose contacts do not touch now. They have no force and need not hold; what they do
+            instead is a task's to say. The command may jump when this changes: what bounds allow does.
 
         Raises
         ------
@@ -182,52 +202,92 @@ class WholeBodyController:
         TaskError : tasks of one priority, or components of one, depend on each other; it names them. A task
             has no target, or a target no task.
         InfeasibleError : no torques keep the contacts within all bounds; it names the bounds that are in the
-            way. There is no command then: what a robot does that cannot hold its contacts is the caller's
-            to say.
+            way. There is no command then, unless `give_way`.
         ConvergenceError : the solver failed, which is no statement about the program.
+        ModelError : no contact is on a frame that is lifted.
 
         Source: Englsberger et al., MPTC, RSS 2020.
         """
         state = RobotState(self.model, q, v, self.coriolis)
         tasks = self._stack.at(state, self._places(targets))
-        J, W, wanted = self._held(state)
-        h = state.whitened(state.bias)
-        y_0, Z = self._consistent(state, W, wanted, h)
+        support = self._support(tuple(lifted))
+        J, W, wanted = self._held(state, support.contacts)
         levels = self._asked(tasks, len(wanted))
-        y, left = by_nullspaces([*levels, self._forces], y_0, Z)
+        try:
+            start, holds = self._consistent(state, W, wanted), True
+            found = self._solved(state, support, support.bounds, (J, W), start, levels, guess)
+        except (InfeasibleError, ConvergenceError):
+            if not self.give_way or not self.contacts:
+                raise
+            start, holds = self._consistent(state, W, wanted[:0]), False
+            levels = [_as_held(W, wanted), *levels]
+            found = self._solved(state, support, support.loose, (J, W), start, levels, None)
+        (tau, some, acceleration), bounded, multipliers = found
+        forces = np.zeros(self._supports[()].contacts.rows)
+        forces[support.rows] = some
+        return WholeBodyCommand(tau, forces, acceleration, tuple(tasks), bounded, holds, tuple(multipliers))
+
+    def _solved(
+        self,
+        state: RobotState,
+        support: Support,
+        bounds: Bounds,
+        of_contacts: tuple[np.ndarray, np.ndarray],
+        start: tuple[np.ndarray, np.ndarray],
+        levels: list[Level],
+        guess: WholeBodyCommand | None,
+    ) -> tuple[tuple[np.ndarray, ...], bool, Sequence[np.ndarray]]:
+        """tau, forces and vdot; whether bounds act; their multipliers."""
+        (J, W), h = of_contacts, state.whitened(state.bias)
+        y, left = by_nullspaces([*levels, support.forces], *start)
         # What is left is motion, without forces: no torque along it.
         y[: len(h)] -= left[: len(h)] @ (
             left[: len(h)].T @ (y[: len(h)] + h - self._root_mass * (W @ y[len(h) :]))
         )
         found = self._of(state, J, y)
-        lower, upper = self._bounds.at(state)
-        values = self._bounds.values(*found)
-        multipliers: Sequence[np.ndarray] = ()
-        bounded = not ((values >= lower).all() and (values <= upper).all())
-        if bounded:
-            if not np.isfinite(y).all():
-                raise NonFiniteError("the accelerations that the tasks ask for are not finite")
-            G = self._bounds.rows(state, W, self._root_mass)
-            length = np.sqrt((G * G).sum(axis=1))
-            shift = G @ y - values  # bounds of y are those of values, which are affine in y
-            solution = by_programs(
-                levels,
-                G / length[:, None],
-                (lower + shift) / length,
-                (upper + shift) / length,
-                None if guess is None else guess.multipliers,
-                y,
-                Z,
+        lower, upper = bounds.at(state)
+        values = bounds.values(*found)
+        if (values >= lower).all() and (values <= upper).all():
+            return found, False, ()
+        if not np.isfinite(y).all():
+            raise NonFiniteError("the accelerations that the tasks ask for are not finite")
+        G = bounds.rows(state, W, self._root_mass)
+        length = np.sqrt((G * G).sum(axis=1))
+        shift = G @ y - values  # bounds of y are those of values, which are affine in y
+        solution = by_programs(
+            levels,
+            G / length[:, None],
+            (lower + shift) / length,
+            (upper + shift) / length,
+            None if guess is None else guess.multipliers,
+            y,
+            start[1],
+        )
+        if solution is None:
+            raise InfeasibleError(
+                "no torques and forces keep all bounds at this state; without bounds, the tasks ask for "
+                f"more than {bounds.names(values, lower, upper)} can give"
             )
-            if solution is None:
-                raise InfeasibleError(
-                    "no torques and forces keep all bounds at this state; without bounds, the tasks ask for "
-                    f"more than {self._bounds.names(values, lower, upper)} can give"
-                )
-            y, multipliers = solution
-            found = self._of(state, J, y)
-        tau, forces, acceleration = found
-        return WholeBodyCommand(tau, forces, acceleration, tuple(tasks), bounded, tuple(multipliers))
+        return self._of(state, J, solution[0]), True, solution[1]
+
+    def _support(self, lifted: tuple[str, ...]) -> Support:
+        """What bears the robot while the contacts of some frames are lifted; made once for each."""
+        if lifted not in self._supports:
+            frames = [contact.frame for contact in self.contacts]
+            for name in lifted:
+                if name not in frames:
+                    raise ModelError(f"lifted: {no_such('contact on a frame', name, frames)}")
+            of_all = Contacts(self.model, self.contacts)
+            parts = zip(of_all.slices, self.contacts, strict=True)
+            rows = [np.arange(of_all.rows)[at] for at, contact in parts if contact.frame not in lifted]
+            contacts = Contacts(self.model, [c for c in self.contacts if c.frame not in lifted])
+            bounds, loose = (
+                bounds_of(self.model, contacts, self.actuated, self.torque_limits, time)
+                for time in (self.limit_time, None)
+            )
+            forces, places = _least_forces(contacts, self.model.nv), np.concatenate([np.zeros(0, int), *rows])
+            self._supports[lifted] = Support(contacts, forces, places, bounds, loose)
+        return self._supports[lifted]
 
     def _places(self, targets: Mapping[str, Any]) -> list[Any]:
         for name in targets:
@@ -235,31 +295,34 @@ class WholeBodyController:
                 raise TaskError(f"targets: {no_such('task', name, self._names)}")
         return [targets.get(name) for name in self._names]
 
-    def _held(self, state: RobotState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _held(self, state: RobotState, contacts: Contacts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """J of the contacts, L^-1 J^T, and the accelerations J vdot with which they hold."""
-        if not self._contacts.contacts:
+        if not contacts.contacts:
             return np.zeros((0, len(state.v))), np.zeros((len(state.v), 0)), np.zeros(0)
-        J = self._contacts.jacobian(state.q)
-        wanted = -(self._contacts.jacobian_rate(state.q, state.v) @ state.v)
+        J = contacts.jacobian(state.q)
+        wanted = -(contacts.jacobian_rate(state.q, state.v) @ state.v)
         if self.contact_damping:
             wanted -= self.contact_damping * (J @ state.v)
         return J, state.whitened(J.T), wanted
 
     def _consistent(
-        self, state: RobotState, W: np.ndarray, wanted: np.ndarray, h: np.ndarray
+        self, state: RobotState, W: np.ndarray, wanted: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A y without forces where no motor is and with contacts that hold, and a basis of all others."""
-        others, n, k = self._bounds.others, len(h), len(wanted)
-        u = len(others)
+        """A y without forces where no motor is and with contacts that hold, and a basis of all others.
+
+        Without `wanted`, contacts are free to move.
+        """
+        h, others, (n, m) = state.whitened(state.bias), self._supports[()].bounds.others, W.shape
+        u, k = len(others), len(wanted)
         if u + k == 0:
-            return np.zeros(n), np.eye(n)
-        E, e = np.zeros((u + k, n + k)), np.empty(u + k)
+            return np.zeros(n + m), np.eye(n + m)
+        E, e = np.zeros((u + k, n + m)), np.empty(u + k)
         if u and others[-1] == u - 1:  # the first velocities: L is triangular
             E[:u, :u], E[:u, n:], e[:u] = np.eye(u), -self._root_mass * W[:u], -h[:u]
         else:  # rows of unit length that span those of L
             free = dtrtrs(dpotrf(state.H[np.ix_(others, others)], lower=1)[0], state.L[others], lower=1)[0]
             E[:u, :n], E[:u, n:], e[:u] = free, -self._root_mass * (free @ W), -(free @ h)
-        E[u:, :n], e[u:] = W.T, wanted
+        E[u:, :n], e[u:] = W.T[:k], wanted
         parts = split(E, None)
         y = parts.least_squares(e)
         if parts.rank < len(e) and not np.abs(E @ y - e).max() <= _CONTRADICTION * (1.0 + np.abs(e).max()):
@@ -307,7 +370,7 @@ class WholeBodyController:
         n = len(state.v)
         acceleration, forces = state.velocities(y[:n]), self._root_mass * y[n:]
         tau = state.L @ y[:n] + state.bias - forces @ J
-        tau[self._bounds.others] = 0.0
+        tau[self._supports[()].bounds.others] = 0.0
         return tau, forces, acceleration
 
 
@@ -331,6 +394,15 @@ def _least_forces(contacts: Contacts, n: int) -> Level:
     A = np.zeros((len(per_length), n + len(per_length)))
     A[:, n:] = np.diag(per_length)
     return Level(A, np.zeros(len(per_length)))
+
+
+def _as_held(W: np.ndarray, wanted: np.ndarray) -> Level:
+    """W^T L^T vdot = wanted, the contacts hold, as well as possible in the kinetic metric."""
+    n, m = W.shape
+    parts = split(W.T, None)
+    A = np.zeros((parts.rank, n + m))
+    A[:, :n] = parts.Q[:, : parts.rank].T
+    return Level(A, A[:, :n] @ parts.least_squares(wanted))
 
 
 def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.ndarray], ...]:

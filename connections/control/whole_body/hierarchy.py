@@ -23,6 +23,8 @@ from connections.checks import ConvergenceError
 
 _RANK = 1e-9  # of rows of unit length: the least part that counts as a direction of its own
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
+_LARGE = 1e2  # of unknowns; DAQP's tolerances are absolute, so larger ones are scaled to this
+_PROXIMAL = 1e-3  # weight of the step in DAQP's outer iterations, which end at the same point
 _OPTIMAL, _INFEASIBLE = 1, -1  # exit flags of DAQP
 
 
@@ -107,6 +109,9 @@ def by_programs(
     y : (n,) the result without bounds.
     Z : (n, d) an orthonormal basis of the directions in which y may change.
     """
+    scale = max(1.0, float(np.abs(y).max()) / _LARGE)
+    y, lower, upper = y / scale, lower / scale, upper / scale
+    levels = [Level(level.A, level.b / scale) for level in levels]
     z, N, multipliers = np.zeros(Z.shape[1]), np.eye(Z.shape[1]), list[np.ndarray]()
     G_z, at = G @ Z, G @ y
     for number, level in enumerate(levels or [Level(np.zeros((0, len(y))), np.zeros(0))]):
@@ -122,6 +127,8 @@ def by_programs(
         solved = _solved((P, _CLOSENESS * (N.T @ z) - pull, G_n, *room), active)
         if solved is not None:  # close to that result instead, so that closeness costs the level nothing
             solved = _solved((P, -_CLOSENESS * solved[0] - pull, G_n, *room), solved[1])
+        if solved is None and number:  # zero keeps the bounds, so this is the solver's failure
+            raise ConvergenceError("the whole-body program: DAQP calls a program infeasible that is not")
         if solved is None:
             return None
         z = z + N @ solved[0]
@@ -130,7 +137,7 @@ def by_programs(
             N = N @ split(B).open
             if N.shape[1] == 0:
                 break
-    return y + Z @ z, multipliers
+    return scale * (y + Z @ z), multipliers
 
 
 def _solved(
@@ -148,6 +155,10 @@ def _solved(
         x, _, flag, info = daqp.solve(*program, dual_start=guess)
     if flag != _OPTIMAL:  # also after a guess that leads astray
         x, _, flag, info = daqp.solve(*program)
+    if (
+        flag != _OPTIMAL
+    ):  # in directions that only closeness weighs, DAQP may take round-off for a contradiction
+        x, _, flag, info = daqp.solve(*program, eps_prox=_PROXIMAL)
     if flag == _INFEASIBLE:
         return None
     if flag != _OPTIMAL:
