@@ -38,12 +38,28 @@ from connections.control.tracking_example import tracking_loop
 loop = tracking_loop(-5.0)
 q, v, times = np.zeros(3), np.array([0.0, 1.0, 0.0]), np.linspace(0.0, 10.0, 101)
 """
+GRADIENT = """
+import jax, numpy as np
+from connections import multibody as mb
+jax.config.update("jax_enable_compilation_cache", False)  # XLA has never seen the program
+robot = mb.example("arm")
+q, v, tau = robot.neutral(), *np.ones((2, robot.nv))
+def rollout(q, v, tau):
+    def step(state, _):
+        q, v = state
+        v = v + 1e-3 * mb.forward_dynamics(robot, q, v, tau)
+        return (q + 1e-3 * v, v), None
+    (_, v), _ = jax.lax.scan(step, (q, v), length=1000)
+    return v @ v
+gradient = jax.jit(jax.grad(rollout, (0, 1, 2)))
+"""
 #: What is printed, what runs before the clock, what is timed.
 KINDS = (
     ("import connections", "", "import connections"),
     ("C of an arm", ROBOT.format(name="arm"), "mb.coriolis_matrix(robot, q, v)"),
     ("C of a quadruped", ROBOT.format(name="quadruped"), "mb.coriolis_matrix(robot, q, v)"),
     ("C of a four-bar linkage", ROBOT.format(name="four_bar"), "mb.coriolis_matrix(robot, q, v)"),
+    ("the gradient of a thousand steps of an arm", GRADIENT, "jax.block_until_ready(gradient(q, v, tau))"),
     ("Christoffel symbols of a metric", METRIC, "cn.LeviCivita(metric).coefficients(q)"),
     ("a geodesic", METRIC, "cn.geodesic(cn.LeviCivita(metric), q, v, times)"),
     ("transport along a curve", METRIC, "cn.parallel_transport(cn.LeviCivita(metric), curve, v, times)"),

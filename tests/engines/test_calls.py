@@ -1,5 +1,6 @@
 """What brings arrays to compiled functions: the registry, fingerprints, workspaces, pieces for threads."""
 
+import gc
 import threading
 
 import numpy as np
@@ -38,6 +39,26 @@ def test_a_function_is_compiled_at_its_first_use_for_its_types_only():
     for other in ("_hidden", "trebled"):
         with pytest.raises(AttributeError):
             getattr(functions, other)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_nothing_is_collected_while_a_function_is_loaded(enabled):
+    """Afterwards the collector is as it was, also if loading failed."""
+    seen = []
+
+    def find(name):
+        seen.append(gc.isenabled())
+        raise LookupError(name)
+
+    functions = registry.Registry(["doubled"], find, lambda name: None)
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(LookupError):
+            functions.require("doubled")
+        assert seen == [False] and gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_fingerprint_is_of_files_folders_and_constants(tmp_path):
