@@ -165,6 +165,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "independent_forms",
     "inertial_parameters",
     "load_c",
+    "load_cuda",
     "total_mass",
     "momentum_forms",
     "rolling_forms",

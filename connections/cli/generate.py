@@ -42,6 +42,7 @@ def add(commands: Any) -> None:
         "--name", metavar="NAME", help="with which names in C begin (default: that of the robot's file)"
     )
     generate.add_argument("--float", action="store_true", help="numbers are float, not double")
+    generate.add_argument("--cuda", action="store_true", help="NAME.cuh, too: the functions on a GPU")
     generate.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
     generate.ending = _ending
     generate.set_defaults(run=run)
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     name = options.name if options.name is not None else identifier(options.robot.stem)
     functions = [text.strip() for text in options.functions.split(",") if text.strip()]
     dtype = "float" if options.float else "double"
-    made = mb.generate_c(model, functions, options.out, name=name, dtype=dtype)
+    made = mb.generate_c(model, functions, options.out, name=name, dtype=dtype, cuda=options.cuda)
     for function, about in made.functions.items():
         print(f"{function}: {about['operations']} operations, at most {about['stack']} bytes of stack")
     print_paths(sorted(path for path in made.folder.iterdir() if path.is_file()))

@@ -42,6 +42,7 @@ from connections.multibody.functions import (
     nonlinear_effects,
     regressor,
 )
+from connections.multibody.generation.cuda_loading import load_cuda
 from connections.multibody.generation.folder import generate_c
 from connections.multibody.generation.loading import load_c
 from connections.multibody.inertia import InertiaWarning
@@ -154,6 +155,7 @@ __all__ = [
     "inverse_mass_matrix",
     "linearize",
     "load_c",
+    "load_cuda",
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",

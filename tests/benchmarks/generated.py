@@ -25,6 +25,7 @@ from pathlib import Path
 from core import commit, processor  # first: it pins the process before NumPy is imported  # isort: skip
 
 import cortex_m7
+import cuda_registers
 import numpy as np
 import pinocchio as pin
 from competitors import Pair, medians
@@ -332,6 +333,18 @@ how long a call takes. Code is without libm; the angles' sines are `sinf` and `c
 """
     + cortex_m7.HEAD
 )
+CUDA = (
+    """
+
+## CUDA
+
+What one thread needs, as NVRTC's assembler says for compute capability 9.0 (H100): its registers, of which
+there are at most 255, and how many bytes of its memory it writes and reads because these do not suffice
+(`tests/benchmarks/cuda_registers.py`). No kernel has run on a GPU: speeds there were not measured.
+
+"""
+    + cuda_registers.HEAD
+)
 
 
 def main() -> int:
@@ -364,7 +377,7 @@ def main() -> int:
         text = _INTRODUCTION.format(options=" ".join(f"`{x}`" for x in OPTIONS), calls=CALLS)
         text += f"## Times\n\n{where}\n\n{HEAD}\n" + "\n".join(map(str, found)) + BOUND
         text += "\n".join(agreements) + FLOAT.format(postures=POSTURES) + "\n".join(floats)
-        text += CORTEX + "\n".join(cortex_m7.rows()) + "\n"
+        text += CORTEX + "\n".join(cortex_m7.rows()) + CUDA + "\n".join(cuda_registers.rows()) + "\n"
         options.markdown.write_text(text)
     return 0
 

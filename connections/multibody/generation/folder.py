@@ -23,6 +23,7 @@ from connections.checks import ModelError, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.casadi_file import casadi_text
+from connections.multibody.generation.cuda_text import cuda_text
 from connections.multibody.generation.function_text import (
     UNROLLED,
     CFunction,
@@ -86,6 +87,7 @@ def generate_c(
     *,
     name: str | None = None,
     dtype: str = "double",
+    cuda: bool = False,
 ) -> GeneratedC:
     """Write standalone C99 that computes recursions for one robot.
 
@@ -104,6 +106,7 @@ def generate_c(
         same name are removed.
     name : an identifier of C with which all names in C begin; by default that of the folder.
     dtype : ``"double"`` or ``"float"``.
+    cuda : whether to write NAME.cuh, too: the same functions for many configurations on a GPU.
 
     Raises
     ------
@@ -124,6 +127,8 @@ def generate_c(
     require_model("generate_c", model)
     if not isinstance(dtype, str) or dtype not in ("double", "float"):
         raise ValueError(f"dtype: expected 'double' or 'float', got {dtype!r}")
+    if not isinstance(cuda, bool):
+        raise TypeError(f"cuda: expected True or False, got {words_of(cuda)}")
     if isinstance(functions, str) or not isinstance(functions, Sequence):
         raise TypeError(f"functions: expected a sequence of names, got {words_of(functions)}")
     wanted = [exported_function(function) for function in dict.fromkeys(functions)]
@@ -136,7 +141,7 @@ def generate_c(
     made = [_made(model, function, own, real) for function in wanted]
     loops = _loops(model, real)
     digest = _digest(model, wanted, own, dtype)
-    files = _files(model, made, own, real, joints, loops, digest)
+    files = _files(model, made, own, real, joints, loops, digest, cuda)
     folder.mkdir(parents=True, exist_ok=True)
     _remove_earlier(folder, own)
     for file, text in files.items():
@@ -159,8 +164,8 @@ def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
 
 
 def _remove_earlier(folder: Path, name: str) -> None:
-    """Remove the C files that an earlier call wrote for this name, perhaps of other functions."""
-    for file in folder.glob(f"{name}_*.c"):
+    """Remove the C and CUDA files that an earlier call wrote for this name, perhaps of other functions."""
+    for file in [*folder.glob(f"{name}_*.c"), *folder.glob(f"{name}.cuh")]:
         if file.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY):
             file.unlink()
 
@@ -211,6 +216,7 @@ def _files(
     joints: tuple[JointLayout, ...],
     loops: RecordedLoops | None,
     digest: str,
+    cuda: bool,
 ) -> dict[str, str]:
     """The text of each file, by its name."""
     comment = (
@@ -218,23 +224,26 @@ def _files(
         f"   SHA-256 of model and options: {digest}\n"
         "   This file belongs to whoever generated it, under any licence they choose. */\n"
     )
-    closing = None if loops is None else loops_text(name, loops)
+    closing, size = ("", 0), 0
+    if loops is not None:
+        closing, size = loops_text(name, loops), loops.size
     files = {
         f"{name}.h": comment + _header(model, made, name, joints, loops),
         f"{name}_support.h": support_header(name, real, comment),
         "CMakeLists.txt": cmake_text(name, _units(made, loops), not real.suffix),
         "example.c": comment + example_text(model, made, name, real, loops is not None),
         f"test_{name}.c": comment + c_test_text(model, made, name, real, loops is not None),
-        "README.md": readme_text(model, made, name, real, joints, closing[1] if closing else 0, digest),
+        "README.md": readme_text(model, made, name, real, joints, closing[1], digest, cuda),
         f"{name}.json": _description(model, made, name, real, loops, digest),
     }
     includes = f'#include "{name}.h"\n#include "{name}_support.h"\n\n'
-    if closing:
+    if loops is not None:
         files[f"{name}_close.c"] = comment + includes + closing[0]
     if not real.suffix:
         q_is_integral = bool(model.kinematics.nq == model.kinematics.nv)
-        size = 0 if loops is None else loops.size
         files[f"{name}_casadi.c"] = comment + casadi_text(name, made, model.nq, size, q_is_integral)
+    if cuda:
+        files[f"{name}.cuh"] = comment + cuda_text(name, made, real, closing[0], model.nq, size)
     for c in made:
         files[f"{name}_{c.recorded.function.name}.c"] = comment + includes + c.text
     return files
@@ -257,8 +266,11 @@ def _header(
     lines = [f"#ifndef {up}_H", f"#define {up}_H", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     lines += ["/* C++ has no `restrict`. */", "#ifdef __cplusplus", f"#define {up}_RESTRICT", "#else"]
     lines += [f"#define {up}_RESTRICT restrict", "#endif", ""]
-    lines += [f"#define {up}_NQ {model.nq} /* numbers in q */", f"#define {up}_NV {model.nv} /* in v */", ""]
-    lines += ["/* Where the components of each joint begin; README.md says what they are. */"]
+    lines += [f"#define {up}_NQ {model.nq} /* numbers in q */", f"#define {up}_NV {model.nv} /* in v */"]
+    lines += (
+        [] if loops is None else [f"#define {up}_LOOPS {loops.size} /* in a configuration of closed loops */"]
+    )
+    lines += ["", "/* Where the components of each joint begin; README.md says what they are. */"]
     for joint in joints:
         lines.append(f"#define {up}_Q_{joint.identifier} {joint.first_q}")
         lines.append(f"#define {up}_V_{joint.identifier} {joint.first_v}")
@@ -269,14 +281,14 @@ def _header(
     ]
     for code, (status, meaning) in enumerate(statuses(loops is not None)):
         lines.append(f"    {up}_{status} = {code}, /* {meaning} */")
-    lines += ["};", ""]
-    lines += [] if loops is None else declarations(name, loops)
+    lines += ["};", "", "#ifndef __CUDACC_RTC__ /* which knows no functions of the host */", ""]
+    lines += [] if loops is None else declarations(name)
     lines += ["/* `out` must not overlap the arguments. */", ""]
     for c in made:
         shape = "".join(f"[{size}]" for size in c.recorded.shape)
         lines.append(f"/* out{shape}, row by row: {summary(c.recorded.function)} */")
         lines += [c.declaration.replace("*restrict", f"*{up}_RESTRICT") + ";", ""]
-    return "\n".join([*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
+    return "\n".join([*lines, "#endif", "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
 def _description(

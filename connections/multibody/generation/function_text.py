@@ -48,7 +48,7 @@ class CFunction:
     ----------
     recorded : what it computes.
     declaration : its declaration, without the semicolon.
-    text : its definition.
+    body : the statements of its definition.
     operations : name -> how often it is executed, of ``+ - * /`` and functions.
     stack : bytes of its variables: an upper bound of its part of the stack, without optimization.
     live : how many variables are needed at once.
@@ -56,10 +56,15 @@ class CFunction:
 
     recorded: Recorded
     declaration: str
-    text: str
+    body: tuple[str, ...]
     operations: Counter[str]
     stack: int
     live: int
+
+    @property
+    def text(self) -> str:
+        """Its definition."""
+        return self.declaration + "\n{\n" + "".join(f"    {line}\n" for line in self.body) + "}\n"
 
 
 def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
@@ -78,22 +83,21 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
         results += [(f"out[{k}]", 0.0) for k in range(recorded.size) if k not in recorded.results]
     pivots = [(f"pivots[{k}]", x) for k, x in enumerate(recorded.pivots)]
     body = code(recorded.record, pivots + results, real)
-    declaration = declaration_of(recorded, name, real)
-    parts = [
+    zero = real.literal(0.0)
+    statements = (
         *_declared(recorded, body, real),
         *_tests(recorded, name, real),
         *body.before,
         *([f"{name}_turn({body.angles}, angles, sines, cosines);"] if body.angles else []),
-        *([f"memset(out, 0, {recorded.size} * sizeof *out);"] if clear else []),
+        *([f"for (int k = 0; k < {recorded.size}; ++k) {{", f"    out[k] = {zero};", "}"] if clear else []),
         *body.lines,
         *_ending(recorded, name, real),
-    ]
-    text = declaration + "\n{\n" + "".join(f"    {line}\n" for line in parts) + "}\n"
+    )
     arrays = 3 * body.angles + len(pivots)
     size = 4 if real.suffix else 8
-    return CFunction(
-        recorded, declaration, text, body.counts, size * (arrays + body.variables) + FRAMES, body.live
-    )
+    stack = size * (arrays + body.variables) + FRAMES
+    declaration = declaration_of(recorded, name, real)
+    return CFunction(recorded, declaration, statements, body.counts, stack, body.live)
 
 
 def declaration_of(recorded: Recorded, name: str, real: Real) -> str:
@@ -104,7 +108,12 @@ def declaration_of(recorded: Recorded, name: str, real: Real) -> str:
 
 def support_header(name: str, real: Real, licence: str) -> str:
     """The text of the header that only the robot's own C files include."""
-    guard = f"{name.upper()}_SUPPORT_H"
+    guard, functions = f"{name.upper()}_SUPPORT_H", support_functions(name, real)
+    return _SUPPORT.format(licence=licence, guard=guard, functions=functions)
+
+
+def support_functions(name: str, real: Real, *, cuda: bool = False) -> str:
+    """The functions that a robot's functions call; in CUDA for all arguments that have an index."""
     record = Record()
     x = record.given("angles", 0)
     values = Interpreter().function(sine_cosine)(x)
@@ -116,9 +125,12 @@ def support_header(name: str, real: Real, licence: str) -> str:
     else:
         loop = [line.replace("angles[0]", "angles[i]") for line in own.lines]
         reduce = _REDUCE.format(real=r, name=name, farthest=real.literal(FARTHEST_ANGLE))
-    return _SUPPORT.format(
-        licence=licence,
-        guard=guard,
+    static = "static __device__ inline" if cuda else "static inline"
+    return _FUNCTIONS.format(
+        static=static,
+        test=f"template <class Numbers>\n{static}" if cuda else static,
+        numbers="const Numbers " if cuda else f"const {r} *",
+        restrict="__restrict__" if cuda else "restrict",
         real=r,
         name=name,
         fabs=f"fabs{f}",
@@ -143,8 +155,12 @@ _SUPPORT = """\
 #include <math.h>
 #include <string.h>
 
+{functions}
+#endif
+"""
+_FUNCTIONS = """\
 /* Whether all numbers are at most `limit` in size; NaN is not. */
-static inline int {name}_are_within(const {real} *x, int count, {real} limit)
+{test} int {name}_are_within({numbers}x, int count, {real} limit)
 {{
     int good = 1;
     for (int i = 0; i < count; ++i) {{
@@ -154,7 +170,7 @@ static inline int {name}_are_within(const {real} *x, int count, {real} limit)
 }}
 
 /* Whether all numbers are above `least`; NaN is not. */
-static inline int {name}_are_above(const {real} *x, int count, {real} least)
+{test} int {name}_are_above({numbers}x, int count, {real} least)
 {{
     int good = 1;
     for (int i = 0; i < count; ++i) {{
@@ -164,14 +180,12 @@ static inline int {name}_are_above(const {real} *x, int count, {real} least)
 }}
 
 /* Sines and cosines of angles. */
-static inline void {name}_turn(
-    int count, {real} *restrict angles, {real} *restrict sines, {real} *restrict cosines)
+{static} void {name}_turn(
+    int count, {real} *{restrict} angles, {real} *{restrict} sines, {real} *{restrict} cosines)
 {{
 {reduce}    for (int i = 0; i < count; ++i) {{
 {loop}    }}
 }}
-
-#endif
 """
 
 

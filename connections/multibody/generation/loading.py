@@ -45,11 +45,11 @@ int rows_{function}(long count, {given}, {real} *out)
 
 
 class CFunctions:
-    """Functions in C as Python functions, by name: ``robot.coriolis_matrix(q, v)``.
+    """Generated functions as Python functions, by name: ``robot.coriolis_matrix(q, v)``.
 
     They have the signatures of the functions of `connections.multibody` without the model: arrays with
-    leading batch axes that broadcast together, and ``out=``. What the C functions take and return is
-    converted if they compute in ``float``.
+    leading batch axes that broadcast together, and, of `load_c`, ``out=``. What the functions take and return
+    is converted if they compute in ``float``.
 
     Attributes
     ----------
@@ -59,13 +59,9 @@ class CFunctions:
     functions : their names.
     """
 
-    def __init__(self, about: Mapping[str, Any], library: ctypes.CDLL) -> None:
+    def __init__(self, about: Mapping[str, Any], calls: Mapping[str, Any]) -> None:
         self.name, self.dtype, self.digest = about["name"], about["dtype"], about["digest"]
-        self.functions = tuple(about["functions"])
-        self._calls = {
-            function: _CFunction(function, row, self.dtype, getattr(library, f"rows_{function}"))
-            for function, row in about["functions"].items()
-        }
+        self.functions, self._calls = tuple(calls), dict(calls)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._calls:
@@ -90,10 +86,7 @@ class _CFunction:
         function.restype = ctypes.c_int
 
     def __call__(self, *given: Any, out: Any = None) -> Any:
-        if len(given) != len(self._arguments):
-            raise TypeError(
-                f"{self.__name__}: expected {', '.join(self._arguments)}, got {len(given)} arguments"
-            )
+        require_count(self.__name__, self._arguments, given)
         arrays = [numbers(*item) for item in zip(self._arguments, given, self._sizes, strict=True)]
         batch = batch_axes(self._arguments, arrays)
         if out is not None:
@@ -102,7 +95,7 @@ class _CFunction:
         result = np.empty((*batch, *self._shape), dtype=self._dtype)
         status = self._function(len(rows[0]), *rows, result)
         if status:
-            raise _error(self.__name__, status)
+            raise status_error(self.__name__, status)
         if out is None:
             out = result.astype(np.float64, copy=False)
         else:
@@ -112,7 +105,14 @@ class _CFunction:
         return out
 
 
-def _error(function: str, code: int) -> Exception:
+def require_count(function: str, names: Sequence[str], given: Sequence[Any]) -> None:
+    """Raise `TypeError` unless a function gets as many arguments as it has."""
+    if len(given) != len(names):
+        raise TypeError(f"{function}: expected {', '.join(names)}, got {len(given)} arguments")
+
+
+def status_error(function: str, code: int) -> Exception:
+    """The error that a status of a function means, other than 0."""
     status = [*STATUSES][code]
     return _RAISED[status](f"{function}: {STATUSES[status]}")
 
@@ -139,11 +139,7 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     FileNotFoundError : the folder was not written by `generate_c`, or there is no compiler.
     RuntimeError : the compiler fails; the message ends with what it says.
     """
-    path = Path(folder)
-    found = [file for file in sorted(path.glob("*.json")) if (path / f"{file.stem}_support.h").exists()]
-    if len(found) != 1:
-        raise FileNotFoundError(f"{path}: expected a folder that generate_c wrote")
-    about = json.loads(found[0].read_text(encoding="utf-8"))
+    path, about = Path(folder), description_of(folder)
     command = _compiler(compiler)
     with tempfile.TemporaryDirectory(prefix="connections-c-") as build:
         rows, library = Path(build) / "rows.c", Path(build) / "functions.so"
@@ -159,7 +155,26 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
         )
         if finished.returncode:
             raise RuntimeError(f"{command} cannot compile {path}: {finished.stderr.strip()[-2000:]}")
-        return CFunctions(about, ctypes.CDLL(str(library)))
+        compiled = ctypes.CDLL(str(library))
+    calls = {
+        function: _CFunction(function, row, about["dtype"], getattr(compiled, f"rows_{function}"))
+        for function, row in about["functions"].items()
+    }
+    return CFunctions(about, calls)
+
+
+def description_of(folder: Any) -> dict[str, Any]:
+    """What `generate_c` wrote about the functions of a folder.
+
+    Raises
+    ------
+    FileNotFoundError : it did not write the folder.
+    """
+    path = Path(folder)
+    found = [file for file in sorted(path.glob("*.json")) if (path / f"{file.stem}_support.h").exists()]
+    if len(found) != 1:
+        raise FileNotFoundError(f"{path}: expected a folder that generate_c wrote")
+    return dict(json.loads(found[0].read_text(encoding="utf-8")))
 
 
 def _compiler(given: str | None) -> str:

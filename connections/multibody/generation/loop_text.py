@@ -158,12 +158,10 @@ int {name}_close(const double *restrict q, double *restrict loops)
 """
 
 
-def declarations(name: str, loops: RecordedLoops) -> list[str]:
+def declarations(name: str) -> list[str]:
     """What the header says about loops."""
     up = name.upper()
     return [
-        f"#define {up}_LOOPS {loops.size} /* numbers that belong to a configuration in which loops close */",
-        "",
         f"/* Write the reference configuration, in which loops close, to loops[{up}_LOOPS]. */",
         f"void {name}_start(double *loops);",
         "",

@@ -174,7 +174,7 @@ memory; with optimization it needs less.
 | function | out | operations | stack, bytes |
 |---|---|---|---|
 {functions}
-
+{cuda}
 ## q and v
 
 `q` has {nq} numbers and `v` has {nv}; forces, accelerations and other vectors are ordered as `v`. A
@@ -195,6 +195,20 @@ q. If the status is not `{up}_OK`, `loops` still has the last configuration. It 
 of stack.
 """
 
+_README_CUDA = """
+## On a GPU
+
+`{name}.cuh` has these functions for `count` configurations, one in each thread. Number k of configuration i
+is entry `count * k + i` of an array, and `status` has an entry for each configuration.
+
+| name | called |
+|---|---|
+| `{name}_{function}_thread` | inside a thread, for one column of arrays, or for its own |
+| `{name}_{function}_device` | by all threads of a grid, in a kernel of your own |
+| `{name}_{function}_kernel` | as a kernel, by any launcher |
+| `{name}_{function}_launch` | from the host; it starts the kernel in a stream |
+"""
+
 
 def readme_text(
     model: Model,
@@ -204,6 +218,7 @@ def readme_text(
     joints: tuple[JointLayout, ...],
     closing: int,
     digest: str,
+    cuda: bool,
 ) -> str:
     """The README: how to build and call, and the layout of q and v.
 
@@ -238,6 +253,7 @@ def readme_text(
         statuses="\n".join(status_rows),
         loops=_README_LOOPS.format(up=up, name=name, closing=closing) if loops else "",
         functions="\n".join(functions),
+        cuda=_README_CUDA.format(up=up, name=name, function=first.function.name) if cuda else "",
         nq=model.nq,
         nv=model.nv,
         tolerance="1e-5" if real.suffix else "1e-6",
