@@ -223,6 +223,66 @@ def test_a_joint_without_motor(arm, rng):
         assert np.abs(command.residuals["tool"]).max() < 1e-9
 
 
+def by_lapack(command, contacts, others, q, v):
+    """tau by levels of least squares with NumPy's decompositions, task after task, without bounds."""
+    robot = contacts.model
+    H, h = mb.mass_matrix(robot, q), mb.nonlinear_effects(robot, q, v)
+    L, n, J = np.linalg.cholesky(H), robot.nv, contacts.jacobian(q)
+    root = np.sqrt(mb.total_mass(robot))
+    a_of, f_of = np.linalg.inv(L).T, root * np.eye(len(J))  # of y = (L^T vdot, f / root)
+    equal = [np.hstack([(H @ a_of)[others], -J.T[others] @ f_of]), np.hstack([J @ a_of, 0.0 * f_of])]
+    right = np.concatenate([-h[others], -contacts.jacobian_rate(q, v) @ v])
+    y, Z = np.linalg.lstsq(np.vstack(equal), right)[0], null(np.vstack(equal))
+    tasks, weights = command.tasks, np.array([task.of.task.weight for task in command.tasks])
+    levels = []
+    for priority in sorted({task.of.task.priority for task in tasks}):
+        some = [k for k, task in enumerate(tasks) if task.of.task.priority == priority]
+        scale = [np.sqrt(weights[k] / weights[some].max()) for k in some]
+        whitened = [np.linalg.cholesky(tasks[k].inertia).T for k in some]
+        rows = [c * R @ tasks[k].jacobian @ a_of for c, R, k in zip(scale, whitened, some, strict=True)]
+        b = [c * R @ tasks[k].wanted for c, R, k in zip(scale, whitened, some, strict=True)]
+        levels.append(
+            (np.hstack([np.vstack(rows), np.zeros((sum(map(len, rows)), len(J)))]), np.concatenate(b))
+        )
+    levels.append((np.hstack([np.zeros((len(J), n)), f_of]), np.zeros(len(J))))
+    for A, b in levels:
+        U, s, V = np.linalg.svd(A @ Z)
+        rank = int(np.count_nonzero(s > 1e-9))
+        y = y + Z @ (V[:rank].T @ ((U.T @ (b - A @ y))[:rank] / s[:rank]))
+        Z = Z @ V[rank:].T
+    rest = np.linalg.solve(L, H @ (a_of @ y[:n]) + h - J.T @ (root * y[n:]))  # whitened torques
+    y[:n] -= Z[:n] @ np.linalg.lstsq(Z[:n], rest)[0] if Z.shape[1] else 0.0
+    return H @ (a_of @ y[:n]) + h - J.T @ (root * y[n:])
+
+
+def null(A):
+    """An orthonormal basis of the vectors x with A x = 0, as columns."""
+    _, s, V = np.linalg.svd(A)
+    return V[int(np.count_nonzero(s > 1e-9)) :].T
+
+
+@pytest.mark.parametrize("case", ["weights", "redundant", "posture last"])
+def test_torques_are_those_of_lapack(quadruped, rng, case):
+    """The compiled law against SVDs, without bounds: to 1e-10 of the largest torque."""
+    tasks = {
+        "weights": [
+            CenterOfMassTask(damping=150.0, rate=2.0, weight=0.1, name="balance"),
+            PostureTask(damping=2.0, stiffness=20.0, name="posture"),
+        ],
+        "redundant": [PointTask("trunk", damping=20.0, stiffness=30.0, name="balance")],
+        "posture last": standing(quadruped).tasks,
+    }[case]
+    law = free_of_limits(quadruped, tasks, contacts=feet(quadruped, friction=50.0), trade_off=True)
+    targets = {task.name: at_rest(quadruped)[task.name] for task in tasks}
+    for _ in range(4):
+        q = mb.displace(quadruped, quadruped.neutral(), 0.01 * rng.standard_normal(18))
+        v = 0.02 * rng.standard_normal(18)
+        command = law.command(q, v, targets)
+        tau = by_lapack(command, Contacts(quadruped, law.contacts), np.arange(6), q, v)
+        assert not command.bounded
+        np.testing.assert_allclose(command.tau, tau, atol=1e-10 * np.abs(tau).max())
+
+
 # --- within bounds ----------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, as_number
 from connections.control.contacts import Contacts
-from connections.control.whole_body.robot_state import RobotState
 from connections.control.whole_body.tasks import slots
 from connections.multibody import Free
 from connections.multibody.model import Model
@@ -30,9 +29,9 @@ from connections.multibody.model import Model
 class Bounds:
     """Which values are bounded: forces of contacts, torques `motors`, accelerations `joints`."""
 
-    contacts: Contacts
     labels: tuple[str, ...]  #: of the values
     others: np.ndarray  #: indices of velocities without motors
+    cone: np.ndarray  #: (k, rows) of the contacts' forces, G f >= 0
     motors: np.ndarray  #: indices of velocities whose torque has a finite limit
     joints: np.ndarray  #: indices in v of joints with limits
     places: np.ndarray  #: their indices in q
@@ -43,29 +42,7 @@ class Bounds:
 
     def values(self, tau: np.ndarray, forces: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
         """The bounded values, (k,)."""
-        return np.concatenate([self.contacts.cone @ forces, tau[self.motors], acceleration[self.joints]])
-
-    def at(self, state: RobotState) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the largest values, (k,)."""
-        if not len(self.joints):
-            return self.lower, self.upper
-        lower, upper = self.lower.copy(), self.upper.copy()
-        q, v, T = state.q[self.places], state.v[self.joints], self.time
-        least, largest, fastest = self.limits
-        u, braking = v / T, q / T**2 + (2.0 / T) * v
-        lower[-len(q) :] = np.maximum(least / T**2 - braking, -fastest / T - u)
-        upper[-len(q) :] = np.minimum(largest / T**2 - braking, fastest / T - u)
-        return lower, upper
-
-    def rows(self, state: RobotState, W: np.ndarray, root_mass: float) -> np.ndarray:
-        """G (k, n + forces): how the values change with y = (L^T vdot, f / root_mass)."""
-        n, start = len(state.v), len(self.contacts.cone)
-        G, end = np.zeros((len(self.labels), n + W.shape[1])), start + len(self.motors)
-        G[:start, n:] = root_mass * self.contacts.cone
-        G[start:end, :n] = state.L[self.motors]
-        G[start:end, n:] = -root_mass * (G[start:end, :n] @ W)
-        G[end:, :n] = state.whitened(np.eye(n)[:, self.joints]).T
-        return G
+        return np.concatenate([self.cone @ forces, tau[self.motors], acceleration[self.joints]])
 
     def names(self, values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> str:
         """The bounds that values do not keep."""
@@ -103,7 +80,8 @@ def bounds_of(
     own, wide = torques[finite], np.full(len(at_v), np.inf)
     lower = np.concatenate([np.zeros(len(contacts.cone)), -own, -wide])
     upper = np.concatenate([np.full(len(contacts.cone), np.inf), own, wide])
-    return Bounds(contacts, tuple(labels), others, motors[finite], at_v, at_q, limits, time, lower, upper)
+    cone = np.array(contacts.cone)
+    return Bounds(tuple(labels), others, cone, motors[finite], at_v, at_q, limits, time, lower, upper)
 
 
 def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:
@@ -141,4 +119,4 @@ def _joint_limits(model: Model, limit_time: float | None) -> tuple[np.ndarray, n
     at_q, at_v = np.array(single, dtype=int).reshape(-1, 2).T
     limits = np.stack([model.limits.lower[at_q], model.limits.upper[at_q], model.limits.velocity[at_v]])
     limited = np.isfinite(limits).any(axis=0) & (limit_time is not None)
-    return at_q[limited], at_v[limited], limits[:, limited], time
+    return at_q[limited], at_v[limited], np.ascontiguousarray(limits[:, limited]), time

@@ -19,16 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dpotrf, dtrtrs
 
 from connections._words import no_such
-from connections.checks import Check, ConvergenceError, ModelError, NonFiniteError, as_number, require_type
+from connections.checks import (
+    Check,
+    ConvergenceError,
+    MetricError,
+    ModelError,
+    NonFiniteError,
+    as_number,
+    require_type,
+)
 from connections.control.contacts import Contact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
-from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_nullspaces, by_programs, split
+from connections.control.whole_body.compiled import compiled
+from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_programs
 from connections.control.whole_body.robot_state import Coriolis, RobotState
 from connections.control.whole_body.task import (
     RobotTask,
@@ -36,15 +44,15 @@ from connections.control.whole_body.task import (
     TaskError,
     TaskStack,
     TaskState,
+    dependent_components,
 )
 from connections.evaluation.boundary import kind_kept
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
 
-_DEPENDENT = 1e-7  # of unit rows, as for those of one task
 _LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
 _SHARE = 1e-6  # of a row in another one, that makes an error name it
-_CONTRADICTION = 1e-6  # of accelerations that dependent contacts ask for, relative to the largest
+_LARGE = 1e2  # of unknowns; DAQP's tolerances are absolute, so larger ones are scaled to this
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +107,7 @@ class Support(NamedTuple):
     """What bears the robot."""
 
     contacts: Contacts
-    forces: Level  #: the forces are to vanish
+    per_length: np.ndarray  #: what makes forces of the components, of which the least are best
     rows: np.ndarray  #: of its forces among those of all contacts
     bounds: Bounds
     loose: Bounds  #: without limits of joints
@@ -148,10 +156,10 @@ class WholeBodyController:
     trade_off: bool = False
     _stack: TaskStack = field(init=False, repr=False)
     _names: list[str] = field(init=False, repr=False)
-    _weighted: bool = field(init=False, repr=False)
     _supports: dict[tuple[str, ...], Support] = field(init=False, repr=False)
-    _levels: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)
-    _shared: tuple[tuple[slice, np.ndarray], ...] = field(init=False, repr=False)  #: levels of several tasks
+    _slices: list[slice] = field(init=False, repr=False)  #: rows of tasks of each priority
+    _levels: np.ndarray = field(init=False, repr=False)  #: the first of them, and their number
+    _weights: np.ndarray = field(init=False, repr=False)  #: (M,) the roots of the rows' weights
     _root_mass: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -164,8 +172,9 @@ class WholeBodyController:
             raise ValueError(f"contact_damping must be at least zero, got {damping:g}")
         own = {"tasks": tasks, "contacts": contacts.contacts, "contact_damping": damping}
         own |= {"_stack": TaskStack(on_robot), "_supports": {}}
-        own |= {"_names": [task.name for task in tasks], "_weighted": len({t.weight for t in tasks}) > 1}
-        own |= {"_levels": _levels(on_robot, 1), "_shared": _levels(on_robot, 2)}
+        slices, weights = _levels(on_robot)
+        own |= {"_names": [task.name for task in tasks], "_slices": slices, "_weights": weights}
+        own |= {"_levels": np.array([*(at.start for at in slices), len(weights)])}
         own |= {"_root_mass": float(np.sqrt(total_mass(self.model)))}
         for name, value in own.items():
             object.__setattr__(self, name, value)
@@ -211,64 +220,116 @@ class WholeBodyController:
         state = RobotState(self.model, q, v, self.coriolis)
         tasks = self._stack.at(state, self._places(targets))
         support = self._support(tuple(lifted))
-        J, W, wanted = self._held(state, support.contacts)
-        levels = self._asked(tasks, len(wanted))
+        given = self._given(state, tasks, support)
         try:
-            start, holds = self._consistent(state, W, wanted), True
-            found = self._solved(state, support, support.bounds, (J, W), start, levels, guess)
+            found = self._solved(state, tasks, support, support.bounds, given, True, guess)
         except (InfeasibleError, ConvergenceError):
             if not self.give_way or not self.contacts:
                 raise
-            start, holds = self._consistent(state, W, wanted[:0]), False
-            levels = [_as_held(W, wanted), *levels]
-            found = self._solved(state, support, support.loose, (J, W), start, levels, None)
-        (tau, some, acceleration), bounded, multipliers = found
-        forces = np.zeros(self._supports[()].contacts.rows)
-        forces[support.rows] = some
-        return WholeBodyCommand(tau, forces, acceleration, tuple(tasks), bounded, holds, tuple(multipliers))
+            found = self._solved(state, tasks, support, support.loose, given, False, None)
+        tau, some, acceleration, holds, bounded, multipliers = found
+        if lifted:
+            forces = np.zeros(self._supports[()].contacts.rows)
+            forces[support.rows] = some
+            some = forces
+        return WholeBodyCommand(tau, some, acceleration, tuple(tasks), bounded, holds, tuple(multipliers))
+
+    def _places(self, targets: Mapping[str, Any]) -> list[Any]:
+        for name in targets:
+            if name not in self._names:
+                raise TaskError(f"targets: {no_such('task', name, self._names)}")
+        return [targets.get(name) for name in self._names]
+
+    def _given(self, state: RobotState, tasks: Sequence[TaskState], support: Support) -> tuple[Any, ...]:
+        """The first arguments of `compiled_law.best`, from H to the rates of the contacts' Jacobians."""
+        contacts = support.contacts
+        if contacts.contacts:
+            J, J_dot = contacts.jacobian(state.q), contacts.jacobian_rate(state.q, state.v)
+        else:
+            J = J_dot = np.zeros((0, len(state.v)))
+        return (
+            *(state.H, state.bias, state.v, state.C if tasks else state.H),
+            *self._stack.given(tasks),
+            *(self._levels, self._weights, not self.trade_off, J, J_dot),
+        )
 
     def _solved(
         self,
         state: RobotState,
+        tasks: Sequence[TaskState],
         support: Support,
         bounds: Bounds,
-        of_contacts: tuple[np.ndarray, np.ndarray],
-        start: tuple[np.ndarray, np.ndarray],
-        levels: list[Level],
+        given: tuple[Any, ...],
+        holds: bool,
         guess: WholeBodyCommand | None,
-    ) -> tuple[tuple[np.ndarray, ...], bool, Sequence[np.ndarray]]:
-        """tau, forces and vdot; whether bounds act; their multipliers."""
-        (J, W), h = of_contacts, state.whitened(state.bias)
-        y, left = by_nullspaces([*levels, support.forces], *start)
-        # What is left is motion, without forces: no torque along it.
-        y[: len(h)] -= left[: len(h)] @ (
-            left[: len(h)].T @ (y[: len(h)] + h - self._root_mass * (W @ y[len(h) :]))
+    ) -> tuple[Any, ...]:
+        """tau, forces and vdot; whether contacts hold, whether bounds act, and their multipliers."""
+        from connections.control.whole_body.compiled_law import BOUNDED, FREE  # imports Numba
+
+        root, J = self._root_mass, given[-2]
+        (k, n), m, p = J.shape, len(self._weights), len(bounds.lower)
+        lower, upper = np.empty((2, p))
+        tau, acceleration, forces, y = np.empty(n), np.empty(n), np.empty(k), np.empty(n + k)
+        L, W, A = np.empty((n, n)), np.empty((k, n)), np.empty((k + m, n + k))
+        b, Z, sizes = np.empty(k + m), np.empty((n + k, n + k)), np.zeros(2, np.int64)
+        on_tasks = np.empty((2, m, n))
+        found = compiled.best(
+            *given,
+            *(self.contact_damping, holds, support.per_length, bounds.others, root),
+            *(bounds.cone, bounds.motors, bounds.joints, bounds.places, bounds.limits, bounds.time),
+            *(state.q, bounds.lower, bounds.upper, lower, upper, *on_tasks, b, A, L, W, y, Z),
+            *(tau, forces, acceleration, sizes),
         )
-        found = self._of(state, J, y)
-        lower, upper = bounds.at(state)
-        values = bounds.values(*found)
-        if (values >= lower).all() and (values <= upper).all():
-            return found, False, ()
-        if not np.isfinite(y).all():
-            raise NonFiniteError("the accelerations that the tasks ask for are not finite")
-        G = bounds.rows(state, W, self._root_mass)
-        length = np.sqrt((G * G).sum(axis=1))
-        shift = G @ y - values  # bounds of y are those of values, which are affine in y
-        solution = by_programs(
-            levels,
-            G / length[:, None],
-            (lower + shift) / length,
-            (upper + shift) / length,
-            None if guess is None else guess.multipliers,
-            y,
-            start[1],
+        if found == FREE:
+            return tau, forces, acceleration, holds, False, ()
+        if found != BOUNDED:
+            self._raise(found, tasks, on_tasks[1])
+        d, first = sizes.tolist()
+        Z, G, room = Z[:d], np.empty((p, d)), np.empty((2, p))
+        scale = max(1.0, y.max() / _LARGE, -y.min() / _LARGE)
+        compiled.bounded(
+            *(Z, L, W, root, bounds.cone, bounds.motors, bounds.joints, tau, forces, acceleration),
+            *(lower, upper, scale, G, room),
         )
+        rows = [slice(k - first, k)] * (not holds) + [slice(k + at.start, k + at.stop) for at in self._slices]
+        levels = [Level(A[at], b[at]) for at in rows]
+        solution = by_programs(levels, G, room, scale, None if guess is None else guess.multipliers, y, Z)
         if solution is None:
+            values = bounds.values(tau, forces, acceleration)
             raise InfeasibleError(
                 "no torques and forces keep all bounds at this state; without bounds, the tasks ask for "
                 f"more than {bounds.names(values, lower, upper)} can give"
             )
-        return self._of(state, J, solution[0]), True, solution[1]
+        compiled.outward(solution[0], state.bias, J, bounds.others, root, L, tau, forces, acceleration)
+        return tau, forces, acceleration, holds, True, solution[1]
+
+    def _raise(self, found: int, tasks: Sequence[TaskState], rows: np.ndarray) -> NoReturn:
+        """The error for what `compiled_law.best` found."""
+        from connections.control.whole_body import compiled_law
+
+        if found == compiled_law.NOT_DEFINITE:
+            raise MetricError("the mass matrix is singular at this configuration")
+        if found == compiled_law.CONTRADICTS:
+            raise InfeasibleError("the contacts, which repeat each other, move against each other")
+        if found == compiled_law.NOT_FINITE:
+            for task in tasks:
+                error = task.error
+                if not np.isfinite(error.e + error.u_d + error.a_d).all():
+                    name = task.of.name
+                    raise NonFiniteError(f"the target of '{name}' is NaN, infinite, or too far away")
+            raise NonFiniteError("the accelerations that the tasks ask for are not finite")
+        if found < compiled_law.OF_ROW:
+            raise TaskError(dependent_components(tasks[found - compiled_law.OF_TASK].of.name))
+        last = found - compiled_law.OF_ROW
+        (start,) = (at.start for at in self._slices if at.start <= last < at.stop)
+        shares = np.linalg.lstsq(rows[start:last].T, rows[last], rcond=None)[0]
+        used = [*np.flatnonzero(np.abs(shares) > _SHARE), last - start]
+        owners = np.repeat([task.of.name for task in tasks], [task.of.size for task in tasks])
+        names = list(dict.fromkeys(owners[start + row] for row in used))
+        raise TaskError(
+            f"the tasks {', '.join(map(repr, map(str, names)))} depend on each other at this configuration, "
+            "so that not all can be met: give them different priorities, or trade_off=True to weigh them"
+        )
 
     def _support(self, lifted: tuple[str, ...]) -> Support:
         """What bears the robot while the contacts of some frames are lifted; made once for each."""
@@ -285,93 +346,10 @@ class WholeBodyController:
                 bounds_of(self.model, contacts, self.actuated, self.torque_limits, time)
                 for time in (self.limit_time, None)
             )
-            forces, places = _least_forces(contacts, self.model.nv), np.concatenate([np.zeros(0, int), *rows])
-            self._supports[lifted] = Support(contacts, forces, places, bounds, loose)
+            per_length = np.concatenate([np.zeros(0), *(c.per_length for c in contacts.contacts)])
+            places = np.concatenate([np.zeros(0, int), *rows])
+            self._supports[lifted] = Support(contacts, per_length, places, bounds, loose)
         return self._supports[lifted]
-
-    def _places(self, targets: Mapping[str, Any]) -> list[Any]:
-        for name in targets:
-            if name not in self._names:
-                raise TaskError(f"targets: {no_such('task', name, self._names)}")
-        return [targets.get(name) for name in self._names]
-
-    def _held(self, state: RobotState, contacts: Contacts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """J of the contacts, L^-1 J^T, and the accelerations J vdot with which they hold."""
-        if not contacts.contacts:
-            return np.zeros((0, len(state.v))), np.zeros((len(state.v), 0)), np.zeros(0)
-        J = contacts.jacobian(state.q)
-        wanted = -(contacts.jacobian_rate(state.q, state.v) @ state.v)
-        if self.contact_damping:
-            wanted -= self.contact_damping * (J @ state.v)
-        return J, state.whitened(J.T), wanted
-
-    def _consistent(
-        self, state: RobotState, W: np.ndarray, wanted: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """A y without forces where no motor is and with contacts that hold, and a basis of all others.
-
-        Without `wanted`, contacts are free to move.
-        """
-        h, others, (n, m) = state.whitened(state.bias), self._supports[()].bounds.others, W.shape
-        u, k = len(others), len(wanted)
-        if u + k == 0:
-            return np.zeros(n + m), np.eye(n + m)
-        E, e = np.zeros((u + k, n + m)), np.empty(u + k)
-        if u and others[-1] == u - 1:  # the first velocities: L is triangular
-            E[:u, :u], E[:u, n:], e[:u] = np.eye(u), -self._root_mass * W[:u], -h[:u]
-        else:  # rows of unit length that span those of L
-            free = dtrtrs(dpotrf(state.H[np.ix_(others, others)], lower=1)[0], state.L[others], lower=1)[0]
-            E[:u, :n], E[:u, n:], e[:u] = free, -self._root_mass * (free @ W), -(free @ h)
-        E[u:, :n], e[u:] = W.T[:k], wanted
-        parts = split(E, None)
-        y = parts.least_squares(e)
-        if parts.rank < len(e) and not np.abs(E @ y - e).max() <= _CONTRADICTION * (1.0 + np.abs(e).max()):
-            raise InfeasibleError("the contacts, which repeat each other, move against each other")
-        return y, parts.open
-
-    def _asked(self, tasks: Sequence[TaskState], k: int) -> list[Level]:
-        """The tasks' levels, with orthonormal rows for each task."""
-        if not tasks:
-            return []
-        rows, b = self._stack.wishes(tasks)
-        if not np.isfinite(b).all():
-            bad = [task.of.name for task in tasks if not np.isfinite(task.wanted).all()]
-            raise NonFiniteError(f"the target of '{bad[0]}' is NaN, infinite, or too far away")
-        if not self.trade_off:
-            for at, _ in self._shared:
-                self._require_independent(rows, at)
-        A = np.zeros((len(b), self.model.nv + k))
-        A[:, : self.model.nv] = rows
-        if not self._weighted:
-            return [Level(A[at], b[at]) for at, _ in self._levels]
-        return [Level(A[at] * weights[:, None], b[at] * weights) for at, weights in self._levels]
-
-    def _require_independent(self, rows: np.ndarray, at: slice) -> None:
-        """Raise `TaskError` with the names of tasks of one level whose rows depend on each other."""
-        m, n = at.stop - at.start, rows.shape[1]
-        found = np.abs(dgeqrf(rows[at].T)[0].diagonal()) <= _DEPENDENT
-        if m <= n and not found.any():
-            return
-        last = int(np.argmax(found)) if found.any() else n
-        before = rows[at.start : at.start + last]
-        shares = np.linalg.lstsq(before.T, rows[at.start + last], rcond=None)[0]
-        used = [*np.flatnonzero(np.abs(shares) > _SHARE), last]
-        owners = np.repeat(
-            [task.name for task in self._stack.tasks], [task.size for task in self._stack.tasks]
-        )
-        names = list(dict.fromkeys(owners[at.start + row] for row in used))
-        raise TaskError(
-            f"the tasks {', '.join(map(repr, map(str, names)))} depend on each other at this configuration, "
-            "so that not all can be met: give them different priorities, or trade_off=True to weigh them"
-        )
-
-    def _of(self, state: RobotState, J: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-        """tau, forces and vdot of y."""
-        n = len(state.v)
-        acceleration, forces = state.velocities(y[:n]), self._root_mass * y[n:]
-        tau = state.L @ y[:n] + state.bias - forces @ J
-        tau[self._supports[()].bounds.others] = 0.0
-        return tau, forces, acceleration
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -388,26 +366,9 @@ def _checked(tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tasks
 
 
-def _least_forces(contacts: Contacts, n: int) -> Level:
-    """The forces of the contacts, all in N, which are to vanish."""
-    per_length = np.concatenate([np.zeros(0), *(contact.per_length for contact in contacts.contacts)])
-    A = np.zeros((len(per_length), n + len(per_length)))
-    A[:, n:] = np.diag(per_length)
-    return Level(A, np.zeros(len(per_length)))
-
-
-def _as_held(W: np.ndarray, wanted: np.ndarray) -> Level:
-    """W^T L^T vdot = wanted, the contacts hold, as well as possible in the kinetic metric."""
-    n, m = W.shape
-    parts = split(W.T, None)
-    A = np.zeros((parts.rank, n + m))
-    A[:, :n] = parts.Q[:, : parts.rank].T
-    return Level(A, A[:, :n] @ parts.least_squares(wanted))
-
-
-def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.ndarray], ...]:
-    """Where rows of each priority of at least so many tasks lie, and the roots of weights, at most one."""
-    levels, start = [], 0
+def _levels(tasks: Sequence[RobotTask]) -> tuple[list[slice], np.ndarray]:
+    """Where the rows of each priority lie, and the roots of the rows' weights, at most one."""
+    levels, roots = list[slice](), [np.zeros(0)]
     for priority in sorted({task.task.priority for task in tasks}):
         members = [task for task in tasks if task.task.priority == priority]
         lightest, heaviest = (end(members, key=lambda task: task.task.weight) for end in (min, max))
@@ -417,7 +378,7 @@ def _levels(tasks: Sequence[RobotTask], least: int) -> tuple[tuple[slice, np.nda
                 "give it another priority"
             )
         weights = np.concatenate([np.full(task.size, task.task.weight) for task in members])
-        if len(members) >= least:
-            levels.append((slice(start, start + len(weights)), np.sqrt(weights / weights.max())))
-        start += len(weights)
-    return tuple(levels)
+        start = levels[-1].stop if levels else 0
+        levels.append(slice(start, start + len(weights)))
+        roots.append(np.sqrt(weights / weights.max()))
+    return levels, np.concatenate(roots)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,6 +27,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from connections.checks import as_array, as_number, require_finite
 from connections.control.laws.gains import gain_matrix
+from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.robot_state import Coriolis, RobotState
 from connections.multibody.model import Model, require_model
 
@@ -183,68 +184,35 @@ class RobotTask:
 
 
 class TaskStack:
-    """Tasks of one robot that are computed together, M components in all.
-
-    What belongs to one task alone is a block of (M, M) matrices that are zero elsewhere, so that one call
-    factors all inertias.
-    """
+    """Tasks of one robot that are computed together, M components in all."""
 
     def __init__(self, tasks: Sequence[RobotTask]) -> None:
-        ends = np.cumsum([0, *(task.size for task in tasks)]).tolist()
-        self.tasks = tuple(tasks)
-        self.slices = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
-        self._owners = np.zeros((ends[-1], len(tasks)))  #: whether a component belongs to a task
-        self._D, self._K = np.zeros((2, ends[-1], ends[-1]))
-        for k, (task, at) in enumerate(zip(tasks, self.slices, strict=True)):
-            self._owners[at, k], self._D[at, at], self._K[at, at] = 1.0, task.D, task.K
-        self._blocks = self._owners @ self._owners.T
-        self._rates = self._owners @ [task.task.rate for task in tasks]
+        ends = np.cumsum([0, *(task.size for task in tasks)])
+        self.tasks, self.ends = tuple(tasks), ends
+        self.slices = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+        self.rates = np.zeros(ends[-1])
+        self.D, self.K = np.zeros((2, ends[-1], ends[-1]))  #: what belongs to one task is a block
+        for task, at in zip(tasks, self.slices, strict=True):
+            self.D[at, at], self.K[at, at], self.rates[at] = task.D, task.K, task.task.rate
 
     def at(self, state: RobotState, targets: Sequence[Any]) -> list[TaskState]:
         """The tasks at one state of the robot."""
-        if not self.tasks:
-            return []
-        motions = [task.motion(state) for task in self.tasks]
-        W = state.whitened(np.concatenate([J for _, J, _ in motions]).T)
-        states = zip(self.tasks, motions, self.slices, targets, strict=True)
-        return [TaskState(task, state, *motion, W, at, target) for task, motion, at, target in states]
+        pairs = zip(self.tasks, targets, strict=True)
+        return [TaskState(task, state, *task.motion(state), target) for task, target in pairs]
 
-    def wishes(self, states: Sequence[TaskState]) -> tuple[np.ndarray, np.ndarray]:
-        """A (M, nv) and b (M,): the tasks are passive if A L^T vdot = b; the rows of each are orthonormal.
-
-        Of one task they are R^-1 W^T and R^-1 times J vdot, with R R^T = W^T W. With v_s = A s, J vdot is
-
-            a_r - Jdot (v - v_s) - J H^-1 C v_s - Lambda^-1 (D s + E^T K e),
-
-        in which Lambda itself does not occur.
-
-        Raises
-        ------
-        TaskError : the rows of the J of one task depend on each other.
-        """
-        robot, W, errors = states[0].state, states[0].stacked, [at.error for at in states]
-        G = (W.T @ W) * self._blocks
-        R, info = dpotrf(G, lower=1, clean=1)
-        if info or _dependent(R, G):
-            for one in states:
-                one.root  # noqa: B018  # which raises the error of the task
-        rows = dtrtrs(R, W.T, lower=1)[0]
-        e, difference = (
-            np.concatenate(parts) for parts in zip(*((x.e, x.difference) for x in errors), strict=True)
-        )
-        s = difference + self._rates * e
-        shares = self._owners * dtrtrs(R, s, lower=1)[0][:, None]
-        v_s = robot.velocities(rows.T @ shares)
-        turned, rest = robot.whitened(robot.C @ v_s), robot.v[:, None] - v_s
-        J_dot = np.concatenate([at.jacobian_rate for at in states])
-        pull = self._K @ e
-        for at, x in zip(self.slices, errors, strict=True):
-            if x.E is not None:
-                pull[at] = pull[at] @ x.E
-        a_r = np.concatenate([x.a_d for x in errors]) - ((J_dot @ rest) * self._owners).sum(axis=1)
-        a_r -= self._rates * np.concatenate([x.rate for x in errors])
-        b = dtrtrs(R, a_r, lower=1)[0] - ((rows @ turned) * self._owners).sum(axis=1)
-        return rows, b - (self._D @ s + pull) @ R
+    def given(self, states: Sequence[TaskState]) -> tuple[np.ndarray, ...]:
+        """What `compiled_law.wishes` is given of the tasks, from J to the first row of each."""
+        size = len(self.rates)
+        errors, E = np.empty((3, size)), np.zeros((size, size))
+        for at, one in zip(self.slices, states, strict=True):
+            errors[0, at], bent, errors[1, at], _, errors[2, at] = one.error
+            E[at, at] = np.eye(at.stop - at.start) if bent is None else bent
+        if not states:
+            J = J_dot = np.zeros((0, 0))
+        else:
+            J = np.concatenate([one.jacobian for one in states])
+            J_dot = np.concatenate([one.jacobian_rate for one in states])
+        return J, J_dot, errors, self.D, self.K, E, self.rates, self.ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,14 +224,12 @@ class TaskState:
     place: Any  #: in the form that the task's class says
     jacobian: np.ndarray  #: J (m, nv)
     jacobian_rate: np.ndarray  #: Jdot (m, nv)
-    stacked: np.ndarray  #: (nv, M), `whitened` of all tasks that were computed together
-    columns: slice  #: those of this task
     target: Any
 
-    @property
+    @cached_property
     def whitened(self) -> np.ndarray:
         """W = L^-1 J^T, (nv, m): its columns are the rows of J in units of the mass matrix."""
-        return self.stacked[:, self.columns]
+        return self.state.whitened(self.jacobian.T)
 
     @cached_property
     def velocity(self) -> np.ndarray:
@@ -294,7 +260,7 @@ class TaskState:
         G = self.whitened.T @ self.whitened
         R, info = dpotrf(G, lower=1, clean=1)
         if info or _dependent(R, G):
-            raise TaskError(f"task '{self.of.name}': its components depend on each other at this q")
+            raise TaskError(dependent_components(self.of.name))
         return np.asarray(R)
 
     @cached_property
@@ -326,8 +292,13 @@ class TaskState:
     @cached_property
     def wanted(self) -> np.ndarray:
         """The acceleration J vdot (m,) with which the task is passive."""
-        alone = replace(self, stacked=self.whitened, columns=slice(None))
-        return np.asarray(self.root @ TaskStack([self.of]).wishes([alone])[1])
+        m, state = self.of.size, self.state
+        W, rows, b = np.empty((m, len(state.v))), np.empty((m, len(state.v))), np.empty(m)
+        given = TaskStack([self.of]).given([self])
+        found = compiled.wishes(np.ascontiguousarray(state.L), state.v, state.C, *given, W, rows, b)
+        if found > 0:
+            raise TaskError(dependent_components(self.of.name))
+        return np.asarray(self.root @ b)
 
     @property
     def storage(self) -> float:
@@ -352,6 +323,11 @@ class TaskState:
         s_dot = s_dot - error.a_d + self.of.task.rate * error.rate
         kinetic = s @ self.inertia @ s_dot + 0.5 * s @ self.inertia_rate @ s
         return float(kinetic + e @ self.of.K @ error.rate)
+
+
+def dependent_components(name: str) -> str:
+    """What a `TaskError` says of a task whose rows of J depend on each other."""
+    return f"task '{name}': its components depend on each other at this q"
 
 
 def target_motion(task: Task, target: Target, size: int) -> tuple[np.ndarray, np.ndarray]:
