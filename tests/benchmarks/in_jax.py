@@ -2,8 +2,9 @@
 
     python tests/benchmarks/in_jax.py
 
-Prints microseconds. Every function is called with arrays that are on the device, and waited for. The rows of
-batches and of loops are per configuration and per step. All numbers of a row are measured by turns.
+Prints microseconds. "empty" is the same without a robot: what JAX's call, batch or loop takes by itself.
+Functions get arrays that are on the device, and are waited for. Rows of batches are per configuration, of
+loops per step. All numbers of a row are measured by turns.
 """
 
 from __future__ import annotations
@@ -119,9 +120,9 @@ def arm() -> None:
     many += list(np.random.default_rng(1).standard_normal((2, BATCH, robot.nv)))
     theirs = frax_of(path)
     print(f"{path.name}, {robot.nv} velocities; us")
-    print(f"{'':32}{'recursion':>10}{'first, s':>10}{'definition':>12}{'frax':>8}{'from NumPy':>12}")
-    empty, _ = waiting(lambda q: q, q)
-    print(f"{'an empty function':32}{least([empty])[0]:10.2f}")
+    print(
+        f"{'':32}{'recursion':>10}{'first, s':>10}{'empty':>8}{'definition':>12}{'frax':>8}{'from NumPy':>12}"
+    )
     for row in ROWS:
         chosen = ("christoffel",) if row.quantity == "coriolis_matrix" else ()
         count = 2 if chosen else 3
@@ -129,6 +130,7 @@ def arm() -> None:
         definition = partial(DEFINITIONS[row.quantity], robot)
         functions: dict[str, Callable[..., Any]] = {
             "recursion": partial(getattr(mb, row.quantity), robot),
+            "empty": lambda *x: x[-1],
             "definition": lambda *x, f=definition, chosen=chosen: f(*x, *chosen),
         }
         if row.quantity in theirs:
@@ -139,6 +141,7 @@ def arm() -> None:
         plain = [partial(getattr(mb, row.plain), robot, *given)] if row.plain else []
         times = dict(zip([*functions, "plain"], least([*calls, *plain]), strict=False))
         cells = [f"{times['recursion'] / row.size:10.2f}{firsts[0]:10.2f}"]
+        cells.append(f"{times['empty'] / row.size:8.2f}")
         cells.append(f"{times['definition'] / row.size:12.1f}")
         cells.append(f"{times['frax'] / row.size:8.1f}" if "frax" in times else " " * 8)
         cells.append(f"{times['plain'] / row.size:12.2f}" if plain else "")

@@ -346,6 +346,26 @@ parted = jax.shard_map(C, mesh=mesh, in_specs=(rows, rows), out_specs=rows)
 found = jax.jit(parted)(q, v)
 assert len(found.sharding.device_set) == 2
 assert np.array_equal(found, mb.coriolis_matrix(robot, q, v))
+
+def loss(tau, q, v):
+    many = jax.vmap(partial(mb.forward_dynamics, robot), (0, 0, None))
+    return jax.numpy.sum(many(q, v, tau) ** 2)
+
+@partial(jax.shard_map, mesh=mesh, in_specs=(jax.sharding.PartitionSpec(), rows, rows),
+         out_specs=jax.sharding.PartitionSpec())
+def sum_of_losses(tau, q, v):
+    return jax.lax.psum(loss(tau, q, v), "rows")
+
+tau = np.ones(robot.nv)
+slopes = [np.asarray(jax.jit(jax.grad(f))(tau, q, v)) for f in (sum_of_losses, loss)]
+halves = [np.asarray(jax.jit(jax.grad(loss))(tau, q[k : k + 4], v[k : k + 4])) for k in (0, 4)]
+np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-12)
+np.testing.assert_allclose(sum(halves), slopes[1], rtol=1e-12)
+assert min(np.max(np.abs(x)) for x in halves) > 1e-3 * np.max(np.abs(slopes[1]))  # a control: both count
+by_v = jax.vmap(jax.grad(loss, 2), (None, 0, 0))
+own = jax.shard_map(by_v, mesh=mesh, in_specs=(jax.sharding.PartitionSpec(), rows, rows), out_specs=rows)
+given = tau, q[:, None], v[:, None]
+np.testing.assert_allclose(jax.jit(own)(*given), by_v(*given), rtol=1e-12)
 """
 
 

@@ -11,6 +11,11 @@ for derivatives, for `vmap`, and for lowering for each kind of device. `jax.cust
 functions for all devices, and a loop that is differentiated backwards forgets the rule of a `custom_jvp`, so
 that it cannot be differentiated again.
 
+`mat`, of an argument's type: the axes of a mesh over which it varies inside `jax.shard_map`. By them JAX sums
+derivatives over devices; the result of an operation that does not say over which ones it varies is taken for
+the same on all devices, and derivatives lose the other devices' parts. With `check_vma=False`, which sums
+nothing, nothing depends on it.
+
 `Literal`, of `jax.extend`: a constant in the trace of a function, with its number in `val`. `eval_jaxpr`, of
 `jax.core`: a trace applied to arrays; `jax.extend.core.jaxpr_as_fun` would replace it.
 """
@@ -25,6 +30,7 @@ from jax._src.core import trace_state_clean
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import Literal, Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import PartitionSpec
 
 __all__ = ["Literal", "eval_jaxpr", "new_operation", "trace_state_clean"]
 
@@ -58,7 +64,11 @@ def new_operation(
 
     def abstract(*arguments: Any, **parameters: Any) -> Any:
         result = shape(*arguments, **parameters)
-        return ShapedArray(result.shape, result.dtype)
+        given = arguments[0]
+        if not given.mat.varying:
+            return ShapedArray(result.shape, result.dtype)
+        nowhere = given.sharding.update(spec=PartitionSpec(*[None] * len(result.shape)))
+        return given.update(shape=result.shape, dtype=result.dtype, sharding=nowhere)
 
     primitive.def_impl(value)
     primitive.def_abstract_eval(abstract)
@@ -71,7 +81,10 @@ def new_operation(
 
         def derivative(primals: Any, tangents: Any, **parameters: Any) -> tuple[Any, Any]:
             given = [None if isinstance(tangent, ad.Zero) else tangent for tangent in tangents]
-            return primitive.bind(*primals, **parameters), change(primals, given, **parameters)
+            result, slope = _varying_alike(
+                primitive.bind(*primals, **parameters), change(primals, given, **parameters)
+            )
+            return result, slope
 
         ad.primitive_jvps[primitive] = derivative
     if transposed is not None:
@@ -84,4 +97,18 @@ def new_operation(
             return [None] * len(others) + [transposed(covector, *others, **parameters)]
 
         ad.primitive_transposes[primitive] = transpose
-    return primitive.bind
+
+    def bind(*arguments: Any, **parameters: Any) -> Any:
+        return primitive.bind(*_varying_alike(*arguments), **parameters)
+
+    return bind
+
+
+def _varying_alike(*arrays: Any) -> list[Any]:
+    """The arrays; inside `jax.shard_map`, all of them vary over the axes over which one of them does."""
+    own = [jax.typeof(array).mat.varying for array in arrays]
+    everything = frozenset().union(*own)
+    return [
+        jax.lax.pcast(array, tuple(everything - axes), to="varying") if axes != everything else array
+        for array, axes in zip(arrays, own, strict=True)
+    ]
